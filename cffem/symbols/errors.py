@@ -1,0 +1,27 @@
+"""Errors of the symbolic layer, each naming what is wrong with an equation when it is written, not when it is solved."""
+
+from __future__ import annotations
+
+
+class SymbolError(ValueError):
+    """An expression that cannot mean anything: shapes that do not fit, an operator applied to the wrong thing."""
+
+
+class ShapeError(SymbolError):
+    """Scalars, vectors and tensors combined in a way that has no meaning."""
+
+
+class LibraryError(SymbolError):
+    """A library or system that is not a well-formed set of candidate terms."""
+
+
+class ParseError(SymbolError):
+    """A string that is not an expression of the term language.
+
+    Attributes:
+        column: position of the offending text, counted from 1, or None when it concerns the whole string.
+    """
+
+    def __init__(self, message: str, column: int | None = None):
+        self.column = column
+        super().__init__(message if column is None else f"column {column}: {message}")
