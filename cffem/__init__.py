@@ -1,24 +1,52 @@
-"""cffem: which terms of a PDE can this experiment identify, which change the solution when deleted, and how sure are we?"""
+"""cffem: which terms of a PDE can this experiment identify, which change the solution when deleted, and how sure are we?
 
-from cffem.symbols.coordinates import Parameter, t, x, y, z
-from cffem.symbols.fields import ScalarField, VectorField
-from cffem.symbols.operators import (
-    component,
-    cross,
-    curl,
-    div,
-    dot,
-    dt,
-    grad,
-    inner,
-    lap,
-    n,
-    norm2,
-    outer,
-    sym,
-    trace,
-    transpose,
-    vector,
-)
+The names below are the public interface. They are loaded when first used, so that importing cffem is quick and the data wing
+works without DOLFINx.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOME: dict[str, str] = {
+    name: module
+    for module, names in {
+        "cffem.symbols.coordinates": "Parameter t x y z",
+        "cffem.symbols.fields": "ScalarField VectorField",
+        "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer sym trace transpose vector",
+        "cffem.symbols.errors": "LibraryError ParseError ShapeError SymbolError",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+_FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
+
+
+class MissingFiniteElements(ImportError):
+    """DOLFINx or one of its companions is not installed here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cffem' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(_HOME[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
+            raise
+        raise MissingFiniteElements(
+            f"cffem.{name} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with containers/run, "
+            "or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
+        ) from None
+    value = getattr(module, name) if hasattr(module, name) else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

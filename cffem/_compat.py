@@ -1,0 +1,129 @@
+"""The only module that knows DOLFINx versions; it probes features, never version numbers.
+
+It also owns just-in-time compilation: where compiled forms are kept (a folder of their own for each environment, so that a home
+folder shared by machines is safe) and how a compilation that was killed half-way is cleaned up instead of waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+COMPILE_FLAGS = ["-O2", "-g0"]
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for cffem; `CFFEM_CACHE` overrides it."""
+    if "CFFEM_CACHE" in os.environ:
+        return Path(os.environ["CFFEM_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cffem"
+
+
+@cache
+def jit_folder() -> Path:
+    """Where compiled forms of this environment are kept."""
+    import basix
+    import dolfinx
+    import ffcx
+    import ufl
+
+    parts = [dolfinx.__version__, dolfinx.__file__, ffcx.__version__, basix.__version__, ufl.__version__, sys.version, platform.machine()]
+    key = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
+    return cache_folder() / "jit" / f"dolfinx-{dolfinx.__version__}-{key}"
+
+
+def jit_options() -> dict[str, Any]:
+    """Options for every compilation. All are given, so that no file in the current folder can change how code is compiled."""
+    return {"cache_dir": str(jit_folder()), "cffi_extra_compile_args": list(COMPILE_FLAGS), "cffi_libraries": None, "timeout": 120}
+
+
+@contextlib.contextmanager
+def jit_lock(comm: Any) -> Iterator[None]:
+    """Hold the compilation lock on rank 0; what an earlier, killed compilation left behind is removed under it."""
+    if comm.rank != 0:
+        yield
+        return
+    folder = jit_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        for source in folder.glob("*.c"):
+            if not source.with_suffix(".c.cached").exists():
+                source.unlink(missing_ok=True)
+        yield
+
+
+def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
+    """`dolfinx.fem.form` with this project's options; collective over `comm`."""
+    from dolfinx import fem
+
+    with jit_lock(comm):
+        return fem.form(ufl_form, jit_options=jit_options(), **kwargs)
+
+
+def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
+    """`dolfinx.fem.Expression` with this project's options; collective over `comm`."""
+    from dolfinx import fem
+
+    with jit_lock(comm):
+        return fem.Expression(ufl_expression, points, comm=comm, jit_options=jit_options())
+
+
+def interpolation_points(space: Any) -> Any:
+    """Interpolation points of a space's element: a method in 0.9, a property later."""
+    points = space.element.interpolation_points
+    return points() if callable(points) else points
+
+
+def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any = None) -> Any:
+    """Assemble a PETSc matrix, into an existing one where it is given; the caller owns it."""
+    from dolfinx.fem import petsc
+
+    bcs = list(bcs)
+    into_existing = getattr(petsc, "assemble_matrix_mat", petsc.assemble_matrix)
+    keyword = "diag" if "diag" in inspect.signature(petsc.assemble_matrix.__wrapped__).parameters else "diagonal"
+    if matrix is None:
+        matrix = petsc.create_matrix(form)
+    else:
+        matrix.zeroEntries()
+    into_existing(matrix, form, bcs=bcs, **{keyword: diagonal})
+    matrix.assemble()
+    return matrix
+
+
+def create_vector(space: Any) -> Any:
+    """A ghosted PETSc vector for the dofs of a function space."""
+    from dolfinx import la
+
+    return la.create_petsc_vector(space.dofmap.index_map, space.dofmap.index_map_bs)
+
+
+def cell_name(domain: Any) -> str:
+    """Name of a UFL domain's cell: a method in older UFL, a property later."""
+    name = domain.ufl_cell().cellname
+    return name() if callable(name) else name
+
+
+def geometric_dimension(domain: Any) -> int:
+    """Geometric dimension of a UFL domain: a method in older UFL, a property later."""
+    dimension = domain.geometric_dimension
+    return dimension() if callable(dimension) else dimension
+
+
+def collapsed(space: Any, index: int) -> tuple[Any, Any]:
+    """Collapse sub-space `index`: the space and a flat array of its dofs in the parent."""
+    import numpy as np
+
+    sub, dofs = space.sub(index).collapse()
+    if isinstance(dofs, list) and dofs and isinstance(dofs[0], list | np.ndarray):
+        dofs = dofs[0]
+    return sub, np.asarray(dofs, dtype=np.int32)
