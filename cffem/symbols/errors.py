@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 
-class SymbolError(ValueError):
+class InputError(ValueError):
+    """What the user gave cannot be used; the message is one sentence that says what is wrong and what to do."""
+
+
+class SymbolError(InputError):
     """An expression that cannot mean anything: shapes that do not fit, an operator applied to the wrong thing."""
 
 
