@@ -6,12 +6,15 @@ derivatives are SymPy's `Derivative`; its variables are sorted, hence mixed part
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import sympy as sp
 from sympy.core.expr import AtomicExpr
 
 from cffem.symbols.coordinates import COORDINATES
+from cffem.symbols.registry import NORMAL_FORMS
+from cffem.symbols.shapes import shape_of
 
 RESERVED = frozenset({"x", "y", "z", "t", "n"})
 
@@ -37,6 +40,32 @@ class CoordinateFunction(sp.Expr):
     def _eval_derivative_n_times(self, s: sp.Basic, n: sp.Expr) -> sp.Expr:
         # SymPy's atoms return zero here for every symbol but themselves.
         return sp.Basic._eval_derivative_n_times(self, s, n)
+
+
+class CheckedArithmetic(sp.Expr):
+    """Mixin for vectors and operators: a sum, product or power without meaning is refused where it is written."""
+
+    __slots__ = ()
+    # Above every SymPy class, so that these methods are the ones called whichever side the vector stands on.
+    _op_priority = 20.0
+
+
+def _checked(method: str) -> Any:
+    plain = getattr(sp.Expr, method)
+
+    @wraps(plain)
+    def operation(self: sp.Expr, other: Any) -> Any:
+        result = plain(self, other)
+        if result is not NotImplemented:
+            shape_of(result)
+        return result
+
+    return operation
+
+
+for _word in ("add", "sub", "mul", "truediv", "pow"):
+    for _method in (f"__{_word}__", f"__r{_word}__"):
+        setattr(CheckedArithmetic, _method, _checked(_method))
 
 
 class Field(CoordinateFunction, AtomicExpr):
@@ -103,7 +132,7 @@ class ScalarField(Field):
         return printer._deal_with_super_sub(self.name)
 
 
-class VectorField(Field):
+class VectorField(CheckedArithmetic, Field):
     """A vector unknown with `dim` components, written `E[0]`, `E[1]`, ….
 
     Example:
@@ -130,12 +159,46 @@ class VectorField(Field):
     # SymPy takes apart whatever can be iterated over; a vector is one symbol.
     __iter__ = None
 
+    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
+        return as_vector(new) if old == self else self
+
+    def _xreplace(self, rule: Any) -> tuple[sp.Basic, bool]:
+        return (as_vector(rule[self]), True) if self in rule else (self, False)
+
     def _latex(self, printer: Any) -> str:
         return rf"\mathbf{{{printer._deal_with_super_sub(self.name)}}}"
 
 
+def as_vector(value: Any) -> Any:
+    """A tuple or matrix as the vector node it means; anything else as it is."""
+    return NORMAL_FORMS[tuple](value) if isinstance(value, tuple | list | sp.Tuple | sp.MatrixBase) else value
+
+
+class Normal(CheckedArithmetic, CoordinateFunction, AtomicExpr):
+    """The outward unit normal of the boundary, for boundary terms."""
+
+    __slots__ = ()
+    __iter__ = None
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return (None,)
+
+    def __getitem__(self, index: int) -> sp.Expr:
+        return Component(self, index)
+
+    def _sympystr(self, printer: Any) -> str:
+        return "n"
+
+    def _latex(self, printer: Any) -> str:
+        return r"\mathbf{n}"
+
+
+n = Normal()
+
+
 class Component(CoordinateFunction):
-    """One scalar component of a vector field."""
+    """One scalar component of a vector field or of the normal."""
 
     __slots__ = ()
     is_real = True
@@ -143,18 +206,17 @@ class Component(CoordinateFunction):
     is_complex = True
     is_finite = True
 
-    def __new__(cls, vector: sp.Expr, index: int | sp.Integer) -> sp.Expr:
-        if not isinstance(vector, VectorField):
+    def __new__(cls, vector: Any, index: int | sp.Integer) -> sp.Expr:
+        if not isinstance(vector, VectorField | Normal):
             # Substituting an expression for a field takes the component of that expression.
-            from cffem.symbols.operators import component
-
-            return component(vector, int(index))
-        if not 0 <= int(index) < vector.dim:
-            raise IndexError(f"{vector} has components 0 to {vector.dim - 1}, not {index}")
+            return NORMAL_FORMS[Component](vector, int(index))
+        size = vector.dim if isinstance(vector, VectorField) else 3
+        if not 0 <= int(index) < size:
+            raise IndexError(f"{vector} has components 0 to {size - 1}, not {index}")
         return sp.Expr.__new__(cls, vector, sp.Integer(index))
 
     @property
-    def field(self) -> VectorField:
+    def field(self) -> VectorField | Normal:
         return self.args[0]
 
     @property
@@ -169,7 +231,8 @@ class Component(CoordinateFunction):
         return f"{printer._print(self.args[0])}[{self.index}]"
 
     def _latex(self, printer: Any) -> str:
-        return f"{printer._deal_with_super_sub(self.field.name)}_{{{'xyz'[self.index]}}}"
+        name = "n" if isinstance(self.field, Normal) else printer._deal_with_super_sub(self.field.name)
+        return f"{name}_{{{'xyz'[self.index]}}}"
 
 
 def fields_of(expr: sp.Basic) -> frozenset[Field]:

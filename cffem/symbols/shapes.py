@@ -6,7 +6,7 @@ combinations without meaning raise `ShapeError`.
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import sympy as sp
 from sympy.logic.boolalg import Boolean
@@ -16,7 +16,7 @@ from cffem.symbols.errors import ShapeError
 Shape = tuple[int | None, ...]
 
 
-@singledispatch
+@lru_cache(maxsize=65536)
 def shape_of(expr: sp.Basic) -> Shape:
     """Return the shape of an expression, or raise `ShapeError`.
 
@@ -26,6 +26,11 @@ def shape_of(expr: sp.Basic) -> Shape:
         >>> shape_of(2 * cf.VectorField("E", dim=3)), shape_of(cf.grad(cf.ScalarField("u")))
         ((3,), (None,))
     """
+    return _rule(expr)
+
+
+@singledispatch
+def _rule(expr: sp.Basic) -> Shape:
     shape = getattr(expr, "shape", None)
     if isinstance(shape, tuple):
         return shape
@@ -35,7 +40,7 @@ def shape_of(expr: sp.Basic) -> Shape:
     return ()
 
 
-@shape_of.register
+@_rule.register
 def _(expr: sp.Add) -> Shape:
     shape = shape_of(expr.args[0])
     for arg in expr.args[1:]:
@@ -43,7 +48,7 @@ def _(expr: sp.Add) -> Shape:
     return shape
 
 
-@shape_of.register
+@_rule.register
 def _(expr: sp.Mul) -> Shape:
     ranked = [shape for shape in map(shape_of, expr.args) if shape != ()]
     if len(ranked) > 1:
@@ -51,23 +56,25 @@ def _(expr: sp.Mul) -> Shape:
     return ranked[0] if ranked else ()
 
 
-@shape_of.register
+@_rule.register
 def _(expr: sp.Derivative) -> Shape:
     return shape_of(expr.expr)
 
 
-@shape_of.register
+@_rule.register
 def _(expr: sp.Pow) -> Shape:
     if any(shape_of(arg) != () for arg in expr.args):
         raise ShapeError(f"{expr} is a power of a vector or tensor; write norm2, dot or inner")
     return ()
 
 
-@shape_of.register
+@_rule.register
 def _(expr: sp.Piecewise) -> Shape:
     shape: Shape | None = None
     for value, condition in expr.args:
         _check_condition(condition)
+        if value == 0:  # zero has every shape
+            continue
         shape = shape_of(value) if shape is None else unify(shape, shape_of(value), expr)
     return shape if shape is not None else ()
 
