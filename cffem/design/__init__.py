@@ -1,0 +1,8 @@
+"""What an experiment can identify: the operator-evaluation design as streamed Gram blocks, and its diagnostics."""
+
+from cffem.data.rows import RowBlock, RowSource
+from cffem.design.aliasing import AliasGroup
+from cffem.design.cone import Bracket
+from cffem.design.design import Addition, Design
+
+__all__ = ["Addition", "AliasGroup", "Bracket", "Design", "RowBlock", "RowSource"]

@@ -1,0 +1,133 @@
+"""Aliasing: which terms an experiment cannot tell apart, and which combination of their coefficients it does identify.
+
+Coefficients α and α̃ are aliased when A(α − α̃) = 0 (the paper's aliasing obstruction). The null space of the Gram therefore
+splits the terms into groups; within a group only the combinations orthogonal to the null space are identified. For single-mode
+data u = a(t)φ_k with −Δφ_k = λ_k φ_k the group is {u, Δu} and the identified combination κ − λ_k D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from scipy.sparse.csgraph import connected_components
+
+# A Gram forgets half of the digits: directions below this share of a column's energy are rounding and discretisation, not data.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class AliasGroup:
+    """Terms that the experiment cannot tell apart.
+
+    Args:
+        terms: names of the terms of the group.
+        identified: the combination of coefficients that is identified; a `sympy.Tuple` if there are several, zero if there
+            is none.
+        estimates: least-squares values of the identified combinations, in the same order.
+        null: basis of the directions of coefficient space (columns, original scale) along which nothing changes.
+    """
+
+    terms: tuple[str, ...]
+    identified: sp.Basic
+    estimates: tuple[float, ...]
+    null: np.ndarray
+
+    def __str__(self) -> str:
+        if self.identified == 0:
+            return f"{', '.join(self.terms)}: not excited by this experiment"
+        combinations = self.identified if isinstance(self.identified, sp.Tuple) else (self.identified,)
+        return f"only {', '.join(str(c) for c in combinations)} is identifiable of {{{', '.join(self.terms)}}}"
+
+
+def null_space(sigma: np.ndarray, tolerance: np.ndarray | float) -> np.ndarray:
+    """Orthonormal basis of the eigenvectors of Σ whose eigenvalue does not exceed the tolerance (one or one per vector)."""
+    values, vectors = np.linalg.eigh(sigma)
+    return vectors[:, values <= tolerance]
+
+
+def noise_tolerance(blocks: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Three block-jackknife standard errors of each eigenvalue of a noise-corrected Gram: below this a direction is only noise.
+
+    Args:
+        blocks: B × m × m corrected block Grams that sum to the normalised Gram.
+        values: eigenvalues of the sum.
+        vectors: its eigenvectors.
+    """
+    count = len(blocks)
+    if count < 3:
+        return np.full(len(values), ROUNDING)
+    energies = np.einsum("ik,bij,jk->bk", vectors, blocks, vectors)
+    return 3 * np.sqrt(count * energies.var(axis=0, ddof=1)) + ROUNDING
+
+
+def alias_groups(
+    null: np.ndarray,
+    scale: np.ndarray,
+    names: Sequence[str],
+    estimate: np.ndarray,
+    symbols: Mapping[str, sp.Symbol] | None = None,
+) -> list[AliasGroup]:
+    """Split a null space (normalised columns) into groups of terms and write down what each group identifies.
+
+    Args:
+        null: m × k orthonormal basis of the null space of the normalised Gram.
+        scale: column norms that turn normalised coefficients into original ones (β = β_normalised / scale).
+        names: the terms.
+        estimate: any least-squares solution on the original scale.
+        symbols: symbols of the coefficients; `alpha_NAME` for the rest.
+    """
+    projector = null @ null.T
+    involved = np.flatnonzero(np.diag(projector) > 1e-6)
+    linked = np.abs(projector[np.ix_(involved, involved)]) > 1e-4
+    _, labels = connected_components(linked, directed=False)
+    groups = []
+    for label in range(labels.max() + 1 if len(labels) else 0):
+        members = involved[labels == label]
+        basis = span(projector[np.ix_(members, members)])
+        original = basis / scale[members, None]
+        rows = reduced_rows(span(np.eye(len(members)) - basis @ basis.T).T * scale[members])
+        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"alpha_{names[j]}")) for j in members]
+        combinations = [combination(row, coefficients) for row in rows]
+        identified = combinations[0] if len(combinations) == 1 else sp.Tuple(*combinations) if combinations else sp.Integer(0)
+        values = tuple(float(row @ estimate[members]) for row in rows)
+        groups.append(AliasGroup(tuple(names[j] for j in members), identified, values, original))
+    return groups
+
+
+def span(projector: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of the range of a projector, up to the leakage between groups."""
+    values, vectors = np.linalg.eigh((projector + projector.T) / 2)
+    return vectors[:, values > 0.5]
+
+
+def reduced_rows(rows: np.ndarray) -> np.ndarray:
+    """Row echelon form with unit pivots, so that each combination starts with a plain coefficient."""
+    rows = np.array(rows, dtype=float)
+    used = 0
+    for column in range(rows.shape[1] if rows.size else 0):
+        if used == len(rows):
+            break
+        pivot = used + int(np.argmax(np.abs(rows[used:, column])))
+        if abs(rows[pivot, column]) <= 1e-8 * np.abs(rows[pivot]).max():
+            continue
+        rows[[used, pivot]] = rows[[pivot, used]]
+        rows[used] /= rows[used, column]
+        others = [k for k in range(len(rows)) if k != used]
+        rows[others] -= np.outer(rows[others, column], rows[used])
+        used += 1
+    return rows[:used]
+
+
+def combination(row: np.ndarray, symbols: Sequence[sp.Symbol]) -> sp.Expr:
+    """Σ row_j symbol_j with six significant digits, integers kept as integers."""
+    terms = []
+    for value, symbol in zip(row, symbols, strict=True):
+        if abs(value) <= 1e-6 * np.abs(row).max():
+            continue
+        nearest = round(value)
+        number = sp.Integer(nearest) if abs(value - nearest) <= 1e-9 * abs(value) else sp.Float(float(f"{value:.6g}"), 6)
+        terms.append(number * symbol)
+    return sp.Add(*terms)

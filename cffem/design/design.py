@@ -1,0 +1,305 @@
+"""The operator-evaluation design y = Aβ + η of the anchored regression, and the paper's diagnostics of it.
+
+A `Design` never holds A: it holds block Grams (see `gram`) and answers from them which terms are excited, coherent, aliased or
+identifiable, and which further experiment would help. Columns are normalised to ‖A_j‖²/n = 1 wherever the paper does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.data.rows import RowBlock, RowSource
+from cffem.design import aliasing, spectrum
+from cffem.design.cone import Bracket, restricted_eigenvalue
+from cffem.design.gram import BlockGrams, fold
+
+MATRIX_BLOCKS = 12
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a candidate experiment would bring.
+
+    Args:
+        name: of the candidate.
+        minimum_eigenvalue: λ_min of the normalised Gram of the stacked design.
+        rank: of the stacked design.
+        separated: alias groups of the present design that the stacked design tells apart.
+    """
+
+    name: str
+    minimum_eigenvalue: float
+    rank: int
+    separated: tuple[tuple[str, ...], ...]
+
+
+class Design:
+    """An anchored regression as block Grams; build one with `from_fields` or `from_matrix`.
+
+    Example:
+        >>> import numpy as np
+        >>> design = Design.from_matrix(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 3.0]), ["one", "x"])
+        >>> design.rank()
+        2
+    """
+
+    def __init__(
+        self, names: Sequence[str], grams: BlockGrams, library: Any = None, notes: Mapping[str, Any] | None = None
+    ) -> None:
+        if len(names) != grams.columns or len(set(names)) != len(names):
+            raise ValueError(
+                f"a design needs one distinct name per column, but has {grams.columns} columns and names {list(names)}"
+            )
+        self.names = tuple(str(name) for name in names)
+        self.grams = grams
+        self.library = library
+        self.notes = dict(notes or {})
+
+    @classmethod
+    def from_matrix(
+        cls,
+        A: np.ndarray,
+        y: np.ndarray,
+        names: Sequence[str],
+        *,
+        blocks: int = MATRIX_BLOCKS,
+        column_noise: np.ndarray | None = None,
+        effective: float | None = None,
+    ) -> Design:
+        """A design from a matrix somebody else has built.
+
+        Args:
+            A: n × m matrix of term evaluations.
+            y: n anchor values.
+            names: of the columns.
+            blocks: number of contiguous row blocks for resampling.
+            column_noise: standard deviation of the errors in each column of A, if they are known (independent from row to row).
+            effective: number of independent rows, if the rows overlap; default n.
+        """
+        A, y = np.asarray(A, dtype=float), np.asarray(y, dtype=float)
+        if A.ndim != 2 or y.shape != (A.shape[0],):
+            raise ValueError(f"from_matrix needs a matrix and one y per row, but got shapes {A.shape} and {y.shape}")
+        if not (np.isfinite(A).all() and np.isfinite(y).all()):
+            raise ValueError("from_matrix needs finite numbers, but A or y contains NaN or infinity")
+        parts = [part for part in np.array_split(np.arange(len(y)), min(blocks, len(y))) if len(part)]
+        share = 1.0 if effective is None else effective / len(y)
+        grams = fold(RowBlock(A[p], y[p], block=k, effective=share * len(p)) for k, p in enumerate(parts))
+        if column_noise is not None:
+            sd = np.broadcast_to(np.asarray(column_noise, dtype=float), (A.shape[1],))
+            noise = np.array([len(p) * np.diag(np.r_[0.0, sd**2]) for p in parts])
+            grams = BlockGrams(**{**vars(grams), "noise": noise})
+        return cls(names, grams)
+
+    @classmethod
+    def from_fields(
+        cls, library: Any, sources: Iterable[RowSource] | RowSource, kind: str = "weak", *, comm: Any = None
+    ) -> Design:
+        """The design of a library evaluated on solutions or measured data.
+
+        Args:
+            library: candidate terms and anchor.
+            sources: one or several objects with `rows(library, kind)`; several experiments are stacked.
+            kind: `weak` (test functions carry the derivatives) or `strong` (terms evaluated at points).
+            comm: MPI communicator over which the rows are distributed; Grams are summed over its ranks.
+        """
+        if kind not in ("weak", "strong"):
+            raise ValueError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
+        sources = [sources] if hasattr(sources, "rows") else list(sources)
+        if not sources:
+            raise ValueError("a design needs at least one solution or dataset")
+        notes: dict[str, Any] = {"kind": kind}
+
+        def blocks() -> Iterable[RowBlock]:
+            for number, source in enumerate(sources):
+                for block in source.rows(library, kind):
+                    yield relabelled(block, number) if len(sources) > 1 else block
+                notes.setdefault("sources", []).append(dict(getattr(source, "notes", {}) or {}))
+
+        return cls(tuple(library.terms), fold(blocks(), comm), library, notes)
+
+    # ----------------------------------------------------------------------------------------------------------------------------
+    # Stacking and cutting
+
+    def __add__(self, other: Design) -> Design:
+        """Stack two designs of the same terms by adding their Grams."""
+        if self.names != other.names:
+            raise ValueError(f"only designs of the same terms can be stacked, not {self.names} with {other.names}")
+        pairs = [(0, self), (1, other)]
+        labels = tuple((k, label) for k, design in pairs for label in design.grams.labels)
+
+        def join(key: str) -> np.ndarray | None:
+            parts = [getattr(design.grams, key) for _, design in pairs]
+            return None if any(part is None for part in parts) else np.concatenate(parts)
+
+        noise = [g.noise if g.noise is not None else np.zeros_like(g.plain) for g in (self.grams, other.grams)]
+        has_noise = self.grams.noise is not None or other.grams.noise is not None
+        grams = BlockGrams(
+            labels, join("plain"), join("denoised"), np.concatenate(noise) if has_noise else None,
+            join("weight"), join("rows"), join("effective"), join("sample"),
+        )  # fmt: skip
+        return Design(self.names, grams, self.library, {"sources": [self.notes, other.notes]})
+
+    def select(self, names: Iterable[str]) -> Design:
+        """The design with some of its columns only."""
+        names = list(names)
+        return Design(names, self.grams.select(self.names.index(name) for name in names), self.library, self.notes)
+
+    # ----------------------------------------------------------------------------------------------------------------------------
+    # Sizes and norms
+
+    @property
+    def rows(self) -> int:
+        """Number of rows folded in."""
+        return int(self.grams.rows.sum())
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of independent rows (overlapping test functions count less)."""
+        return float(self.grams.effective.sum())
+
+    @cached_property
+    def column_norms(self) -> np.ndarray:
+        """√(‖A_j‖²/n) of every column."""
+        return np.sqrt(np.diag(self.grams.total())[1:] / self.grams.weight.sum())
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """Column norms with ones for columns that vanish."""
+        return np.where(self.column_norms > 0, self.column_norms, 1.0)
+
+    def normalised_gram(self, view: str = "plain") -> np.ndarray:
+        """Σ = AᵀA/n with columns scaled to ‖A_j‖²/n = 1."""
+        total = self.grams.total(view)[1:, 1:] / self.grams.weight.sum()
+        return total / np.outer(self.scale, self.scale)
+
+    # ----------------------------------------------------------------------------------------------------------------------------
+    # The paper's diagnostics
+
+    def coherence(self) -> float:
+        """μ(A) = max_{j≠k} |⟨A_j, A_k⟩| / (‖A_j‖ ‖A_k‖); high coherence alone is no obstruction."""
+        sigma = np.abs(self.normalised_gram())
+        np.fill_diagonal(sigma, 0.0)
+        return float(sigma.max()) if len(sigma) > 1 else 0.0
+
+    @cached_property
+    def _null(self) -> np.ndarray:
+        sigma = self.normalised_gram("corrected")
+        values, vectors = np.linalg.eigh(sigma)
+        tolerance: np.ndarray | float = aliasing.ROUNDING
+        if self.grams.noise is not None:
+            blocks = self.grams.corrected[:, 1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
+            tolerance = aliasing.noise_tolerance(blocks, values, vectors)
+        return vectors[:, values <= tolerance]
+
+    def rank(self) -> int:
+        """Number of directions of coefficient space that the data excite above rounding and noise."""
+        return len(self.names) - self._null.shape[1]
+
+    def null_space(self) -> np.ndarray:
+        """Directions of coefficient space (columns, original scale) that leave Aβ unchanged."""
+        return self._null / self.scale[:, None]
+
+    def alias_groups(self, symbols: Mapping[str, sp.Symbol] | None = None) -> list[aliasing.AliasGroup]:
+        """Groups of terms that this experiment cannot tell apart, each with the combination that it does identify.
+
+        Args:
+            symbols: symbols for the coefficients of some terms; `alpha_NAME` for the others.
+
+        Example:
+            >>> x = np.linspace(0.1, 3, 50)
+            >>> design = Design.from_matrix(np.column_stack([np.sin(x), -4 * np.sin(x)]), -np.sin(x), ["u", "lap"])
+            >>> design.alias_groups()[0].identified
+            -4*alpha_lap + alpha_u
+        """
+        total = self.grams.total("corrected") / self.grams.weight.sum()
+        sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
+        estimate = np.linalg.pinv(sigma, rcond=1e-9, hermitian=True) @ (total[1:, 0] / self.scale) / self.scale
+        return aliasing.alias_groups(self._null, self.scale, self.names, estimate, symbols)
+
+    def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
+        """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""
+        return restricted_eigenvalue(self.normalised_gram(), s, seconds)
+
+    def restricted_eigenvalue_by_rows(self, s: int, counts: Sequence[int], repeats: int = 3) -> dict[int, list[Bracket]]:
+        """κ̂ of random subsets of rows (from the sample the design keeps): how many sampled rows are enough."""
+        return spectrum.restricted_eigenvalue_by_rows(self.grams.sample[:, 1:], s, list(counts), repeats)
+
+    def sparse_eigenvalues(self, size: int) -> spectrum.SparseEigenvalues:
+        """Extreme eigenvalues and the worst condition number over all supports of one size."""
+        return spectrum.sparse_eigenvalues(self.normalised_gram(), size)
+
+    def irrepresentability(self, support: Sequence[str], signs: Sequence[float] | None = None) -> float:
+        """‖Σ_{S^c S} Σ_SS⁻¹ sign(β_S)‖_∞ for a support given by names."""
+        order = (
+            None
+            if signs is None
+            else np.array([dict(zip(support, signs, strict=True))[n] for n in self.names if n in set(support)])
+        )
+        return spectrum.irrepresentability(self.normalised_gram(), self.mask(support), order)
+
+    def selected_gram(self, support: Sequence[str]) -> spectrum.SelectedGram:
+        """λ_min, λ_max and condition number of the normalised columns of a support."""
+        return spectrum.selected_gram(self.normalised_gram(), self.mask(support))
+
+    def mask(self, support: Iterable[str]) -> np.ndarray:
+        """Boolean mask of a support given by names."""
+        unknown = set(support) - set(self.names)
+        if unknown:
+            raise ValueError(f"the design has no terms {sorted(unknown)}; it has {list(self.names)}")
+        return np.isin(self.names, list(support))
+
+    # ----------------------------------------------------------------------------------------------------------------------------
+    # Which experiment next
+
+    def spectrum_growth(self, other: Design) -> np.ndarray:
+        """Increase of every eigenvalue of the unaveraged Gram when an experiment is added; never negative (Loewner)."""
+        before = self.grams.total()[1:, 1:]
+        after = before + other.grams.total()[1:, 1:]
+        norms = np.sqrt(np.diag(after))
+        scale = np.outer(norms, norms)
+        scale[scale == 0] = 1.0
+        return np.linalg.eigvalsh(after / scale) - np.linalg.eigvalsh(before / scale)
+
+    def additions(self, candidates: Mapping[str, Design]) -> list[Addition]:
+        """What each candidate experiment would bring, best first."""
+        if not candidates:
+            raise ValueError("best_addition needs at least one candidate design")
+        groups = [set(group.terms) for group in self.alias_groups()]
+        result = []
+        for name, candidate in candidates.items():
+            stacked = self + candidate
+            left = [set(group.terms) for group in stacked.alias_groups()]
+            separated = tuple(tuple(sorted(g)) for g in groups if not any(g & other for other in left))
+            minimum = float(np.linalg.eigvalsh(stacked.normalised_gram("corrected"))[0])
+            result.append(Addition(name, minimum, stacked.rank(), separated))
+        return sorted(result, key=lambda a: (-a.rank, -a.minimum_eigenvalue))
+
+    def best_addition(self, candidates: Mapping[str, Design]) -> Addition:
+        """The candidate experiment that raises the rank, and then λ_min of the stacked design, most.
+
+        Example:
+            >>> x = np.linspace(0.1, 3, 50)
+            >>> def mode(k):
+            ...     u = np.sin(k * x)
+            ...     return Design.from_matrix(np.column_stack([u, -k * k * u]), u, ["u", "lap"])
+            >>> mode(1).best_addition({"again": mode(1), "second mode": mode(2)}).name
+            'second mode'
+        """
+        return self.additions(candidates)[0]
+
+    def __repr__(self) -> str:
+        return f"Design({len(self.names)} terms, {self.rows} rows, {self.effective_rows:.0f} independent)"
+
+
+def relabelled(block: RowBlock, source: int) -> RowBlock:
+    """The same rows under a label that also names their source."""
+    return RowBlock(
+        block.A, block.y, block.weights, (source, block.block),
+        getattr(block, "denoised", None), getattr(block, "noise", None), getattr(block, "effective", None),
+    )  # fmt: skip

@@ -1,0 +1,181 @@
+"""Streamed Gram matrices: rows are folded into one (1+m)×(1+m) matrix per resampling block and forgotten.
+
+With Z = [y, A] the matrix Zᵀ W Z holds everything that least squares, the Lasso, the diagnostics and the block bootstrap need,
+so a design of 10⁸ rows costs a few kilobytes. Experiments stack by adding Grams, and ranks of a parallel run by summing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cffem.data.rows import RowBlock
+
+SAMPLE_SIZE = 2048
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class BlockGrams:
+    """Gram matrices of [y, A], one per resampling block.
+
+    Args:
+        labels: the names of the B blocks.
+        plain: B × (1+m) × (1+m) Grams of the rows as they came.
+        denoised: the same of the denoised rows, or None.
+        noise: expected contribution of the measurement noise to `plain`, or None.
+        weight: total weight of the rows of each block (the row count if rows carry no weights).
+        rows: number of rows of each block.
+        effective: number of independent rows of each block.
+        sample: a uniform sample of at most a few thousand rows [y, A], for diagnostics that need rows.
+
+    Example:
+        >>> grams = fold([RowBlock(np.eye(2), np.ones(2))])
+        >>> grams.total()
+        array([[2., 1., 1.],
+               [1., 1., 0.],
+               [1., 0., 1.]])
+    """
+
+    labels: tuple[Hashable, ...]
+    plain: np.ndarray
+    denoised: np.ndarray | None
+    noise: np.ndarray | None
+    weight: np.ndarray
+    rows: np.ndarray
+    effective: np.ndarray
+    sample: np.ndarray
+
+    @property
+    def columns(self) -> int:
+        return self.plain.shape[1] - 1
+
+    @property
+    def corrected(self) -> np.ndarray:
+        """Block Grams with the expected noise contribution removed: what the rows of noise-free data would give on average."""
+        return self.plain if self.noise is None else self.plain - self.noise
+
+    def total(self, view: str = "plain") -> np.ndarray:
+        """Sum of the block Grams of one view (`plain`, `denoised` or `corrected`)."""
+        grams = getattr(self, view)
+        return (self.plain if grams is None else grams).sum(axis=0)
+
+    def select(self, columns: Iterable[int]) -> BlockGrams:
+        """Keep only some columns of A."""
+        index = np.r_[0, np.asarray(list(columns), dtype=int) + 1]
+
+        def cut(grams: np.ndarray | None) -> np.ndarray | None:
+            return None if grams is None else grams[:, index[:, None], index[None, :]]
+
+        views = {view: cut(getattr(self, view)) for view in ("plain", "denoised", "noise")}
+        return replace(self, **views, sample=self.sample[:, index])
+
+
+class Accumulator:
+    """Folds row blocks one after another; memory does not grow with the number of rows."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._totals: dict[Hashable, dict[str, Any]] = {}
+        self._random = np.random.default_rng(seed)
+        self._keys = np.empty(0)
+        self._sample: np.ndarray | None = None
+
+    def add(self, block: RowBlock) -> None:
+        """Fold one block of rows."""
+        width = block.A.shape[1] + 1
+        if self._sample is not None and self._sample.shape[1] != width:
+            raise ValueError(f"all row blocks of a design must have {self._sample.shape[1] - 1} columns, but one has {width - 1}")
+        entry = self._totals.setdefault(block.block, {"plain": 0.0, "weight": 0.0, "rows": 0, "effective": 0.0})
+        root = None if block.weights is None else np.sqrt(block.weights)
+        entry["plain"] += gram(block.y, block.A, root)
+        entry["weight"] += float(len(block.y) if block.weights is None else block.weights.sum())
+        entry["rows"] += len(block.y)
+        entry["effective"] += float(len(block.y) if getattr(block, "effective", None) is None else block.effective)
+        denoised, noise = getattr(block, "denoised", None), getattr(block, "noise", None)
+        if denoised is not None:
+            entry["denoised"] = entry.get("denoised", 0.0) + gram(denoised[:, 0], denoised[:, 1:], root)
+        if noise is not None:
+            draws = sum(gram(draw[:, 0], draw[:, 1:], root) for draw in noise)
+            entry["noise"] = entry.get("noise", 0.0) + draws / len(noise)
+        self._keep_some(block, root)
+
+    def _keep_some(self, block: RowBlock, root: np.ndarray | None) -> None:
+        """Reservoir sampling: every row gets a random key, and the rows with the largest keys stay."""
+        if self._sample is None:
+            self._sample = np.empty((0, block.A.shape[1] + 1))
+        keys = self._random.random(len(block.y))
+        threshold = self._keys.min() if len(self._keys) >= SAMPLE_SIZE else -1.0
+        chosen = np.flatnonzero(keys > threshold)
+        if not len(chosen):
+            return
+        rows = np.column_stack([np.asarray(block.y)[chosen], np.asarray(block.A)[chosen]])
+        if root is not None:
+            rows = rows * root[chosen, None]
+        keys, rows = np.r_[self._keys, keys[chosen]], np.concatenate([self._sample, rows])
+        best = np.argsort(-keys)[:SAMPLE_SIZE]
+        self._keys, self._sample = keys[best], rows[best]
+
+    def finish(self, comm: Any = None) -> BlockGrams:
+        """The Grams of everything added, summed over the ranks of `comm` if one is given."""
+        totals, sample = self._totals, self._sample
+        if comm is not None and comm.size > 1:
+            totals = merge(comm.allgather(totals))
+            samples = [s for s in comm.allgather(sample) if s is not None]
+            sample = np.concatenate(samples)[:: len(samples)] if samples else None
+        if not totals or sample is None:
+            raise ValueError("a design needs at least one row, but the sources gave none")
+        labels = tuple(totals)
+        for kind in ("denoised", "noise"):
+            if len({kind in totals[label] for label in labels}) > 1:
+                raise ValueError(f"either all row blocks of a design carry {kind} rows or none does")
+
+        def stack(key: str) -> np.ndarray | None:
+            return np.array([totals[label][key] for label in labels]) if key in totals[labels[0]] else None
+
+        return BlockGrams(
+            labels, stack("plain"), stack("denoised"), stack("noise"), stack("weight"), stack("rows"), stack("effective"), sample
+        )  # fmt: skip
+
+
+def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:
+    """Add up the totals of several ranks, in rank order so that every rank gets the same numbers."""
+    merged: dict[Hashable, dict[str, Any]] = {}
+    for part in parts:
+        for label, entry in part.items():
+            target = merged.setdefault(label, {})
+            for key, value in entry.items():
+                target[key] = target.get(key, 0.0) + value
+    return merged
+
+
+def gram(y: np.ndarray, A: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
+    """ZᵀWZ for Z = [y, A], without building Z; `root` holds the square roots of the weights.
+
+    Example:
+        >>> gram(np.array([1.0, 2.0]), np.array([[1.0], [1.0]]))
+        array([[5., 3.],
+               [3., 2.]])
+    """
+    width = A.shape[1] + 1
+    result = np.zeros((width, width))
+    for start in range(0, len(y), CHUNK):
+        part = slice(start, start + CHUNK)
+        rows, right = A[part], y[part]
+        if root is not None:
+            rows, right = rows * root[part, None], right * root[part]
+        result[1:, 1:] += rows.T @ rows
+        result[0, 1:] += right @ rows
+        result[0, 0] += right @ right
+    result[1:, 0] = result[0, 1:]
+    return result
+
+
+def fold(blocks: Iterable[RowBlock], comm: Any = None) -> BlockGrams:
+    """Fold an iterable of row blocks into block Grams."""
+    accumulator = Accumulator()
+    for block in blocks:
+        accumulator.add(block)
+    return accumulator.finish(comm)

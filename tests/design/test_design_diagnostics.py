@@ -1,0 +1,191 @@
+"""Gram accumulation, stacking, aliasing and the other diagnostics of a design."""
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from cffem.design import Design, RowBlock
+from cffem.design.gram import Accumulator, fold, gram
+from cffem.design.spectrum import irrepresentability, sparse_eigenvalues
+
+
+def matrix(seed=0, rows=200, columns=5):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((rows, columns)), random.standard_normal(rows)
+
+
+def test_streamed_grams_equal_the_full_gram():
+    A, y = matrix(rows=1000)
+    weights = np.random.default_rng(1).random(1000)
+    blocks = [RowBlock(A[k : k + 37], y[k : k + 37], weights[k : k + 37], block=k // 300) for k in range(0, 1000, 37)]
+    grams = fold(blocks)
+    Z = np.column_stack([y, A])
+    np.testing.assert_allclose(grams.total(), Z.T @ (weights[:, None] * Z), rtol=1e-12)
+    assert grams.weight.sum() == pytest.approx(weights.sum())
+    assert len(grams.labels) == 4
+
+
+class FakeComm:
+    """Two ranks seen from one of them: allgather returns what both ranks would send."""
+
+    size = 2
+
+    def __init__(self, *others):
+        self.others = list(others)
+
+    def allgather(self, mine):
+        return [mine, self.others.pop(0)]
+
+
+def test_ranks_sum_to_the_serial_gram():
+    A, y = matrix(rows=400)
+    serial = fold([RowBlock(A, y)])
+    ranks = []
+    for part in (slice(0, 170), slice(170, 400)):
+        accumulator = Accumulator()
+        accumulator.add(RowBlock(A[part], y[part]))
+        ranks.append(accumulator)
+    other = ranks[1]
+    together = ranks[0].finish(FakeComm(other._totals, other._sample))
+    size = np.sqrt(np.outer(np.diag(serial.total()), np.diag(serial.total())))
+    assert np.abs(together.total() - serial.total()).max() <= 1e-12 * size.min()
+
+
+def test_reservoir_is_a_uniform_sample_of_the_rows():
+    accumulator = Accumulator()
+    for k in range(100):
+        index = np.arange(k * 1000, (k + 1) * 1000, dtype=float)
+        accumulator.add(RowBlock(index[:, None], index))
+    sample = accumulator.finish().sample[:, 0]
+    assert len(np.unique(sample)) == 2048
+    assert sample.mean() == pytest.approx(50_000, rel=0.05)
+
+
+def test_gram_chunks(monkeypatch):
+    monkeypatch.setattr("cffem.design.gram.CHUNK", 7)
+    A, y = matrix(rows=50)
+    Z = np.column_stack([y, A])
+    np.testing.assert_allclose(gram(y, A), Z.T @ Z, rtol=1e-12)
+
+
+def test_coherence_and_norms():
+    A = np.array([[1.0, 2.0, 0.0], [0.0, 2.0, 3.0]])
+    design = Design.from_matrix(A, np.ones(2), ["a", "b", "c"])
+    assert design.coherence() == pytest.approx(np.sqrt(0.5))
+    np.testing.assert_allclose(design.column_norms, np.sqrt([0.5, 4.0, 4.5]))
+
+
+def test_single_mode_is_reported_as_an_alias():
+    x, times = np.linspace(0, 1, 60), np.linspace(0, 0.1, 20)
+    u = np.outer(np.sin(np.pi * x), np.exp(-(np.pi**2) * times)).ravel()
+    design = Design.from_matrix(np.column_stack([u, -(np.pi**2) * u, u**2]), (0.5 - np.pi**2) * u, ["u", "lap", "u2"])
+    (group,) = design.alias_groups({"u": sp.Symbol("kappa"), "lap": sp.Symbol("D")})
+    assert group.terms == ("u", "lap")
+    coefficient = group.identified.coeff(sp.Symbol("D")) / group.identified.coeff(sp.Symbol("kappa"))
+    assert float(coefficient) == pytest.approx(-(np.pi**2), rel=1e-5)
+    assert group.estimates[0] == pytest.approx(0.5 - np.pi**2, rel=1e-6)
+    assert design.rank() == 2
+    assert "identifiable" in str(group)
+
+
+def test_two_modes_are_not_aliased_and_follow_the_closed_formula():
+    x = np.linspace(0, 1, 80)
+    kappa, D = 0.3, 0.05
+    rows = []
+    for k in (1, 2):
+        lam = (k * np.pi) ** 2
+        u = np.sin(k * np.pi * x)
+        rows.append((np.column_stack([u, -lam * u]), (kappa - lam * D) * u))
+    first, second = (Design.from_matrix(A, y, ["u", "lap"]) for A, y in rows)
+    both = first + second
+    assert both.alias_groups() == []
+    total = both.grams.total()
+    np.testing.assert_allclose(np.linalg.solve(total[1:, 1:], total[1:, 0]), [kappa, D], rtol=1e-9)
+    best = first.best_addition({"same mode": first, "second mode": second})
+    assert best.name == "second mode"
+    assert best.separated == (("lap", "u"),)
+
+
+def test_three_columns_in_a_plane_identify_two_combinations():
+    A, y = matrix(columns=3)
+    A[:, 2] = A[:, 0] - 2 * A[:, 1]
+    (group,) = Design.from_matrix(A, y, ["a", "b", "c"]).alias_groups()
+    assert len(group.identified) == 2
+    values = dict(zip(sp.symbols("alpha_a alpha_b alpha_c"), [1.0, -2.0, -1.0], strict=True))
+    assert all(abs(float(c.subs(values))) < 1e-5 for c in group.identified)  # null direction leaves every combination unchanged
+
+
+def test_vanishing_column_is_not_identified():
+    A, y = matrix(columns=2)
+    A[:, 1] = 0
+    (group,) = Design.from_matrix(A, y, ["a", "b"]).alias_groups()
+    assert group.terms == ("b",)
+    assert group.identified == 0
+
+
+def test_high_coherence_alone_is_no_alias():
+    random = np.random.default_rng(0)
+    a = random.standard_normal(5000)
+    b = 0.989 * a + np.sqrt(1 - 0.989**2) * random.standard_normal(5000)
+    design = Design.from_matrix(np.column_stack([a, b]), a, ["a", "b"])
+    assert design.coherence() > 0.98
+    assert design.alias_groups() == []
+    assert design.rank() == 2
+
+
+def test_rank_tolerance_comes_from_the_noise():
+    random = np.random.default_rng(1)
+    signal = random.standard_normal(6000)
+    noisy = np.column_stack([signal, signal]) + 0.3 * random.standard_normal((6000, 2))
+    naive = Design.from_matrix(noisy, signal, ["a", "b"])
+    informed = Design.from_matrix(noisy, signal, ["a", "b"], column_noise=0.3)
+    assert naive.rank() == 2
+    assert informed.rank() == 1
+    assert informed.alias_groups()[0].terms == ("a", "b")
+
+
+def test_loewner_monotonicity_when_stacking():
+    A, y = matrix(0)
+    B, z = matrix(1)
+    first, second = (Design.from_matrix(M, v, list("abcde")) for M, v in ((A, y), (B * [1, 10, 0.1, 0, 5], z)))
+    assert (first.spectrum_growth(second) >= -1e-12).all()
+    stacked = first + second
+    assert stacked.rows == 400
+    np.testing.assert_allclose(stacked.grams.total(), first.grams.total() + second.grams.total())
+
+
+def test_sparse_eigenvalues_and_irrepresentability():
+    sigma = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.3], [0.0, 0.3, 1.0]])
+    pairs = sparse_eigenvalues(sigma, 2)
+    assert pairs.lower == pytest.approx(0.4)
+    assert pairs.upper == pytest.approx(1.6)
+    assert pairs.worst_support == (0, 1)
+    assert irrepresentability(sigma, [True, False, False]) == pytest.approx(0.6)
+    assert irrepresentability(sigma, [True, False, True], [1, 1]) == pytest.approx(0.9)
+    assert irrepresentability(sigma, [True, False, True], [1, -1]) == pytest.approx(0.3)
+
+
+def test_selected_gram_condition():
+    A, y = matrix()
+    design = Design.from_matrix(A, y, list("abcde"))
+    columns = A[:, [0, 2]] / np.linalg.norm(A[:, [0, 2]], axis=0)
+    assert design.selected_gram(["a", "c"]).condition == pytest.approx(np.linalg.cond(columns))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda A, y: Design.from_matrix(A, y[:-1], list("abcde")),
+        lambda A, y: Design.from_matrix(A, y, list("abcd")),
+        lambda A, y: Design.from_matrix(A, y, ["a"] * 5),
+        lambda A, y: Design.from_matrix(A * np.nan, y, list("abcde")),
+        lambda A, y: Design.from_matrix(A, y, list("abcde")).mask(["z"]),
+        lambda A, y: Design.from_matrix(A, y, list("abcde")) + Design.from_matrix(A[:, :2], y, list("ab")),
+        lambda A, y: Design.from_fields(None, [], kind="weak"),
+        lambda A, y: Design.from_fields(None, [], kind="middling"),
+    ],
+)
+def test_misuse_is_named(call):
+    A, y = matrix()
+    with pytest.raises(ValueError):
+        call(A, y)
