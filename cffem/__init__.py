@@ -17,7 +17,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.coordinates": "Parameter t x y z",
         "cffem.symbols.fields": "ScalarField VectorField",
         "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer sym trace transpose vector",
-        "cffem.symbols.errors": "LibraryError ParseError ShapeError SymbolError",
+        "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",
     }.items()
     for name in names.split()
 }

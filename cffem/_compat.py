@@ -36,14 +36,27 @@ def jit_folder() -> Path:
     import ffcx
     import ufl
 
-    parts = [dolfinx.__version__, dolfinx.__file__, ffcx.__version__, basix.__version__, ufl.__version__, sys.version, platform.machine()]
+    parts = [
+        dolfinx.__version__,
+        dolfinx.__file__,
+        ffcx.__version__,
+        basix.__version__,
+        ufl.__version__,
+        sys.version,
+        platform.machine(),
+    ]
     key = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
     return cache_folder() / "jit" / f"dolfinx-{dolfinx.__version__}-{key}"
 
 
 def jit_options() -> dict[str, Any]:
     """Options for every compilation. All are given, so that no file in the current folder can change how code is compiled."""
-    return {"cache_dir": str(jit_folder()), "cffi_extra_compile_args": list(COMPILE_FLAGS), "cffi_libraries": None, "timeout": 120}
+    return {
+        "cache_dir": str(jit_folder()),
+        "cffi_extra_compile_args": list(COMPILE_FLAGS),
+        "cffi_libraries": None,
+        "timeout": 120,
+    }
 
 
 @contextlib.contextmanager

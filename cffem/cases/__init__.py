@@ -1,0 +1,1 @@
+"""The code behind `cffem validate`, `cffem bench`, `cffem doctor` and the demos."""

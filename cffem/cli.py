@@ -1,0 +1,171 @@
+"""The command `cffem`: run a study, a demo, a benchmark, or look whether this installation works.
+
+Under `mpirun` every rank runs this program; only rank 0 speaks. An error on any rank ends all of them: where every rank fails
+alike, each leaves with the same exit code; where only some do, the others may be waiting in a collective call for ever, so the run
+is aborted. Either way one message is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import cffem
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+PATIENCE = 3.0  # seconds that a failing rank waits for the others to fail as well
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Example:
+        >>> main(["demo", "--list"])  # doctest: +SKIP
+    """
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.command(options)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) went away: nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return fail_together(error, debug=options.debug)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser(prog="cffem", description=cffem.__doc__.splitlines()[0] if cffem.__doc__ else None)
+    parser.add_argument("--version", action="version", version=f"cffem {cffem.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error in the input")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    run = commands.add_parser("run", help="run a study written as a Python script")
+    run.add_argument("study", metavar="STUDY.py")
+    run.add_argument("--out", metavar="DIR", default="out", help="folder for the results, handed to the script (default: out)")
+    run.set_defaults(command=run_study)
+
+    demo = commands.add_parser("demo", help="run a demo (no name: maxwell)")
+    demo.add_argument("name", nargs="?", default="maxwell")
+    demo.add_argument("--list", action="store_true", help="name the demos and leave")
+    demo.add_argument("--out", metavar="DIR", default="out", help="folder for the results (default: out)")
+    demo.set_defaults(command=run_demo)
+
+    doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
+    doctor.set_defaults(command=run_doctor)
+    return parser
+
+
+def run_study(options: argparse.Namespace) -> int:
+    """Run a user's own program under the collective error handling of this module."""
+    from cffem.cases.scripts import run_script
+
+    if not options.study.endswith(".py"):
+        raise UsageError(f"{options.study} is not a Python study: this version runs STUDY.py")
+    run_script(options.study, out=options.out)
+    return 0
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    """Run one of the shipped demos, or list them."""
+    from cffem.cases.scripts import demo_path, demos, run_script
+
+    if options.list:
+        if rank() == 0:
+            for name, title in demos().items():
+                print(f"{name:<14} {title}")
+        return 0
+    run_script(demo_path(options.name), out=options.out)
+    return 0
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    """Examine this installation."""
+    from cffem.cases.doctor import examine
+
+    return examine()
+
+
+class UsageError(ValueError):
+    """A command line that asks for something that is not there."""
+
+
+# ----------------------------------------------------------------------------------------------------------- failing together
+
+
+def world() -> Any:
+    """MPI.COMM_WORLD if this process was started by MPI or has initialised it, else None."""
+    started = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
+    if not started and "mpi4py.MPI" not in sys.modules:
+        return None
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        return None
+    return MPI.COMM_WORLD if MPI.Is_initialized() and not MPI.Is_finalized() else None
+
+
+def rank() -> int:
+    """This process's rank, 0 without MPI."""
+    comm = world()
+    return comm.rank if comm is not None else 0
+
+
+def fail_together(error: Exception, debug: bool) -> int:
+    """Print one message for all ranks and end all of them.
+
+    Args:
+        error: what this rank raised.
+        debug: print the traceback even where the error is the input's fault.
+
+    Returns:
+        The exit code, when every rank of the run has failed (otherwise the run is aborted and this does not return).
+    """
+    bad_input = is_bad_input(error)
+    code = EXIT_BAD_INPUT if bad_input else EXIT_FAILED
+    text = f"cffem: {error}" if bad_input and not debug else "".join(traceback.format_exception(error))
+    comm = world()
+    if comm is None or comm.size == 1:
+        print(text.rstrip(), file=sys.stderr, flush=True)
+        return code
+    if everybody_failed(comm):
+        if comm.rank == 0:
+            print(text.rstrip(), file=sys.stderr, flush=True)
+        return code
+    print(f"rank {comm.rank}: {text.rstrip()}", file=sys.stderr, flush=True)
+    time.sleep(0.2)  # mpirun forwards what was printed before it kills
+    comm.Abort(code)
+    return code
+
+
+def everybody_failed(comm: Any) -> bool:
+    """Wait a moment for all ranks to arrive here; False if some did not."""
+    request = comm.Ibarrier()
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if request.Test():
+            return True
+        time.sleep(0.01)
+    # Of several failed ranks the lowest speaks first, and its abort silences the others.
+    time.sleep(0.5 * comm.rank)
+    return bool(request.Test())
+
+
+def is_bad_input(error: Exception) -> bool:
+    """Whether one sentence says it all: the user's input is wrong, not the program."""
+    from cffem.symbols.errors import InputError
+
+    return isinstance(error, InputError | UsageError | FileNotFoundError | PermissionError | cffem.MissingFiniteElements)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

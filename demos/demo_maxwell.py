@@ -1,0 +1,1 @@
+# # A Maxwell cavity: which terms matter?

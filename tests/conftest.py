@@ -1,0 +1,72 @@
+"""Running a piece of a test on several ranks.
+
+`on_ranks(3, body)` runs the module-level function `body(comm)` under `mpirun -n 3` in a process group of its own; any rank that
+fails, or a run that hangs, fails the test with what was printed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+RUNNER = "import sys; from mpi_runner import main; raise SystemExit(main(*sys.argv[1:]))"
+
+
+def run_group(command: Sequence[str], timeout: float, **kwargs) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process group of its own; when time is up the whole group is killed and the result says so."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **kwargs
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"{' '.join(map(str, command[:6]))} … was still running after {timeout} s:\n{output[-3000:]}")
+    return subprocess.CompletedProcess(command, process.returncode, output)
+
+
+def mpi_environment() -> dict[str, str]:
+    """The environment for a run of its own, also when the tests themselves were started by mpirun."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_COMM", "PMIX_", "PMI_", "PRTE_LAUNCHED"))}
+    clean["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])])
+    clean.setdefault("OMP_NUM_THREADS", "1")
+    clean.setdefault("OMPI_MCA_btl", "self,sm")
+    clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+    if os.geteuid() == 0:
+        clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return clean
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command on n ranks: `mpirun(2, "cffem", "doctor")`."""
+    launcher = shutil.which("mpirun")
+    if launcher is None:
+        pytest.skip("no mpirun here")
+
+    def run(ranks: int, *command: str, timeout: float = 120, **kwargs) -> subprocess.CompletedProcess[str]:
+        return run_group([launcher, "-n", str(ranks), *map(str, command)], timeout, env=mpi_environment(), **kwargs)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def on_ranks(mpirun) -> Callable[..., str]:
+    """Run a module-level function of a test file, `body(comm, *arguments)`, on n ranks and return what it printed."""
+
+    def run(ranks: int, body: Callable, *arguments: str, timeout: float = 120) -> str:
+        done = mpirun(ranks, sys.executable, "-c", RUNNER, inspect.getfile(body), body.__name__, *arguments, timeout=timeout)
+        assert done.returncode == 0, f"{body.__name__} on {ranks} ranks ended with {done.returncode}:\n{done.stdout[-4000:]}"
+        return done.stdout
+
+    return run

@@ -1,0 +1,121 @@
+"""The hall, the two wings and the roof: who may import whom, and that DOLFINx stays in its wing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "cffem"
+FINITE_ELEMENT_WING = ["symbols", "forms", "engine", "constraints", "bounds"]
+DATA_WING = ["symbols", "data", "design", "screening", "certify"]
+ROOF = ["study", "cases", "cli"]
+# constraints and bounds stand side by side on the engine.
+SIDE_BY_SIDE = {
+    ("constraints", "bounds"),
+    ("bounds", "constraints"),
+    ("certify", "design"),
+    ("certify", "screening"),
+    ("certify", "data"),
+}
+FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
+MAY_USE = {
+    "symbols": {"sympy"},
+    "forms": {"sympy", "ufl", "basix"},
+}
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.append((node.lineno, node.module))
+        elif isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+    return found
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def allowed(here: str, there: str) -> bool:
+    if here == there or (here in ROOF and there not in ROOF):
+        return True
+    if here in ROOF:
+        return ROOF.index(there) <= ROOF.index(here)
+    if (here, there) in SIDE_BY_SIDE:
+        return False
+    return any(
+        here in wing and there in wing and wing.index(there) <= wing.index(here) for wing in (FINITE_ELEMENT_WING, DATA_WING)
+    )
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_no_upward_or_sideways_imports():
+    known = {*FINITE_ELEMENT_WING, *DATA_WING, *ROOF}
+    wrong = []
+    for path in FILES:
+        here = room(path)
+        for line, module in imports(path):
+            parts = module.split(".")
+            if here in known and parts[0] == "cffem" and len(parts) > 1 and parts[1] in known and not allowed(here, parts[1]):
+                wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_third_party_imports_stay_in_their_room():
+    wrong = []
+    for path in FILES:
+        here = room(path)
+        for line, module in imports(path):
+            base = module.split(".")[0]
+            if here in MAY_USE and base not in MAY_USE[here] | set(sys.stdlib_module_names) | {"cffem"}:
+                wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
+            if here in DATA_WING and base in FINITE_ELEMENTS:
+                wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def without_finite_elements(code: str) -> subprocess.CompletedProcess[str]:
+    program = BLOCKED.format(names=FINITE_ELEMENTS) + code
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
+
+
+def test_importing_cffem_imports_neither_dolfinx_nor_sympy():
+    code = "import cffem, sys; assert not {'dolfinx', 'sympy', 'numpy', 'mpi4py'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_data_wing_works_without_dolfinx():
+    done = without_finite_elements(
+        "import cffem as cf, numpy as np\n"
+        "A = np.random.default_rng(0).standard_normal((500, 4))\n"
+        "design = cf.Design.from_matrix(A, A @ [1.0, 0, -2.0, 0], list('abcd'))\n"
+        "print([bool(s) for s in cf.Screening().fit(design).support_], cf.decide(1.0, 0.1, margin=0.01))\n"
+    )
+    assert done.stdout.strip() == "[True, False, True, False] relevant", done.stderr
+
+
+@pytest.mark.parametrize("name", ["Model", "Experiment"])
+def test_what_needs_dolfinx_says_how_to_get_it(name):
+    done = without_finite_elements(f"import cffem as cf\ntry: cf.{name}\nexcept ImportError as error: print(error)")
+    assert done.stdout.count("\n") == 1, done.stderr
+    assert "containers/run" in done.stdout
+    assert "conda-forge" in done.stdout

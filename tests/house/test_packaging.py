@@ -1,0 +1,88 @@
+"""The wheel: version in one place, demos and meshes inside, and a plain Python without DOLFINx can install and use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import cffem
+
+TOP = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    pytest.importorskip("setuptools", minversion="77")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    # A copy, because building leaves traces in the tree.
+    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP, capture_output=True, text=True)
+    names = (
+        tracked.stdout.splitlines()
+        if tracked.returncode == 0
+        else [str(p.relative_to(TOP)) for p in TOP.rglob("*") if p.is_file()]
+    )
+    for name in names:
+        if (TOP / name).is_file() and not name.startswith((".git/", "tests/")):
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((TOP / name).read_bytes())
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+        str(source),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
+    assert f"cffem-{cffem.__version__}-" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    demos = {path.name for path in (TOP / "demos").glob("*.py")}
+    meshes = {path.name for path in (TOP / "meshes").glob("*.msh")}
+    assert demos <= {Path(name).name for name in names if name.startswith("cffem/_shared/demos/")}
+    assert meshes <= {Path(name).name for name in names if name.startswith("cffem/_shared/meshes/")}
+    assert not [name for name in names if name.startswith(("tests/", "meshes/", "demos/"))]
+
+
+def test_the_command_lists_the_demos_from_an_installed_wheel_outside_the_checkout(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from cffem.cli import main; main(['demo', '--list'])"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert "maxwell" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_pip_installs_it_on_a_plain_python_without_dolfinx(wheel, tmp_path):
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([venv / "bin" / "pip", "install", "--quiet", f"{wheel}[data]", "pytest", "hypothesis"], check=True)
+    python = str(venv / "bin" / "python")
+    tests = [
+        str(TOP / "tests" / name)
+        for name in ("data", "design", "screening", "certify", "symbols")
+        if (TOP / "tests" / name).is_dir()
+    ]
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", *tests],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    missing = subprocess.run([python, "-c", "import cffem; cffem.Model"], cwd=tmp_path, capture_output=True, text=True)
+    assert "needs DOLFINx" in missing.stderr
