@@ -1,0 +1,96 @@
+"""What an element can carry: its Sobolev space, the derivatives it represents and its neighbour in the discrete de Rham complex.
+
+Functions of H1 have a gradient, of H(curl) a curl, of H(div) a divergence; everything else jumps between cells. A discontinuous
+quantity (the divergence of a Nédélec field, the curl of a Raviart–Thomas field) is defined weakly in the space that comes
+before in
+
+    Lagrange k → Nédélec k → Raviart–Thomas k → discontinuous k − 1   (plane: Lagrange k → Raviart–Thomas k or Nédélec k → …).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import basix
+import basix.ufl
+
+from cffem.forms.errors import UnsupportedTerm
+
+H1, HCURL, HDIV, L2 = "H1", "H(curl)", "H(div)", "L2"
+
+_PIOLA = {basix.MapType.covariantPiola: HCURL, basix.MapType.contravariantPiola: HDIV}
+# The derivative that a function of each space has in L2; in H1 every first derivative.
+NATURAL = {HCURL: "curl", HDIV: "div"}
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """What one field's element can carry.
+
+    Attributes:
+        element: the Basix element.
+        space: one of "H1", "H(curl)", "H(div)", "L2".
+        degree: the largest degree of which the element holds all polynomials.
+    """
+
+    element: Any
+    space: str
+    degree: int
+
+    def conforming(self, operator: str, order: int) -> bool:
+        """Whether a derivative is square-integrable across cells; `operator` is the innermost one."""
+        return order == 0 or (order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator))
+
+    def represents(self, operator: str, order: int) -> bool:
+        """Whether a derivative, taken cell by cell, still approximates that of a smooth field."""
+        return order <= self.degree if self.space == H1 else self.conforming(operator, order)
+
+    @property
+    def description(self) -> str:
+        """Words for messages: `degree 1 H(curl) element N1E`."""
+        return (
+            f"degree {self.element.embedded_superdegree} {self.space} element {getattr(self.element, 'family_name', '')}".rstrip()
+        )
+
+
+def carrier(element: Any) -> Carrier:
+    """What a Basix element can carry.
+
+    Example:
+        >>> import basix.ufl
+        >>> carrier(basix.ufl.element("RT", "quadrilateral", 1)).space
+        'H(div)'
+    """
+    # Basix 0.9 calls RT on quadrilaterals and hexahedra H(curl), hence the map is asked first.
+    if getattr(element, "discontinuous", False):
+        space = L2
+    elif element.map_type in _PIOLA:
+        space = _PIOLA[element.map_type]
+    else:
+        space = H1 if element.basix_sobolev_space.name in ("H1", "H2", "HInf") else L2
+    return Carrier(element, space, max(element.embedded_subdegree, 0))
+
+
+def before(element: Any) -> Any:
+    """The element that comes before in the discrete de Rham complex: Lagrange before Nédélec, Nédélec before Raviart–Thomas.
+
+    Example:
+        >>> import basix.ufl
+        >>> before(basix.ufl.element("N1curl", "tetrahedron", 2)) == basix.ufl.element("Lagrange", "tetrahedron", 2)
+        True
+    """
+    # A space of all polynomials of degree k (second kind, BDM) follows one of degree k + 1, a first-kind one its own degree.
+    whole = element.embedded_subdegree == element.embedded_superdegree
+    degree = element.embedded_superdegree + (1 if whole else 0)
+    space, cell = carrier(element).space, element.cell_type.name
+    if space == HCURL or (space == HDIV and topological_dimension(element) == 2):
+        return basix.ufl.element("Lagrange", cell, degree)
+    if space == HDIV:
+        return basix.ufl.element("N1curl", cell, degree)
+    raise UnsupportedTerm(f"a {carrier(element).description} has no auxiliary space")
+
+
+def topological_dimension(element: Any) -> int:
+    """The dimension of an element's cell."""
+    return len(basix.topology(element.cell_type)) - 1

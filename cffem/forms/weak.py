@@ -1,0 +1,242 @@
+"""Weak form: a term paired with a test function, derivatives balanced between both by integration by parts.
+
+For a term T and the test function v of its equation, ⟨T[u], v⟩ is written as
+
+    ∫ volume dx  +  ∮ boundary ds  −  Σ ∫ [trace]·{weight} dS            (the last sum for discontinuous elements only)
+
+so that each derivative that is left is one the elements have across cells. The natural boundary terms are part of the result; a
+declared boundary condition replaces their traces (`imposing`) or kills their test functions. On H(curl) elements grad(div E)
+goes through the weak divergence s in the paired Lagrange space, (s, q) = −(E, ∇q) + ∮ (E·n) q, and the term is (∇s, v), exactly
+null on discretely divergence-free fields; on H(div) elements curl curl goes through the weak curl. First derivatives that an
+element lacks are taken cell by cell, with the jump of the trace charged to the average weight: the central flux, which is
+consistent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+from sympy.core.sorting import default_sort_key
+
+from cffem.forms.elements import HCURL, HDIV, before, carrier, topological_dimension
+from cffem.forms.errors import DimensionError, UnsupportedTerm
+from cffem.forms.orders import derivatives, is_held, order_of
+from cffem.forms.parts import Moved, Parts, Trace
+from cffem.forms.weakterm import Auxiliary, WeakTerm
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.errors import ShapeError
+from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
+from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner
+from cffem.symbols.shapes import shape_of, unify
+
+MOST_STUCK = 8
+
+
+def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> WeakTerm:
+    """The weak form of a term in the equation of a field.
+
+    Args:
+        term: the SymPy term, of the shape of the field.
+        equation: the field whose equation the term belongs to; its element is the test space.
+        elements: the Basix element of every field in the term and of `equation`.
+
+    Raises:
+        UnsupportedTerm: the derivatives cannot be balanced (fourth order, or products of second derivatives).
+        DimensionError: a field or coordinate does not fit the elements' cells.
+
+    Example:
+        >>> import basix.ufl, cffem as cf
+        >>> u, E = cf.ScalarField("u"), cf.VectorField("E", dim=3)
+        >>> print(weak_form(u**2 * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 2)}))
+        ∫ -u**2*dot(grad(u), grad(u_test)) - 2*u*u_test*dot(grad(u), grad(u)) dx + ∮ u**2*u_test*dot(n, grad(u)) ds
+        >>> print(weak_form(cf.grad(cf.div(E)), E, {E: basix.ufl.element("N1curl", "tetrahedron", 1)}))
+        ∫ dot(E_test, grad(div_E)) dx, where (div_E, div_E_test) = ∫ -dot(E, grad(div_E_test)) dx + ∮ div_E_test*dot(n, E) ds
+    """
+    try:
+        _check(term, equation, elements)
+        return _Balance(equation, elements).weak_form(term)
+    except UnsupportedTerm as error:
+        raise error.within(term) from None
+
+
+def test_symbol(field: Field, dimension: int) -> Field:
+    """The symbol of the test function in the equation of a field."""
+    kind = VectorField if isinstance(field, VectorField) else ScalarField
+    return kind(f"{field.name}_test", dim=dimension)
+
+
+def differentiates_jump(expr: sp.Expr) -> bool:
+    """Whether an operator acts on a coefficient that jumps, so that the result is no function."""
+    return any(has_jump(node.args[0]) for node in expr.atoms(Grad, Div, Curl, Lap))
+
+
+def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> None:
+    for field in sorted(fields_of(term) | {equation}, key=default_sort_key):
+        if field not in elements:
+            raise UnsupportedTerm("the field has no element", field)
+        dimension = topological_dimension(elements[field])
+        if field.dim not in (None, dimension):
+            raise DimensionError(f"the field has dimension {field.dim}, but its mesh has dimension {dimension}", field)
+    for coordinate in SPACE[topological_dimension(elements[equation]) :]:
+        if coordinate in term.atoms(sp.Symbol):
+            raise DimensionError(f"the mesh has no coordinate {coordinate}", coordinate)
+    try:
+        unify(shape_of(term), equation.shape, term)
+    except ShapeError as error:
+        raise UnsupportedTerm(f"it does not have the shape of {equation}, the field of its equation", term) from error
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One summand: integrated by parts if possible, else as it stands, with the reason why it is stuck."""
+
+    moved: Moved | None
+    direct: sp.Expr
+    jumps: tuple[Trace, ...] = ()
+    stuck: str = ""
+
+    def choices(self) -> list[Moved]:
+        """What the summand can be replaced by."""
+        options = [] if self.moved is None else [self.moved]
+        return [*options, Moved(self.direct)] if self.stuck else options
+
+
+class _Balance:
+    """Balances the derivatives in the terms of one equation."""
+
+    def __init__(self, equation: Field, elements: Mapping[Field, Any]):
+        self.dimension = topological_dimension(elements[equation])
+        self.test = test_symbol(equation, self.dimension)
+        self.elements = {**elements, self.test: elements[equation]}
+        self.carriers = {field: carrier(element) for field, element in self.elements.items()}
+        self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
+        self.parts = Parts(self.due)
+
+    def weak_form(self, term: sp.Expr) -> WeakTerm:
+        pieces = self.pieces(self.in_complex(term))
+        moved = self.combined(pieces)
+        jumps = tuple(pair for piece in pieces for pair in piece.jumps)
+        # An auxiliary field may have cancelled again.
+        used = fields_of(moved.volume)
+        auxiliaries = tuple(a for a in self.auxiliaries.values() if a.field in used)
+        return WeakTerm(term, self.test, moved.volume, moved.traces, jumps, auxiliaries)
+
+    # What the elements allow -----------------------------------------------------------------------------------------------
+
+    def conforming(self, expr: sp.Expr) -> bool:
+        """Whether every derivative in an expression is a function across cells and across jumps of coefficients."""
+        return not differentiates_jump(expr) and all(
+            self.carriers[d.field].conforming(d.operator, d.order) for d in derivatives(expr)
+        )
+
+    def due(self, expr: sp.Expr) -> bool:
+        """Whether an expression must, or as a held operator is meant to, be integrated by parts."""
+        return not self.conforming(expr) or any(is_held(node) and fields_of(node) for node in expr.atoms(Grad, Div, Curl, Lap))
+
+    # Summands --------------------------------------------------------------------------------------------------------------
+
+    def pieces(self, term: sp.Expr) -> list[_Piece]:
+        return [piece for monomial in sp.Add.make_args(sp.expand_mul(term)) for piece in self.integrated(monomial)]
+
+    def integrated(self, monomial: sp.Expr) -> list[_Piece]:
+        """The weak form of a summand, by the first way that leaves only derivatives the elements have."""
+        direct, moved, reason = inner(monomial, self.test), None, ""
+        if not self.due(monomial):
+            return [_Piece(Moved(direct), direct)]
+        order = order_of(monomial)
+        if order > 2:
+            raise UnsupportedTerm(f"derivatives of order {order} have no weak form here; introduce a field for lap(u)", monomial)
+        try:
+            moved = self.parts(monomial, self.test)
+            moved = self.solved(moved, direct)
+        except UnsupportedTerm as error:
+            reason = error.reason
+        if moved is not None and self.conforming(moved.volume):
+            return [_Piece(moved, direct)]
+        if self.conforming(direct):
+            return [_Piece(Moved(direct), direct)]
+        completed = self.with_auxiliaries(monomial, order)
+        if completed != monomial:
+            return self.pieces(completed)
+        if order == 1 and moved is not None and not differentiates_jump(monomial):
+            return [_Piece(Moved(direct), direct, jumps=moved.traces)]
+        return [_Piece(moved, direct, stuck=reason or self.lack(moved.volume))]
+
+    def solved(self, moved: Moved, direct: sp.Expr) -> Moved:
+        """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I for it."""
+        volume = sp.expand_mul(moved.volume)
+        if self.conforming(volume) or isinstance(direct, sp.Add):
+            return Moved(volume, moved.traces)
+        rest = [part for part in sp.Add.make_args(volume) if not (part / direct).is_Rational]
+        factor = sp.Add(*(part / direct for part in sp.Add.make_args(volume) if part not in rest))
+        if factor in (0, 1):
+            return Moved(volume, moved.traces)
+        return Moved(sp.Add(*rest), moved.traces).scaled(1 / (1 - factor))
+
+    def combined(self, pieces: list[_Piece]) -> Moved:
+        """The sum of all pieces. Stuck ones may cancel: |∇u|² lap u and ∇|∇u|²·∇u are no divergences, but their sum is."""
+        stuck = [piece for piece in pieces if piece.stuck]
+        settled = sum((piece.moved for piece in pieces if not piece.stuck), Moved())
+        if not stuck:
+            return settled
+        if len(stuck) <= MOST_STUCK:
+            for choice in itertools.product(*(piece.choices() for piece in stuck)):
+                total = sum(choice, settled)
+                total = Moved(sp.expand_mul(total.volume), total.traces)
+                if self.conforming(total.volume):
+                    return total
+        raise UnsupportedTerm(stuck[0].stuck)
+
+    def lack(self, volume: sp.Expr) -> str:
+        """The sentence that names a derivative which an element lacks."""
+        for derived in sorted(derivatives(volume), key=lambda d: (-d.order, str(d.field))):
+            if not self.carriers[derived.field].conforming(derived.operator, derived.order):
+                name = {"value": "value", "grad": "gradient"}.get(derived.operator, derived.operator)
+                what = name if derived.order == 1 else f"derivatives of order {derived.order}"
+                kind = self.carriers[derived.field].description
+                return f"integration by parts leaves the {what} of {derived.field}, which its {kind} does not have"
+        return "integration by parts leaves the derivative of a coefficient that jumps"
+
+    # The discrete de Rham complex ------------------------------------------------------------------------------------------
+
+    def in_complex(self, term: sp.Expr) -> sp.Expr:
+        """Second derivatives of H(curl) and H(div) fields in terms of grad div and curl curl."""
+        changes = {}
+        for node in term.atoms(Lap, Div):
+            strain = isinstance(node, Div) and isinstance(node.args[0], Sym) and isinstance(node.args[0].args[0], Grad)
+            field = node.args[0] if isinstance(node, Lap) else node.args[0].args[0].args[0] if strain else sp.S.Zero
+            if self.lives_in(field, HCURL, HDIV):
+                changes[node] = grad(div(field)) - curl(curl(field)) / (2 if strain else 1)
+        return term.xreplace(changes)
+
+    def lives_in(self, expr: sp.Expr, *spaces: str) -> bool:
+        """Whether an expression is a vector field of one of these spaces, if need be times scalars or differentiated in time."""
+        return any(
+            d.whole and d.order == 0 and isinstance(d.field, VectorField) and self.carriers[d.field].space in spaces
+            for d in derivatives(expr)
+        )
+
+    def with_auxiliaries(self, monomial: sp.Expr, order: int) -> sp.Expr:
+        """Replace divergences of H(curl) fields, and under a derivative curls of H(div) fields, by auxiliary fields."""
+        nodes = [node for node in monomial.atoms(Div) if self.lives_in(node.args[0], HCURL) and order_of(node) == 1]
+        if order == 2:
+            nodes += [node for node in monomial.atoms(Curl) if self.lives_in(node.args[0], HDIV) and order_of(node) == 1]
+        return monomial.xreplace({node: self.auxiliary(node).field for node in sorted(nodes, key=default_sort_key)})
+
+    def auxiliary(self, node: sp.Expr) -> Auxiliary:
+        """The auxiliary field that stands for a divergence or curl."""
+        if node not in self.auxiliaries:
+            source = next(d.field for d in derivatives(node) if d.operator in ("div", "curl"))
+            count = sum(a.definition.term.func is node.func for a in self.auxiliaries.values())
+            name = f"{node.symbol}_{source.name}" + (f"_{count + 1}" if count else "")
+            kind = VectorField if shape_of(node) else ScalarField
+            field = kind(name, dim=self.dimension)
+            element = before(self.elements[source])
+            definition = weak_form(node, field, {**self.elements, field: element})
+            self.auxiliaries[node] = Auxiliary(field, element, definition)
+            self.elements[field], self.carriers[field] = element, carrier(element)
+        return self.auxiliaries[node]

@@ -1,0 +1,130 @@
+"""What the weak form of a term consists of: integrands as SymPy expressions, auxiliary fields, and the UFL forms made of them.
+
+The integrands are ordinary expressions in the fields, the test function and the normal n, so they print, and a boundary condition
+is a substitution in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+import ufl
+
+from cffem.forms.lowering import Context, Lowering
+from cffem.forms.parts import Trace, contraction
+from cffem.symbols.fields import Field
+
+
+@dataclass(frozen=True)
+class TermForms:
+    """The UFL forms of a term; a part that is not there is an empty form.
+
+    Attributes:
+        volume: integrals over cells.
+        boundary: the natural boundary integrals.
+        interior: integrals over facets between cells (discontinuous elements).
+    """
+
+    volume: ufl.Form
+    boundary: ufl.Form
+    interior: ufl.Form
+
+    @property
+    def total(self) -> ufl.Form:
+        """All parts: equal to ⟨T[u], v⟩ for smooth u."""
+        return self.volume + self.boundary + self.interior
+
+
+@dataclass(frozen=True)
+class WeakTerm:
+    """The weak form of a term.
+
+    Attributes:
+        term: the term as written.
+        test: the symbol of the test function; give it a UFL test function in the context.
+        volume: the integrand over cells.
+        traces: pairs (trace, weight); the boundary integrand is the sum of their inner products.
+        jumps: pairs (trace, weight); between cells −[trace]·{weight} is integrated, with [a] = a⁺ + a⁻ of traces that contain n.
+        auxiliaries: further fields that `volume` contains, each with its own definition.
+    """
+
+    term: sp.Expr
+    test: Field
+    volume: sp.Expr
+    traces: tuple[Trace, ...] = ()
+    jumps: tuple[Trace, ...] = ()
+    auxiliaries: tuple[Auxiliary, ...] = ()
+
+    @property
+    def boundary(self) -> sp.Expr:
+        """The natural boundary integrand."""
+        return contraction(self.traces)
+
+    def imposing(self, values: Mapping[sp.Expr, sp.Expr]) -> WeakTerm:
+        """The same term with traces replaced by data, for instance `{dot(n, grad(u)): g}` for a Neumann condition.
+
+        Example:
+            >>> import basix.ufl, cffem as cf
+            >>> from cffem.forms.weak import weak_form
+            >>> u, nu = cf.ScalarField("u"), cf.Parameter("nu")
+            >>> weak = weak_form(nu * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 1)})
+            >>> weak.boundary, weak.imposing({cf.dot(cf.grad(u), cf.n): cf.x}).boundary
+            (nu*u_test*dot(n, grad(u)), nu*u_test*x)
+        """
+        replaced = tuple((sp.sympify(trace).xreplace(dict(values)), weight) for trace, weight in self.traces)
+        return replace(self, traces=tuple((trace, weight) for trace, weight in replaced if trace != 0))
+
+    def forms(self, context: Context, dx: Any = ufl.dx, ds: Any = ufl.ds, dS: Any = ufl.dS) -> TermForms:
+        """The UFL forms in a context that gives a value to every field, auxiliary field, parameter and to `test`.
+
+        Args:
+            context: what the symbols mean.
+            dx, ds, dS: measures over cells, boundary and interior facets, for instance with a quadrature degree or restricted to
+                the part of the boundary where no condition is declared.
+        """
+        low, domain = Lowering(context), context.domain
+        volume = low(self.volume) * dx(domain=domain) if self.volume != 0 else ufl.Form([])
+        boundary = low(self.boundary) * ds(domain=domain) if self.boundary != 0 else ufl.Form([])
+        interior = ufl.Form([])
+        for trace, weight in self.jumps:
+            jump = low(trace)
+            interior -= ufl.inner(jump("+") + jump("-"), ufl.avg(low(weight))) * dS(domain=domain)
+        return TermForms(volume, boundary, interior)
+
+    def __str__(self) -> str:
+        parts = [f"∫ {self.volume} dx"] if self.volume != 0 else []
+        parts += [f"∮ {self.boundary} ds"] if self.boundary != 0 else []
+        parts += [f"−∫ [{trace}]·{{{weight}}} dS" for trace, weight in self.jumps]
+        where = [f"({a.field}, {a.test}) = {a.definition}" for a in self.auxiliaries]
+        return " + ".join(parts or ["0"]) + "".join(f", where {text}" for text in where)
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """A field that stands for a derivative which the element of its argument lacks, defined weakly.
+
+    (field, test) = definition for every test function of the auxiliary space; with the boundary part of the definition it is the
+    projection of the derivative itself. Where the traces of the auxiliary space are constrained to zero (on a perfect conductor,
+    say) the boundary part has no test functions to meet.
+
+    Attributes:
+        field: the symbol, which occurs in the volume integrand of the term.
+        element: the Basix element of the auxiliary space.
+        definition: the weak form of the operator it stands for (`definition.term`), tested in the auxiliary space.
+    """
+
+    field: Field
+    element: Any
+    definition: WeakTerm
+
+    @property
+    def test(self) -> Field:
+        """The symbol of the test function of the auxiliary space."""
+        return self.definition.test
+
+    def mass(self, trial: Any, test: Any, dx: Any = ufl.dx) -> ufl.Form:
+        """The left-hand side of the definition, the mass form of the auxiliary space."""
+        return ufl.inner(trial, test) * dx
