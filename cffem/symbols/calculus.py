@@ -2,8 +2,8 @@
 
 Safe identities are applied at once: operators are linear, products and functions differentiate by the product and chain rules,
 div curl = 0, curl grad = 0, div grad = lap, partial derivatives go innermost. Coefficients that jump (`Piecewise`, `Heaviside` in
-the coordinates) are not differentiated: `div(a*grad(u))` then stays a divergence, as the physics means it. Held operators are left
-alone.
+the coordinates) are not differentiated: `div(a*grad(u))` then stays a divergence, as the physics means it. Held operators are
+left alone.
 """
 
 from __future__ import annotations

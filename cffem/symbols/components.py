@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy as sp
 
-from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal, ScalarField, VectorField
 from cffem.symbols.nodes import (
@@ -312,22 +312,3 @@ def _component_of_monomial(expr: sp.Expr, index: int) -> sp.Expr:
     if dim is None:
         raise ShapeError(f"{vector} has no components that can be written out; give a field its dim")
     return scalar * to_components(vector, dim)[index]
-
-
-def derivative_order(expr: sp.Expr, dim: int) -> tuple[int, int]:
-    """The highest order of derivatives of fields in space and in time.
-
-    Example:
-        >>> import cffem as cf
-        >>> from cffem.symbols.components import derivative_order
-        >>> derivative_order(cf.dt(cf.lap(cf.ScalarField("u"))), 2)
-        (2, 1)
-    """
-    space = time = 0
-    for entry in to_components(expr, dim):
-        for derivative in entry.atoms(sp.Derivative):
-            counts = dict(derivative.variable_count)
-            in_time = int(counts.get(COORDINATES[-1], 0))
-            time = max(time, in_time)
-            space = max(space, int(sum(counts.values())) - in_time)
-    return space, time

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sympy as sp
 
+from cffem.symbols.errors import SymbolError
+
 x, y, z, t = sp.symbols("x y z t", real=True)
 
 SPACE: tuple[sp.Symbol, ...] = (x, y, z)
@@ -28,8 +30,8 @@ class Parameter(sp.Symbol):
 
     def __new__(cls, name: str, **assumptions: bool) -> Parameter:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"a parameter's name must be an identifier, not {name!r}")
+            raise SymbolError(f"a parameter's name must be an identifier, not {name!r}")
         if name in {"x", "y", "z", "t"}:
-            raise ValueError(f"a parameter cannot be called {name!r}: that is a coordinate")
+            raise SymbolError(f"a parameter cannot be called {name!r}: that is a coordinate")
         assumptions.setdefault("real", True)
         return sp.Symbol.__xnew__(cls, name, **assumptions)

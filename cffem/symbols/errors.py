@@ -19,6 +19,10 @@ class LibraryError(SymbolError):
     """A library or system that is not a well-formed set of candidate terms."""
 
 
+class TermShapeError(LibraryError, ShapeError):
+    """A term whose shape is not that of its library's anchor, or that has no shape at all."""
+
+
 class ParseError(SymbolError):
     """A string that is not an expression of the term language.
 

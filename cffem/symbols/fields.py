@@ -13,6 +13,7 @@ import sympy as sp
 from sympy.core.expr import AtomicExpr
 
 from cffem.symbols.coordinates import COORDINATES
+from cffem.symbols.errors import SymbolError
 from cffem.symbols.registry import NORMAL_FORMS
 from cffem.symbols.shapes import shape_of
 
@@ -75,11 +76,11 @@ class Field(CoordinateFunction, AtomicExpr):
 
     def __new__(cls, name: str, dim: int | None = None) -> Field:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"a field's name must be an identifier, not {name!r}")
+            raise SymbolError(f"a field's name must be an identifier, not {name!r}")
         if name in RESERVED:
-            raise ValueError(f"a field cannot be called {name!r}: that name is a coordinate or the normal")
+            raise SymbolError(f"a field cannot be called {name!r}: that name is a coordinate or the normal")
         if dim is not None and (isinstance(dim, bool) or dim not in (1, 2, 3)):
-            raise ValueError(f"the dimension of field {name} must be 1, 2 or 3, not {dim!r}")
+            raise SymbolError(f"the dimension of field {name} must be 1, 2 or 3, not {dim!r}")
         obj = AtomicExpr.__new__(cls)
         obj.name = name
         obj.dim = dim
@@ -146,7 +147,7 @@ class VectorField(CheckedArithmetic, Field):
 
     def __new__(cls, name: str, dim: int | None = None) -> VectorField:
         if dim is None:
-            raise ValueError(f"a vector field needs its number of components: VectorField({name!r}, dim=2)")
+            raise SymbolError(f"a vector field needs its number of components: VectorField({name!r}, dim=2)")
         return super().__new__(cls, name, dim)
 
     @property
