@@ -40,8 +40,8 @@ def __getattr__(name: str) -> Any:
         if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
             raise
         raise MissingFiniteElements(
-            f"cffem.{name} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with containers/run, "
-            "or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
+            f"cffem.{name} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with "
+            "containers/run, or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
         ) from None
     value = getattr(module, name) if hasattr(module, name) else module
     globals()[name] = value

@@ -1,8 +1,8 @@
 """The command `cffem`: run a study, a demo, a benchmark, or look whether this installation works.
 
 Under `mpirun` every rank runs this program; only rank 0 speaks. An error on any rank ends all of them: where every rank fails
-alike, each leaves with the same exit code; where only some do, the others may be waiting in a collective call for ever, so the run
-is aborted. Either way one message is printed.
+alike, each leaves with the same exit code; where only some do, the others may be waiting in a collective call for ever, so the
+run is aborted. Either way one message is printed.
 """
 
 from __future__ import annotations

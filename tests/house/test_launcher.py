@@ -77,7 +77,8 @@ def test_an_image_that_is_missing_is_built_from_the_dockerfile(fake_tool, tmp_pa
 
 
 def test_apptainer_builds_once_and_then_only_runs(fake_tool, tmp_path):
-    script = 'if [ "$1" = build ]; then for f; do case $f in *.building) touch "$f" ;; esac; done; echo built >&2; else printf "%s\\n" "$@"; fi'
+    build = 'for f; do case $f in *.building) touch "$f" ;; esac; done; echo built >&2'
+    script = f'if [ "$1" = build ]; then {build}; else printf "%s\\n" "$@"; fi'
     path = fake_tool("apptainer", script)
     settings = {"PATH": path, "CFFEM_ENGINE": "apptainer", "CFFEM_CACHE": str(tmp_path / "cache")}
     first, second = (launch("cffem", "doctor", cwd=tmp_path, **settings) for _ in range(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,17 +21,7 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     # A copy, because building leaves traces in the tree.
-    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP, capture_output=True, text=True)
-    names = (
-        tracked.stdout.splitlines()
-        if tracked.returncode == 0
-        else [str(p.relative_to(TOP)) for p in TOP.rglob("*") if p.is_file()]
-    )
-    for name in names:
-        if (TOP / name).is_file() and not name.startswith((".git/", "tests/")):
-            target = source / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((TOP / name).read_bytes())
+    shutil.copytree(TOP, source, ignore=shutil.ignore_patterns(".*", "tests", "out", "build", "*.egg-info", "__pycache__"))
     command = [
         sys.executable,
         "-m",
