@@ -69,8 +69,8 @@ def named_expression(label: str, value: Any) -> sp.Expr:
     return expr
 
 
-def check_symbols(label: str, expr: sp.Expr, known: Iterable[object]) -> None:
-    """Refuse symbols and functions nobody declared, the normal, and numbers that are not real."""
+def check_symbols(label: str, expr: sp.Expr, known: Iterable[object], on_boundary: bool = False) -> None:
+    """Refuse symbols and functions nobody declared, the normal inside the domain, and numbers that are not real."""
     for symbol in sorted(expr.atoms(sp.Symbol) - {*COORDINATES}, key=str):
         if symbol.name in {"x", "y", "z", "t"}:
             raise LibraryError(f"{label} uses a symbol {symbol} that is not the coordinate; write `from cffem import {symbol}`")
@@ -79,7 +79,7 @@ def check_symbols(label: str, expr: sp.Expr, known: Iterable[object]) -> None:
             raise LibraryError(f"{label} uses the undeclared symbol {symbol}; {nearest(symbol, known)} ({hint})")
     for function in sorted(expr.atoms(AppliedUndef), key=str):
         raise LibraryError(f"{label} uses the undeclared function {function}; {nearest(function.func, known)}")
-    if expr.has(Normal):
+    if expr.has(Normal) and not on_boundary:
         raise LibraryError(f"{label} uses the boundary normal n, which has no value inside the domain")
     for number in MEANINGLESS:
         if expr.has(number):

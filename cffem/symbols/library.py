@@ -42,8 +42,9 @@ class Library(Mapping[str, sp.Expr]):
 
     Example:
         >>> import cffem as cf
+        >>> from cffem.symbols import Library
         >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u), "cubic": u**3})
+        >>> library = Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u), "cubic": u**3})
         >>> print(library)
         Derivative(u, t) = sum of
           name   term    dependence  order

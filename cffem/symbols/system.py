@@ -27,10 +27,11 @@ class System(Mapping[str, sp.Expr]):
 
     Example:
         >>> import cffem as cf
+        >>> from cffem.symbols import Library, System
         >>> u, v = cf.ScalarField("u"), cf.ScalarField("v")
-        >>> activator = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "uv": u*v})
-        >>> inhibitor = cf.Library(anchor=cf.dt(v), terms={"u": u, "v": v})
-        >>> system = cf.System({"u": activator, "v": inhibitor})
+        >>> activator = Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "uv": u*v})
+        >>> inhibitor = Library(anchor=cf.dt(v), terms={"u": u, "v": v})
+        >>> system = System({"u": activator, "v": inhibitor})
         >>> system.names
         ('u/lap', 'u/uv', 'v/u', 'v/v')
         >>> system.without("v/u").names
