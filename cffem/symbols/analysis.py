@@ -18,8 +18,6 @@ from sympy.core.sorting import default_sort_key
 from cffem.symbols.components import Entries, to_components
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.fields import Component, Field, ScalarField
-from cffem.symbols.nodes import Curl, Vec
-from cffem.symbols.shapes import shape_of
 
 # What holds for every dimension holds in three, so terms whose dimension is not known yet are written out there.
 GENERIC_DIMENSION = 3
@@ -30,13 +28,6 @@ SAMPLES = 3
 def canonical(expr: sp.Expr, dim: int | None) -> Entries:
     """The expanded components of an expression, in three dimensions where the dimension is not known."""
     return tuple(sp.expand(entry) for entry in to_components(expr, dim or GENERIC_DIMENSION))
-
-
-def dimensions(expr: sp.Expr) -> set[int]:
-    """Every dimension of space that some part of the expression asks for: at most one if it makes sense."""
-    found = {field.dim for field in expr.atoms(Field) if field.dim is not None} | {len(vec.args) for vec in expr.atoms(Vec)}
-    rotated = any(shape_of(node.args[0]) == () for node in expr.atoms(Curl))
-    return found | ({2} if rotated else set())
 
 
 def jet(entries: Iterable[sp.Expr], fields: Collection[Field] | None = None) -> list[sp.Expr]:

@@ -52,12 +52,12 @@ def is_unit(expr: sp.Basic) -> bool:
 
 def is_atom(expr: sp.Basic) -> bool:
     """Whether the chain rule stops at this node."""
-    return isinstance(expr, CoordinateFunction | sp.Derivative) or expr in SPACE
+    return isinstance(expr, CoordinateFunction | sp.Derivative | sp.Dummy) or expr in SPACE
 
 
 def depends_on_space(expr: sp.Basic) -> bool:
-    """Whether an expression varies in space (fields always do)."""
-    return bool(expr.free_symbols & {*SPACE})
+    """Whether an expression varies in space. Fields always do, and so do the dummies SymPy puts in their place for a while."""
+    return any(symbol in SPACE or isinstance(symbol, sp.Dummy) for symbol in expr.free_symbols)
 
 
 def has_jump(expr: sp.Expr) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from cffem.symbols.analysis import dimensions, is_zero, ratio
+from cffem.symbols.analysis import is_zero, ratio
 from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError
 from cffem.symbols.fields import Field, Normal
-from cffem.symbols.nodes import as_expr
+from cffem.symbols.nodes import as_expr, dimensions
 from cffem.symbols.shapes import Shape, rank_name, shape_of, unify
 
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)

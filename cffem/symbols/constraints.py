@@ -12,12 +12,12 @@ from typing import Any
 
 import sympy as sp
 
-from cffem.symbols.analysis import dependence, dimensions
+from cffem.symbols.analysis import dependence
 from cffem.symbols.checks import check_fields, check_shape, check_symbols, named_expression
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import LibraryError
 from cffem.symbols.fields import Field, VectorField
-from cffem.symbols.nodes import Curl, Div
+from cffem.symbols.nodes import Curl, Div, dimension_of
 from cffem.symbols.shapes import Shape, shape_of
 
 Multiplier = tuple[Field, tuple[str, int]]
@@ -46,7 +46,7 @@ class Constraint:
         condition = named_expression("the constraint", expr)
         check_symbols("the constraint", condition, [*COORDINATES, *condition.atoms(Field)])
         check_fields([("the constraint", condition)])
-        kind = dependence(condition, condition.atoms(Field), next(iter(dimensions(condition)), None))
+        kind = dependence(condition, condition.atoms(Field), dimension_of(condition))
         if kind not in ("linear", "affine"):
             problem = "contains no field" if kind == "constant" else "is not linear"
             raise LibraryError(f"the constraint {condition} = 0 {problem}; only linear constraints make a class of solutions")
@@ -66,7 +66,7 @@ class Constraint:
     @property
     def homogeneous(self) -> bool:
         """Whether the zero field obeys it, so that the class is a linear space."""
-        return dependence(self.expr, self.fields, next(iter(dimensions(self.expr)), None)) == "linear"
+        return dependence(self.expr, self.fields, dimension_of(self.expr)) == "linear"
 
     @property
     def pointwise(self) -> bool:

@@ -15,6 +15,10 @@ class ShapeError(SymbolError):
     """Scalars, vectors and tensors combined in a way that has no meaning."""
 
 
+class AmbiguousShape(ShapeError):
+    """A curl or cross product that is a scalar in 2D and a vector in 3D, of fields whose dimension is not known."""
+
+
 class LibraryError(SymbolError):
     """A library or system that is not a well-formed set of candidate terms."""
 

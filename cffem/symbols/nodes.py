@@ -16,7 +16,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE, PRECEDENCE_TRADITIONAL
 
 from cffem.symbols.coordinates import COORDINATES
-from cffem.symbols.errors import ShapeError, SymbolError
+from cffem.symbols.errors import AmbiguousShape, ShapeError, SymbolError
 from cffem.symbols.fields import CheckedArithmetic, Component, CoordinateFunction, Field
 from cffem.symbols.registry import NORMAL_FORMS
 from cffem.symbols.shapes import Shape, rank_name, shape_of, unify
@@ -45,6 +45,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
         node = cls.build(*exprs)
         if node == normal:
             return normal
+        shape_of(node)  # refuses what has no definite shape while the user still sees what was written
         node.held = True
         return node
 
@@ -170,7 +171,7 @@ class Curl(LinearOperator):
         if shape == ():
             return (2,)
         if shape[0] is None:
-            raise ShapeError(f"curl({self.args[0]}) is a scalar in 2D and a vector in 3D; give a field its dim")
+            raise AmbiguousShape(f"curl({self.args[0]}) is a scalar in 2D and a vector in 3D; give a field its dim")
         return () if shape[0] == 2 else shape
 
     @property
@@ -279,7 +280,7 @@ class Cross(Product):
     def shape(self) -> Shape:
         shape = unify(shape_of(self.args[0]), shape_of(self.args[1]), self)
         if shape[0] is None:
-            raise ShapeError(f"{self} is a scalar in 2D and a vector in 3D; give a field its dim")
+            raise AmbiguousShape(f"{self} is a scalar in 2D and a vector in 3D; give a field its dim")
         return () if shape[0] == 2 else shape
 
 
@@ -407,9 +408,16 @@ def as_expr(value: Any) -> sp.Expr:
     return expr
 
 
+def dimensions(expr: sp.Expr) -> set[int]:
+    """Every dimension of space that some part of the expression asks for: at most one if it makes sense."""
+    found = {field.dim for field in expr.atoms(Field) if field.dim is not None} | {len(vec.args) for vec in expr.atoms(Vec)}
+    rotated = any(shape_of(node.args[0]) == () for node in expr.atoms(Curl))
+    return found | ({2} if rotated else set())
+
+
 def dimension_of(expr: sp.Expr) -> int | None:
     """The dimension of space an expression lives in, where one of its fields or vectors tells."""
-    dims = {f.dim for f in expr.atoms(Field) if f.dim is not None} | {len(v.args) for v in expr.atoms(Vec)}
+    dims = dimensions(expr)
     if len(dims) > 1:
         raise ShapeError(f"{expr} mixes fields of different dimensions {sorted(dims)}")
     return dims.pop() if dims else None
