@@ -8,7 +8,7 @@ derivatives.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, singledispatch
+from functools import lru_cache, singledispatch
 
 import sympy as sp
 
@@ -41,7 +41,7 @@ class Derived:
         return replace(self, operator=operator if intact else "grad", order=order)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def derivatives(expr: sp.Basic) -> frozenset[Derived]:
     """The derivatives of fields that occur in an expression; time derivatives count as the field itself.
 
@@ -66,7 +66,7 @@ def _(expr: Field) -> set[Derived]:
 
 @_walk.register(Component)
 def _(expr: Component) -> set[Derived]:
-    return {Derived(expr.field, whole=False)}
+    return {replace(d, whole=False) for d in derivatives(expr.field)}
 
 
 @_walk.register(sp.Add)

@@ -15,7 +15,7 @@ from functools import singledispatchmethod
 import sympy as sp
 
 from cffem.forms.errors import UnsupportedTerm
-from cffem.symbols.coordinates import SPACE, x, y
+from cffem.symbols.coordinates import SPACE
 from cffem.symbols.operators import (
     Cross,
     Curl,
@@ -127,7 +127,7 @@ class Parts:
     @move.register(Curl)
     def of_curl(self, term: Curl, weight: sp.Expr) -> Moved:
         f = term.args[0]
-        trace = cross(n, f) if shape_of(f) else f * vector(dot(grad(y), n), -dot(grad(x), n))
+        trace = cross(n, f) if shape_of(f) else f * vector(n[1], -n[0])
         return self.handed_over(lambda: inner(f, curl(weight)), trace, weight, term)
 
     @move.register(sp.Derivative)
@@ -135,7 +135,7 @@ class Parts:
         variable = next(s for s, _ in term.variable_count if s in SPACE)
         counts = [(s, count - (s == variable)) for s, count in term.variable_count]
         f = term.expr.diff(*(pair for pair in counts if pair[1] > 0)) if any(c > 0 for _, c in counts) else term.expr
-        return self.handed_over(lambda: -inner(f, weight.diff(variable)), f * dot(grad(variable), n), weight, term)
+        return self.handed_over(lambda: -inner(f, weight.diff(variable)), f * n[SPACE.index(variable)], weight, term)
 
     # Algebra: its adjoint goes to the weight -------------------------------------------------------------------------------
 
