@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 
 MATRIX_BLOCKS = 12
+INDEPENDENT = 1e-9  # share of a probe column outside the span of the others that makes it a column of its own
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Design:
         self.grams = grams
         self.library = library
         self.notes = dict(notes or {})
+        self.wider: Design | None = None
 
     @classmethod
     def from_matrix(
@@ -114,14 +117,17 @@ class Design:
         if not sources:
             raise ValueError("a design needs at least one solution or dataset")
         notes: dict[str, Any] = {"kind": kind}
+        probes = sources[0].probes(library) if kind == "weak" and hasattr(sources[0], "probes") else {}
+        wider = SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes}) if probes else library
 
         def blocks() -> Iterable[RowBlock]:
             for number, source in enumerate(sources):
-                for block in source.rows(library, kind):
+                for block in source.rows(wider, kind):
                     yield relabelled(block, number) if len(sources) > 1 else block
                 notes.setdefault("sources", []).append(dict(getattr(source, "notes", {}) or {}))
 
-        return cls(tuple(library.terms), fold(blocks(), comm), library, notes)
+        full = cls(tuple(wider.terms), fold(blocks(), comm), library, notes)
+        return full.narrowed(tuple(library.terms)) if probes else full
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Stacking and cutting
@@ -139,16 +145,46 @@ class Design:
 
         noise = [g.noise if g.noise is not None else np.zeros_like(g.plain) for g in (self.grams, other.grams)]
         has_noise = self.grams.noise is not None or other.grams.noise is not None
+        replicates = [design.grams.replicates for _, design in pairs]
+        comparable = all(r is not None for r in replicates) and len({r.shape[1] for r in replicates}) == 1
         grams = BlockGrams(
-            labels, join("plain"), join("denoised"), np.concatenate(noise) if has_noise else None,
-            join("weight"), join("rows"), join("effective"), join("sample"),
-        )  # fmt: skip
-        return Design(self.names, grams, self.library, {"sources": [self.notes, other.notes]})
+            labels,
+            join("plain"),
+            join("denoised"),
+            np.concatenate(noise) if has_noise else None,
+            join("weight"),
+            join("rows"),
+            join("effective"),
+            join("sample"),
+            np.concatenate(replicates) if comparable else None,
+        )
+        stacked = Design(self.names, grams, self.library, {"sources": [self.notes, other.notes]})
+        if self.wider is not None and other.wider is not None:
+            common = [name for name in self.wider.names if name in other.wider.names]
+            stacked.wider = self.wider.select(common) + other.wider.select(common)
+        return stacked
 
     def select(self, names: Iterable[str]) -> Design:
         """The design with some of its columns only."""
         names = list(names)
         return Design(names, self.grams.select(self.names.index(name) for name in names), self.library, self.notes)
+
+    def narrowed(self, names: Sequence[str]) -> Design:
+        """The design of some terms that remembers the wider design, against which a screen checks for missing terms."""
+        inner = self.select(names)
+        sigma = self.normalised_gram()
+        kept = list(inner.grams_index(self))
+        for j in (j for j in range(len(self.names)) if self.names[j] not in set(names)):
+            block = sigma[np.ix_(kept, kept)]
+            left = sigma[j, j] - sigma[j, kept] @ np.linalg.lstsq(block, sigma[kept, j], rcond=1e-12)[0]
+            if left > INDEPENDENT:
+                kept.append(j)
+        inner.wider = self.select([self.names[j] for j in kept])
+        return inner
+
+    def grams_index(self, other: Design) -> list[int]:
+        """Column numbers of these terms in another design."""
+        return [other.names.index(name) for name in self.names]
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Sizes and norms

@@ -30,6 +30,7 @@ class BlockGrams:
         weight: total weight of the rows of each block (the row count if rows carry no weights).
         rows: number of rows of each block.
         effective: number of independent rows of each block.
+        replicates: B × R × (1+m) × (1+m) Grams of the denoised rows with each noise draw added, or None.
         sample: a uniform sample of at most a few thousand rows [y, A], for diagnostics that need rows.
 
     Example:
@@ -48,6 +49,7 @@ class BlockGrams:
     rows: np.ndarray
     effective: np.ndarray
     sample: np.ndarray
+    replicates: np.ndarray | None = None
 
     @property
     def columns(self) -> int:
@@ -68,10 +70,11 @@ class BlockGrams:
         index = np.r_[0, np.asarray(list(columns), dtype=int) + 1]
 
         def cut(grams: np.ndarray | None) -> np.ndarray | None:
-            return None if grams is None else grams[:, index[:, None], index[None, :]]
+            return None if grams is None else grams[..., index[:, None], index[None, :]]
 
         views = {view: cut(getattr(self, view)) for view in ("plain", "denoised", "noise")}
-        return replace(self, **views, sample=self.sample[:, index])
+        replicates = cut(self.replicates)
+        return replace(self, **views, sample=self.sample[:, index], replicates=replicates)
 
 
 class Accumulator:
@@ -100,6 +103,9 @@ class Accumulator:
         if noise is not None:
             draws = sum(gram(draw[:, 0], draw[:, 1:], root) for draw in noise)
             entry["noise"] = entry.get("noise", 0.0) + draws / len(noise)
+        if denoised is not None and noise is not None:
+            again = np.array([gram(z[:, 0], z[:, 1:], root) for z in denoised[None] + noise])
+            entry["replicates"] = entry.get("replicates", 0.0) + again
         self._keep_some(block, root)
 
     def _keep_some(self, block: RowBlock, root: np.ndarray | None) -> None:
@@ -136,8 +142,16 @@ class Accumulator:
             return np.array([totals[label][key] for label in labels]) if key in totals[labels[0]] else None
 
         return BlockGrams(
-            labels, stack("plain"), stack("denoised"), stack("noise"), stack("weight"), stack("rows"), stack("effective"), sample
-        )  # fmt: skip
+            labels,
+            stack("plain"),
+            stack("denoised"),
+            stack("noise"),
+            stack("weight"),
+            stack("rows"),
+            stack("effective"),
+            sample,
+            stack("replicates"),
+        )
 
 
 def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:

@@ -1,0 +1,199 @@
+"""Measured fields: gridded arrays, xarray datasets, or sensors scattered in space and read at common times.
+
+A `Dataset` holds arrays and coordinates and nothing else; turning them into rows of a design (test functions, noise, finite
+differences) is the business of the modules beside it. Arrays are stored component by component with the time axis last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.data.rows import RowBlock
+from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+
+Coordinates = Mapping[Any, Any] | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Values of fields at known places and times; build one with `from_arrays`, `from_xarray` or `from_points`.
+
+    Args:
+        coordinates: the coordinate symbols of the array axes and their values, time last; for scattered data only time.
+        values: array of every scalar field and vector component.
+        points: n × dim positions of scattered sensors, or None on a grid.
+        mask: True where a value is missing, or None.
+        projected: the equation holds up to a gradient (a pressure), so vector equations are tested with divergence-free
+            functions.
+        notes: filled while rows are made: noise level, test-function widths and other findings.
+
+    Example:
+        >>> import numpy as np, cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> data = Dataset.from_arrays({cf.x: np.linspace(0, 1, 5), cf.t: np.arange(3.0)}, {u: np.zeros((5, 3))})
+        >>> data.dim, data.shape
+        (1, (5, 3))
+    """
+
+    coordinates: dict[sp.Symbol, np.ndarray]
+    values: dict[sp.Expr, np.ndarray]
+    points: np.ndarray | None = None
+    mask: np.ndarray | None = None
+    projected: bool = False
+    notes: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def from_arrays(
+        cls, coords: Coordinates, values: Mapping[Field, Any], mask: np.ndarray | None = None, *, projected: bool = False
+    ) -> Dataset:
+        """Data on a tensor grid.
+
+        Args:
+            coords: {x: array, …, t: array} in the order of the array axes, or a sequence of arrays for x, (y, z,) t.
+            values: an array per scalar field; per vector field an array with the components along the first axis.
+            mask: True where data are missing; NaN counts as missing too.
+            projected: test vector equations with divergence-free functions (the pressure drops out).
+        """
+        axes = named_axes(coords)
+        shape = tuple(len(a) for a in axes.values())
+        arrays = component_arrays(values, shape)
+        mask = combined_mask(arrays, mask, shape)
+        order = [list(axes).index(c) for c in COORDINATES if c in axes]
+        axes = {c: axes[c] for c in COORDINATES if c in axes}
+        arrays = {name: np.transpose(a, order) for name, a in arrays.items()}
+        return cls(axes, arrays, None, None if mask is None else np.transpose(mask, order), projected)
+
+    @classmethod
+    def from_xarray(cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False) -> Dataset:
+        """Data of an xarray dataset whose dimensions are called x, y, z, t (or lon, lat, depth, time).
+
+        Args:
+            ds: the xarray dataset.
+            names: the variable of each scalar field, the list of variables of each vector field.
+            projected: see `from_arrays`.
+        """
+        aliases = {"x": "x", "lon": "x", "longitude": "x", "y": "y", "lat": "y", "latitude": "y", "z": "z", "depth": "z",
+                   "level": "z", "t": "t", "time": "t"}  # fmt: skip
+        first = next(iter(names.values()))
+        dims = ds[first if isinstance(first, str) else first[0]].dims
+        unknown = [d for d in dims if str(d).lower() not in aliases]
+        if unknown:
+            raise ValueError(f"rename the dimensions {unknown} to x, y, z or t before making a Dataset")
+        coords = {aliases[str(d).lower()]: as_numbers(ds[d].values) for d in dims}
+        values = {}
+        for unknown_field, variables in names.items():
+            parts = [variables] if isinstance(variables, str) else list(variables)
+            stacked = np.array([ds[p].transpose(*dims).values for p in parts], dtype=float)
+            values[unknown_field] = stacked[0] if isinstance(variables, str) else stacked
+        return cls.from_arrays(coords, values, projected=projected)
+
+    @classmethod
+    def from_points(cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False) -> Dataset:
+        """Sensors scattered in space (or the nodes of an unstructured mesh), all read at the same times.
+
+        Args:
+            points: n × dim positions.
+            times: the reading times, increasing.
+            values: n × times per scalar field; dim × n × times per vector field.
+            projected: see `from_arrays`.
+        """
+        points = np.asarray(points, dtype=float)
+        if points.ndim != 2 or points.shape[1] not in (1, 2, 3):
+            raise ValueError(f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}")
+        if points.shape[1] == 1:
+            order = np.argsort(points[:, 0])
+            arrays = component_arrays(values, (len(points), len(np.asarray(times))))
+            return cls.from_arrays({"x": points[order, 0], "t": times}, {k: a[order] for k, a in arrays.items()})
+        axes = named_axes({"t": times})
+        arrays = component_arrays(values, (len(points), len(axes[COORDINATES[3]])))
+        if combined_mask(arrays, None, (len(points), len(axes[COORDINATES[3]]))) is not None:
+            raise ValueError("scattered data must be complete: drop the sensors or the times that contain NaN")
+        return cls(axes, arrays, points, None, projected)
+
+    @property
+    def dim(self) -> int:
+        """Dimension of space."""
+        return self.points.shape[1] if self.points is not None else sum(c in self.coordinates for c in SPACE)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the value arrays."""
+        return next(iter(self.values.values())).shape
+
+    def probes(self, library: Any) -> dict[str, sp.Expr]:
+        """Common terms the library lacks, to be evaluated along with it so that a missing true term is noticed."""
+        from cffem.data.probes import probe_terms
+
+        return probe_terms(library, self.dim)
+
+    def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
+        """Yield the rows of a weak or strong design of a library on these data."""
+        from cffem.data.strong import strong_rows
+        from cffem.data.weak import weak_rows
+
+        yield from (weak_rows if kind == "weak" else strong_rows)(self, library)
+
+
+def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
+    """Coordinate symbols with increasing finite values."""
+    if not isinstance(coords, Mapping):
+        spatial = len(coords) - 1
+        if not 0 <= spatial <= 3:
+            raise ValueError(f"give between one and four coordinate arrays (x, y, z, t), not {len(coords)}")
+        coords = dict(zip([*"xyz"[:spatial], "t"], coords, strict=True))
+    known = {str(c): c for c in COORDINATES}
+    axes = {}
+    for name, values in coords.items():
+        if str(name) not in known:
+            raise ValueError(f"coordinates are called x, y, z and t, not {name}")
+        array = as_numbers(values)
+        if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
+            raise ValueError(f"the coordinate {name} must be a finite, strictly increasing one-dimensional array")
+        axes[known[str(name)]] = array
+    return axes
+
+
+def as_numbers(values: Any) -> np.ndarray:
+    """Floats, with dates turned into days since the first."""
+    array = np.asarray(values).squeeze()
+    if np.issubdtype(array.dtype, np.datetime64):
+        return (array - array[0]) / np.timedelta64(1, "D")
+    return array.astype(float)
+
+
+def component_arrays(values: Mapping[Any, Any], shape: tuple[int, ...]) -> dict[sp.Expr, np.ndarray]:
+    """One array per scalar field and vector component."""
+    arrays: dict[sp.Expr, np.ndarray] = {}
+    for unknown, data in values.items():
+        array = np.asarray(data, dtype=float)
+        if isinstance(unknown, VectorField):
+            if array.shape != (unknown.dim, *shape):
+                raise ValueError(f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}")
+            arrays.update({unknown[i]: array[i] for i in range(unknown.dim)})
+        elif isinstance(unknown, ScalarField | Component):
+            if array.shape != shape:
+                raise ValueError(f"{unknown} needs an array of shape {shape}, not {array.shape}")
+            arrays[unknown] = array
+        else:
+            raise ValueError(f"values are given for fields, not for {unknown!r}")
+    if not arrays:
+        raise ValueError("a dataset needs values of at least one field")
+    return arrays
+
+
+def combined_mask(arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Missing values from the given mask and from NaN; None if nothing is missing."""
+    missing = np.zeros(shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
+    if missing.shape != shape:
+        raise ValueError(f"the mask needs shape {shape}, not {missing.shape}")
+    for array in arrays.values():
+        missing = missing | ~np.isfinite(array)
+    if missing.all():
+        raise ValueError("all values of the dataset are missing")
+    return missing if missing.any() else None

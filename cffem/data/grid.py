@@ -1,0 +1,148 @@
+"""Weak rows on tensor grids: separable test functions, finite differences of denoised data, resampling blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from cffem.data.conservation import Order
+from cffem.data.dataset import Dataset
+from cffem.data.noise import noise_sd, wiener
+from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
+from cffem.symbols.coordinates import COORDINATES
+
+BLOCKS = {1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}
+SPACE_SHARE, TIME_SHARE = 8, 6  # a test function spans at most a quarter of space and a third of time
+OVERLAP = 4  # centres per half width
+RESOLUTION = 14  # grid points per half width that are enough
+NOISY = 0.1  # noise level from which neighbouring values are averaged first
+
+
+class GridSampling:
+    """Integrals of gridded data against test functions, and everything else that depends on the layout of the data."""
+
+    def __init__(self, data: Dataset, orders: Order) -> None:
+        self.data = data
+        self.symbols = [c for c in COORDINATES if c in data.coordinates]
+        self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
+        self.axes = [self._axis(k) for k in range(len(self.symbols))]
+
+    def _axis(self, number: int) -> Axis:
+        symbol, orders = self.symbols[number], self.orders[number]
+        points = self.data.coordinates[symbol]
+        share = TIME_SHARE if symbol == COORDINATES[3] else SPACE_SHARE
+        filled = [self.filled(v) for v in self.data.values.values()]
+        wanted = max(half_width(len(points), spectral_corner(v, number)) for v in filled)
+        largest = max(2, len(points) // share)
+        half = min(wanted, largest)
+        return Axis(points, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+
+    def filled(self, values: np.ndarray) -> np.ndarray:
+        """The values with gaps closed by the mean of the rest; rows that touch a gap are dropped later."""
+        if self.data.mask is None:
+            return values
+        return np.where(self.data.mask, values[~self.data.mask].mean(), values)
+
+    def averaged(self, noise_ratio: float) -> Dataset:
+        """Data averaged over small boxes, where noise is strong and the test functions are resolved far more than needed.
+
+        Averaging lowers the noise before powers of it are taken, and makes everything that follows cheaper.
+        """
+        factors = [max(1, axis.half // RESOLUTION) for axis in self.axes]
+        if noise_ratio <= NOISY or max(factors) == 1 or self.data.mask is not None:
+            return self.data
+        coordinates = {c: box_mean(self.data.coordinates[c], [f]) for c, f in zip(self.symbols, factors, strict=True)}
+        values = {name: box_mean(v, factors) for name, v in self.data.values.items()}
+        return replace(self.data, coordinates=coordinates, values=values)
+
+    def noise_sd(self, values: np.ndarray) -> float:
+        return noise_sd(values, self.data.mask)
+
+    def denoise(self, values: np.ndarray, sd: float) -> np.ndarray:
+        return wiener(values, sd)
+
+    def draw(self, random: np.random.Generator, sd: float) -> np.ndarray:
+        return sd * random.standard_normal(self.data.shape)
+
+    def coordinate(self, symbol: object) -> np.ndarray:
+        """Values of a coordinate, shaped to broadcast against the data."""
+        number = self.symbols.index(symbol)
+        shape = [1] * len(self.symbols)
+        shape[number] = -1
+        return self.data.coordinates[symbol].reshape(shape)
+
+    def differentiate(self, values: np.ndarray, order: Order) -> np.ndarray:
+        """Finite differences of smooth data, fourth order inside the grid."""
+        for number, symbol in enumerate(self.symbols):
+            for _ in range(order[COORDINATES.index(symbol)]):
+                values = derivative(values, self.data.coordinates[symbol], number)
+        return values
+
+    def integrate(self, values: np.ndarray, order: Order, memory: dict, key: Hashable) -> np.ndarray:
+        """∫ values ∂^order φ_k for all test functions, sharing work between orders through `memory`."""
+        steps = [order[COORDINATES.index(c)] for c in self.symbols]
+        result = values
+        for number in reversed(range(len(self.axes))):
+            label = (key, tuple(steps[number:]))
+            if label not in memory:
+                matrix = self.axes[number].matrices[steps[number]]
+                memory[label] = np.moveaxis(np.tensordot(matrix, result, axes=(1, number)), 0, number)
+            result = memory[label]
+        return result.ravel()
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """Test functions whose support holds no missing value."""
+        count = math.prod(len(a.centres) for a in self.axes)
+        if self.data.mask is None:
+            return np.ones(count, dtype=bool)
+        touched = self.data.mask.astype(float)
+        for number, axis in enumerate(self.axes):
+            support = (axis.matrices[0] != 0).astype(float)
+            touched = np.moveaxis(np.tensordot(support, touched, axes=(1, number)), 0, number)
+        return touched.ravel() == 0
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        """Resampling block of every test function."""
+        counts = BLOCKS[self.data.dim]
+        label = np.zeros([len(a.centres) for a in self.axes], dtype=int)
+        for number, (axis, parts) in enumerate(zip(self.axes, counts, strict=False)):
+            index = np.minimum(np.arange(len(axis.centres)) * parts // len(axis.centres), parts - 1)
+            shape = [1] * len(self.axes)
+            shape[number] = -1
+            label = label * parts + index.reshape(shape)
+        return label.ravel()
+
+    @property
+    def effective(self) -> float:
+        """Number of independent test functions."""
+        return math.prod(a.independent for a in self.axes) * float(self.complete.mean())
+
+    @property
+    def notes(self) -> dict:
+        return {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+
+
+def box_mean(values: np.ndarray, factors: list[int]) -> np.ndarray:
+    """Means over boxes of the given size; an incomplete box at the end is dropped."""
+    for axis, factor in enumerate(factors):
+        count = values.shape[axis] // factor
+        kept = np.take(values, np.arange(count * factor), axis)
+        values = kept.reshape(*values.shape[:axis], count, factor, *values.shape[axis + 1 :]).mean(axis=axis + 1)
+    return values
+
+
+def derivative(values: np.ndarray, points: np.ndarray, axis: int) -> np.ndarray:
+    """First derivative along an axis: second order at the ends, fourth order inside where the grid is uniform."""
+    result = np.gradient(values, points, axis=axis)
+    steps = np.diff(points)
+    if len(points) < 6 or np.ptp(steps) > 1e-6 * steps[0]:
+        return result
+    moved, target = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0)
+    target[2:-2] = (8 * (moved[3:-1] - moved[1:-3]) - (moved[4:] - moved[:-4])) / (12 * steps[0])
+    return result

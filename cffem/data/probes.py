@@ -1,0 +1,66 @@
+"""Probes: common terms that a library does not contain, evaluated along with it to notice that a true term is missing.
+
+A model fitted without one of its true terms can look perfect on the data at hand, because the remaining terms mimic the missing one.
+If some common term outside the library fits decisively better, the library is incomplete, and the screen must say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+
+from cffem.data.integrands import contributions
+from cffem.symbols.components import to_components
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.fields import ScalarField
+from cffem.symbols.operators import lap
+
+POWERS = 3
+ORDERS = 4
+
+
+def probe_terms(library: Any, dim: int) -> dict[str, sp.Expr]:
+    """Polynomials of a scalar unknown and their derivatives that the library lacks; nothing for vector equations.
+
+    Example:
+        >>> import cffem as cf
+        >>> from types import SimpleNamespace
+        >>> u = cf.ScalarField("u")
+        >>> library = SimpleNamespace(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(cf.x)})
+        >>> list(probe_terms(library, 1))[:3]
+        ['probe u_xx', 'probe u_xxx', 'probe u_xxxx']
+    """
+    anchor = to_components(library.anchor, dim)
+    fields = {f for entry in anchor for f in entry.atoms(ScalarField)}
+    if len(anchor) != 1 or len(fields) != 1:
+        return {}
+    unknown = fields.pop()
+    known = {signature(term, dim) for term in library.terms.values()}
+    return {name: term for name, term in common_terms(unknown, dim).items() if signature(term, dim) not in known}
+
+
+def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
+    """Powers of the unknown, their derivatives (1D) or their gradient components and Laplacians (2D, 3D)."""
+    terms: dict[str, sp.Expr] = {}
+    for power in range(1, POWERS + 1):
+        base = unknown**power
+        label = f"{unknown}" if power == 1 else f"({unknown}^{power})"
+        terms[f"probe {label}"] = base
+        if dim == 1:
+            for order in range(1, ORDERS + 1):
+                terms[f"probe {label}_{'x' * order}"] = base.diff(SPACE[0], order)
+        else:
+            for axis in SPACE[:dim]:
+                terms[f"probe {label}_{axis}"] = base.diff(axis)
+            terms[f"probe lap {label}"] = lap(base)
+    return terms
+
+
+def signature(term: sp.Expr, dim: int) -> frozenset:
+    """What a scalar term integrates, up to a common factor: equal for terms whose columns are proportional."""
+    (parts,) = contributions(term, dim, None)
+    if not parts:
+        return frozenset()
+    ordered = sorted(parts, key=lambda c: (c.order, str(c.core)))
+    return frozenset((c.core, c.order, round(c.coefficient / ordered[0].coefficient, 9)) for c in ordered)

@@ -1,0 +1,141 @@
+"""Weak rows of measured data: all derivatives on the test functions, noise drawn again to know what it did.
+
+Row k tests the equation with φ_k: y_k = ⟨anchor[u], φ_k⟩ and A_kj = ⟨T_j[u], φ_k⟩ with derivatives moved to φ_k. Powers of noisy
+values are replaced by Hermite polynomials, whose mean is the power of the noise-free value. The same rows of the denoised data,
+and of denoised data with fresh noise, tell the design how noise enters its Gram (errors in variables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.data.conservation import Order, derivative_order, orders_of
+from cffem.data.dataset import Dataset
+from cffem.data.grid import GridSampling
+from cffem.data.integrands import Variance, check_integrand, compiled, contributions, hermite
+from cffem.data.rows import RowBlock
+from cffem.symbols.coordinates import COORDINATES
+from cffem.symbols.fields import Component, VectorField
+
+DRAWS = 6
+
+
+def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+    """Rows of the weak design of a library, one block of rows after the other."""
+    plan = Plan(data, library)
+    if plan.sampling.averaged(plan.noise_ratio) is not data:
+        plan = Plan(plan.sampling.averaged(plan.noise_ratio), library)
+    raw = plan.evaluate({name: plan.sampling.filled(v) for name, v in plan.data.values.items()})
+    smooth = plan.evaluate(plan.denoised, exact=True)
+    draws = plan.draws()
+    bias = draws.mean(axis=0) - smooth
+    scale = np.sqrt((len(draws) + 1) / (len(draws) - 1))  # the mean of the draws is itself known from them only
+    noise = (draws - draws.mean(axis=0)) * scale
+    complete = np.tile(plan.sampling.complete, plan.families)
+    labels = np.tile(plan.sampling.blocks, plan.families)
+    share = plan.sampling.effective * plan.families / max(1, complete.sum())
+    data.notes.update(plan.notes())
+    for label in np.unique(labels[complete]):
+        rows = complete & (labels == label)
+        Z = raw[rows] - bias[rows]
+        yield RowBlock(Z[:, 1:], Z[:, 0], None, int(label), smooth[rows], noise[:, rows], share * rows.sum())
+
+
+class Plan:
+    """What has to be integrated against which derivative of the test functions."""
+
+    def __init__(self, data: Dataset, library: Any) -> None:
+        self.data = data
+        if library.anchor is None or library.anchor == 0:
+            raise ValueError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
+        vector = solenoidal_field(data)
+        self.columns = [contributions(term, data.dim, vector) for term in (library.anchor, *library.terms.values())]
+        self.families = len(self.columns[0])
+        if any(len(column) != self.families for column in self.columns):
+            raise ValueError("the anchor and all terms of a library must have the same number of components")
+        for core in {c.core for column in self.columns for parts in column for c in parts}:
+            check_integrand(core, data)
+        orders = [c.order for column in self.columns for parts in column for c in parts]
+        highest: Order = tuple(max(o[k] for o in orders) for k in range(4))
+        self.sampling = sampling_of(data, highest)
+        self.sd = {name: self.sampling.noise_sd(values) for name, values in data.values.items()}
+        self.denoised = {name: self.sampling.denoise(self.sampling.filled(v), self.sd[name]) for name, v in data.values.items()}
+        self.differentiates = any(derivative_order(c.core) for column in self.columns for parts in column for c in parts)
+        self._functions: dict[Any, Any] = {}
+
+    def evaluate(self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False) -> np.ndarray:
+        """All rows [y, A] of some values; `exact` values carry no noise, so powers are plain powers."""
+        smooth = values if exact or not self.differentiates else self._denoise_again(values)
+        memory: dict[Any, np.ndarray] = {}
+        arrays: dict[sp.Expr, np.ndarray] = {}
+        columns = []
+        for column in self.columns:
+            families = []
+            for parts in column:
+                total = 0.0
+                for part in parts:
+                    if part.core not in arrays:
+                        arrays[part.core] = self._integrand(part.core, values, smooth, exact)
+                    total = total + part.coefficient * self.sampling.integrate(arrays[part.core], part.order, memory, part.core)
+                families.append(np.broadcast_to(total, self.sampling.complete.shape))
+            columns.append(np.concatenate(families))
+        return np.column_stack(columns)
+
+    def _denoise_again(self, values: Mapping[sp.Expr, np.ndarray]) -> Mapping[sp.Expr, np.ndarray]:
+        return {name: self.sampling.denoise(v, self.sd[name]) for name, v in values.items()}
+
+    def _integrand(self, core: sp.Expr, values: Mapping, smooth: Mapping, exact: bool) -> np.ndarray:
+        """Numbers for an integrand: noisy values in Hermite polynomials, derivatives from denoised values."""
+        has_derivatives = derivative_order(core) > 0
+        key = (core, exact or has_derivatives)
+        if key not in self._functions:
+            self._functions[key] = compiled(core if key[1] else hermite(core))
+        function, names = self._functions[key]
+        inputs = []
+        for name in names:
+            if isinstance(name, sp.Derivative):
+                inputs.append(self.sampling.differentiate(smooth[name.expr], orders_of(name)))
+            elif name in COORDINATES:
+                inputs.append(self.sampling.coordinate(name))
+            elif isinstance(name, Variance):
+                inputs.append(self.sd[name.of] ** 2)
+            else:
+                inputs.append((smooth if has_derivatives else values)[name])
+        return np.broadcast_to(np.asarray(function(*inputs), dtype=float), self.data.shape)
+
+    def draws(self) -> np.ndarray:
+        """Rows of the denoised data with fresh noise."""
+        random = np.random.default_rng(20240229)
+        rows = []
+        for _ in range(DRAWS):
+            noisy = {name: v + self.sampling.draw(random, self.sd[name]) for name, v in self.denoised.items()}
+            rows.append(self.evaluate(noisy))
+        return np.array(rows)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Largest noise level of a field relative to its signal."""
+        return max(self.sd[n] / (np.std(v) or 1.0) for n, v in self.denoised.items())
+
+    def notes(self) -> dict[str, Any]:
+        """What the rows are made with."""
+        return {"noise_sd": {str(n): s for n, s in self.sd.items()}, "noise_ratio": self.noise_ratio, **self.sampling.notes}
+
+
+def sampling_of(data: Dataset, orders: Order) -> Any:
+    """The way to integrate that fits the layout of the data."""
+    return GridSampling(data, orders)
+
+
+def solenoidal_field(data: Dataset) -> VectorField | None:
+    """The divergence-free field of projected data."""
+    if not data.projected:
+        return None
+    vectors = {c.field for c in data.values if isinstance(c, Component)}
+    if len(vectors) != 1:
+        raise ValueError("projected data need exactly one vector field, whose divergence vanishes")
+    return vectors.pop()

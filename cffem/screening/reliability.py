@@ -1,0 +1,144 @@
+"""When not to believe a selected model: aliasing, misfit, instability and correlated noise, each with the number that says so.
+
+A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured number;
+a model is reliable only if none of them speaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cffem.design.design import Design
+from cffem.screening import resampling
+from cffem.screening.selection import Refit, Selection, score_supports, select
+
+LEAST_WIN_RATE = 0.8
+LEAST_GAP = 5.0
+LARGEST_MISFIT = 0.1
+SEEN_MISFIT = 1e-3
+LARGEST_NOISE_SHARE = 1.0
+ALIAS_GAP = 0.5
+LEAST_MISSING_GAP = 0.0
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a model is not believed: `kind` is aliased, misfit, unstable or correlated noise."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """The verdict on a selected model with the numbers behind it."""
+
+    reasons: tuple[Reason, ...]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def reliable(self) -> bool:
+        return not self.reasons
+
+
+def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
+    """Run all gates on a selected model."""
+    numbers: dict[str, Any] = {"win_rate": chosen.win_rate, "gap": chosen.gap, "agree": chosen.agree}
+    reasons: list[Reason] = []
+    if not chosen.support:
+        return Reliability((Reason("unstable", "no term differs from zero"),), numbers)
+    reasons += alias_gate(design, chosen)
+    if chosen.win_rate < LEAST_WIN_RATE:
+        reasons.append(Reason("unstable", f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates"))
+    if chosen.gap < LEAST_GAP and not any(r.kind == "aliased" for r in reasons):
+        rival = ", ".join(design.names[j] for j in chosen.rival or ())
+        reasons.append(Reason("unstable", f"{{{rival}}} fits almost as well (EBIC gap {chosen.gap:.1f})"))
+    if not chosen.agree:
+        reasons.append(Reason("unstable", "raw and denoised rows choose different supports"))
+    threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
+    numbers["least_statistic"] = float(fitted.statistics.min())
+    if numbers["least_statistic"] < threshold:
+        weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
+        text = f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero"
+        reasons.append(Reason("unstable", text))
+    if design.grams.noise is not None:
+        reasons += noise_gates(design, chosen.support, numbers)
+    if design.wider is not None:
+        reasons += missing_gate(design, chosen, numbers)
+    return Reliability(tuple(reasons), numbers)
+
+
+def missing_gate(design: Design, chosen: Selection, numbers: dict[str, Any]) -> list[Reason]:
+    """Whether common terms outside the library give a better model than the library does."""
+    wider = design.wider
+    rival = select(wider, max(len(chosen.support) + 1, 3), 20, 0)
+    inside = tuple(sorted(wider.names.index(design.names[j]) for j in chosen.support))
+    scores = {c.support: score for score, c in rival.scored}
+    here = scores.get(inside)
+    if here is None:
+        here = score_supports(wider, [inside])[0][0]
+    outside = [(score, s) for s, score in scores.items() if any(wider.names[j].startswith("probe ") for j in s)]
+    best, support = min(outside, default=(np.inf, ()))
+    numbers["missing_gap"] = float(best - here)
+    if best - here < LEAST_MISSING_GAP:
+        names = ", ".join(wider.names[j].removeprefix("probe ") for j in support)
+        return [Reason("misfit", f"{{{names}}}, not all in the library, fits better (EBIC {best - here:+.1f})")]
+    return []
+
+
+def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
+    """Rivals of equal size that fit equally well: what the experiment identifies is a combination."""
+    twins = [
+        c.support
+        for score, c in chosen.scored[1:]
+        if score - chosen.scored[0][0] < ALIAS_GAP and len(c.support) <= len(chosen.support)
+    ]
+    for group in design.alias_groups():
+        if set(group.terms) & {design.names[j] for j in chosen.support} and twins:
+            return [Reason("aliased", str(group))]
+    return []
+
+
+def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
+    """Gates that need to know what the noise does: energy left unexplained, and noise in the weakest direction."""
+    reasons = []
+    blocks = design.grams.corrected
+    total = blocks.sum(axis=0)
+    misfit = corrected_misfit(total, support)
+    left_out = np.array([corrected_misfit(total - block, support) for block in blocks])
+    count = len(blocks)
+    error = float(np.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum()))
+    numbers.update(misfit=misfit, misfit_error=error)
+    if misfit + 2 * error > LARGEST_MISFIT:
+        reasons.append(Reason("misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"))
+    elif misfit > 3 * error and misfit > SEEN_MISFIT:
+        reasons.append(Reason("misfit", f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar"))
+    share = noise_share(design, support)
+    numbers["noise_share"] = share
+    if share > LARGEST_NOISE_SHARE:
+        reasons.append(Reason("unstable", f"noise exceeds the signal {share:.1f} times in the weakest direction of the support"))
+    return reasons
+
+
+def corrected_misfit(gram: np.ndarray, support: tuple[int, ...]) -> float:
+    """Unexplained share of the noise-free anchor energy."""
+    beta = resampling.solve_support(gram, support)
+    return float(1 - gram[0, np.asarray(support) + 1] @ beta / gram[0, 0])
+
+
+def noise_share(design: Design, support: tuple[int, ...]) -> float:
+    """Largest ratio of noise to signal energy over the directions of the selected columns."""
+    index = np.ix_(np.asarray(support) + 1, np.asarray(support) + 1)
+    signal, noise = design.grams.total("corrected")[index], design.grams.noise.sum(axis=0)[index]
+    values, vectors = np.linalg.eigh(signal / np.sqrt(np.outer(np.diag(signal), np.diag(signal)).clip(1e-300)))
+    if values[0] <= 0:
+        return float("inf")
+    scale = np.sqrt(np.diag(signal))
+    half = vectors / np.sqrt(values)
+    return float(np.linalg.eigvalsh(half.T @ (noise / np.outer(scale, scale)) @ half)[-1])
