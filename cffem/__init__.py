@@ -18,6 +18,21 @@ _HOME: dict[str, str] = {
         "cffem.symbols.fields": "ScalarField VectorField",
         "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer sym trace transpose vector",
         "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",
+        "cffem.symbols.library": "Library",
+        "cffem.symbols.system": "System",
+        "cffem.symbols.parser": "parse",
+        "cffem.symbols.interventions": "Intervention delete force scale set start",
+        "cffem.symbols.constraints": "Constraint CurlFree DivergenceFree",
+        "cffem.symbols.observables": "Average Energy Flux Front Integral PointAverage",
+        "cffem.engine.boundary": "Dirichlet Neumann Periodic Robin Tangential",
+        "cffem.engine.experiment": "Experiment Window",
+        "cffem.engine.linear": "SolveError",
+        "cffem.engine.model": "Model",
+        "cffem.engine.solution": "Solution",
+        "cffem.design.design": "Design",
+        "cffem.screening.screening": "Screening",
+        "cffem.data.dataset": "Dataset",
+        "cffem.certify.decisions": "decide",
     }.items()
     for name in names.split()
 }

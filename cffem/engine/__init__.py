@@ -1,0 +1,1 @@
+"""Solving: meshes, spaces, one form per term, time stepping, factual and deleted problems, scores and observables."""

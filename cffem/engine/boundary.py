@@ -1,0 +1,121 @@
+"""Boundary conditions as users declare them: immutable, checked when written, without a mesh.
+
+`on` names a part of the boundary: a gmsh physical name, a tuple of names, or "all". Values are numbers, SymPy expressions in x, y,
+z, t, tuples of them, or DOLFINx functions.
+
+A `Neumann` or `Robin` condition replaces the natural trace that integration by parts produces in each term, for instance ∂u/∂n in
+`lap(u)` or n × curl E in `curl(curl(E))`; it is a condition on the trace, so the coefficient of the term multiplies it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Component, Field, VectorField
+
+
+def _parts(on: Any) -> tuple[str, ...]:
+    names = (on,) if isinstance(on, str) else tuple(on)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"on={on!r} is not a boundary part: give a physical name, a tuple of names, or 'all'")
+    return names
+
+
+@dataclass(frozen=True)
+class BoundaryCondition:
+    """Base of all conditions on one field."""
+
+    field: Any
+    value: Any = 0
+    on: Any = "all"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.field, Field | Component):
+            raise InputError(f"{type(self).__name__} needs a field or a component such as v[0], not {self.field!r}")
+        object.__setattr__(self, "on", _parts(self.on))
+
+    @property
+    def unknown(self) -> Field:
+        """The field whose boundary values or traces are given."""
+        return self.field.field if isinstance(self.field, Component) else self.field
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.field}, {self.value}, on={'+'.join(self.on)})"
+
+
+@dataclass(frozen=True)
+class Dirichlet(BoundaryCondition):
+    """The field itself is given: its values, on H(curl) its tangential part, on H(div) its normal part.
+
+    Example:
+        >>> import cffem as cf
+        >>> u, v = cf.ScalarField("u"), cf.VectorField("v", dim=2)
+        >>> print(cf.Dirichlet(u, cf.x * cf.t), cf.Dirichlet(v[0], 0, on="axis"))
+        Dirichlet(u, t*x, on=all) Dirichlet(v[0], 0, on=axis)
+    """
+
+
+@dataclass(frozen=True)
+class Tangential(BoundaryCondition):
+    """n × E is given for a Nédélec field (zero: a perfect conductor); `value` is a field E whose tangential part is taken."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.field, VectorField):
+            raise InputError(f"Tangential needs a vector field, not {self.field}")
+
+
+@dataclass(frozen=True)
+class Neumann(BoundaryCondition):
+    """The natural trace of the field is given, for `lap(u)` the normal derivative ∂u/∂n."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.field, Component):
+            raise InputError("Neumann takes a whole field, not a component")
+
+
+@dataclass(frozen=True)
+class Robin(BoundaryCondition):
+    """The natural trace is `value − coefficient·u`, for `lap(u)`: ∂u/∂n + coefficient·u = value."""
+
+    coefficient: Any = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.field, Component):
+            raise InputError("Robin takes a whole field, not a component")
+
+    def __str__(self) -> str:
+        return f"Robin({self.field}, {self.value}, on={'+'.join(self.on)}, coefficient={self.coefficient})"
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """All fields on the part `on` equal those on the part `to`, shifted by a translation.
+
+    Args:
+        on: physical name of the part that is identified with the other (its unknowns are eliminated).
+        to: physical name of the other part.
+    """
+
+    on: str
+    to: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.on, str) or not isinstance(self.to, str) or self.on == self.to:
+            raise InputError("Periodic needs two different boundary parts: Periodic(on='right', to='left')")
+
+    def __str__(self) -> str:
+        return f"Periodic({self.on} = {self.to})"
+
+
+def is_zero(value: Any) -> bool:
+    """Whether a boundary value is identically zero."""
+    if isinstance(value, tuple | list | sp.Tuple):
+        return all(is_zero(v) for v in value)
+    return isinstance(value, int | float | sp.Expr) and value == 0

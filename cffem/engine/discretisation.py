@@ -1,0 +1,394 @@
+"""From a library and an experiment to forms: one compiled form for each term, anchor, forcing and constraint.
+
+With the state w = (fields, multipliers, auxiliary fields), its rate ẇ and acceleration ẅ, every ingredient k is a form
+F_k(w, ẇ, ẅ, t; v), and the discrete equation is Σ_k c_k F_k = 0 with c = +1 for anchors, −α_j for terms, −1 for forcing and ±1 for
+constraints. Deleting a term changes a number c_j; nothing is compiled or assembled again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem
+from dolfinx import mesh as dolfinx_mesh
+from petsc4py import PETSc
+from ufl.algorithms import expand_derivatives
+from ufl.constantvalue import Zero
+
+from cffem.engine.boundary import BoundaryCondition, Dirichlet, Periodic, Tangential
+from cffem.engine.experiment import Experiment
+from cffem.engine.spaces import Spaces, basix_element
+from cffem.engine.traces import essential, on_part
+from cffem.forms.elements import H1, HCURL, HDIV, before, carrier
+from cffem.forms.lowering import Context, Lowering
+from cffem.forms.parts import contraction
+from cffem.forms.weak import weak_form
+from cffem.forms.weakterm import Auxiliary, WeakTerm
+from cffem.symbols.coordinates import Parameter, t
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.operators import as_expr, dt
+
+UNTAGGED = "untagged"
+
+
+@dataclass
+class Ingredient:
+    """One summand of the discrete equation.
+
+    Attributes:
+        name: the term's name, or what it is.
+        form: the UFL form F(w, ẇ, ẅ, t; v).
+        jacobians: ∂F/∂w, ∂F/∂ẇ, ∂F/∂ẅ as UFL forms, None where they vanish.
+        constant: F at zero state, None where it vanishes; only of linear ingredients.
+        linear: whether the Jacobians do not depend on the state.
+        autonomous: whether the Jacobians do not depend on time.
+        steady_constant: whether `constant` does not depend on time.
+    """
+
+    name: str
+    form: Any
+    jacobians: tuple[Any, Any, Any]
+    constant: Any
+    linear: bool
+    autonomous: bool
+    steady_constant: bool
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether matrices assembled once represent it."""
+        return self.linear and self.autonomous
+
+
+class Discretisation:
+    """Spaces and forms of a library in an experiment.
+
+    Args:
+        library: a `Library` or `System`.
+        experiment: the experiment.
+        domain: the mesh with its named boundary parts, as `cffem.engine.meshes` gives it.
+    """
+
+    def __init__(self, library: Any, experiment: Experiment, domain: Any):
+        self.library = library
+        self.experiment = experiment
+        self.mesh = domain.mesh
+        library.check(self.mesh.geometry.dim)
+        self.boundary = Boundary(domain, experiment.boundary)
+        self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
+        self._check_fields()
+        elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
+        self.multiplier = self._multiplier(elements)
+        if self.multiplier is not None:
+            elements[self.multiplier[0]] = self.multiplier[1]
+        self.weak_terms = {name: weak_form(library[name], library.locate(name)[0], elements) for name in library.names}
+        self.weak_anchors = {f: self._weak_anchor(f, equation.anchor, elements) for f, equation in library.equations.items()}
+        self.auxiliaries = self._auxiliaries()
+        self.spaces = Spaces(self.mesh, {**elements, **{a.field: a.element for a in self.auxiliaries}})
+        space = self.spaces.space
+        self.state, self.rate, self.acceleration = (fem.Function(space, name=name) for name in ("state", "rate", "acceleration"))
+        self.time = fem.Constant(self.mesh, PETSc.ScalarType(0))
+        self.parameters = self._parameters()
+        self.context = self._context()
+
+    # What the user said, checked ------------------------------------------------------------------------------------------
+
+    def _check_fields(self) -> None:
+        experiment = self.experiment
+        multiplier = experiment.constraint.multiplier if experiment.constraint is not None else None
+        known = {*self.unknowns, *([multiplier[0]] if multiplier else [])}
+        for unknown in self.unknowns:
+            if unknown not in experiment.elements:
+                raise InputError(f"field {unknown} has no element; add {unknown}: ('Lagrange', 2) to elements")
+        for unknown in self.library.fields:
+            if unknown not in known:
+                raise InputError(f"field {unknown} occurs in a term but has no equation; write a System with a library for it")
+        for unknown in [*experiment.elements]:
+            if unknown not in known:
+                raise InputError(f"field {unknown} has an element but occurs in no equation")
+
+    def _multiplier(self, elements: Mapping[Field, Any]) -> tuple[Field, Any] | None:
+        constraint = self.experiment.constraint
+        if constraint is None:
+            return None
+        for unknown in constraint.fields:
+            if unknown not in elements:
+                raise InputError(f"the constraint is on {unknown}, which has no equation here")
+        if constraint.multiplier is not None:
+            unknown, description = constraint.multiplier
+            return unknown, basix_element(self.mesh, unknown, description)
+        return default_multiplier(self.mesh, constraint, elements)
+
+    def _weak_anchor(self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]) -> WeakTerm | None:
+        return None if anchor is None else weak_form(anchor, unknown, elements)
+
+    def _auxiliaries(self) -> list[Auxiliary]:
+        weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
+        return list({a.field: a for term in weak for a in term.auxiliaries}.values())
+
+    def _parameters(self) -> dict[Parameter, Any]:
+        missing = [str(p) for p, value in self.library.parameters.items() if value is None]
+        if missing:
+            raise InputError(
+                f"no value for parameter {', '.join(missing)}: give it in Library(..., parameters={{'{missing[0]}': …}})"
+            )
+        return {p: fem.Constant(self.mesh, PETSc.ScalarType(float(value))) for p, value in self.library.parameters.items()}
+
+    # Symbols ----------------------------------------------------------------------------------------------------------------
+
+    def _context(self) -> Context:
+        values: dict[Any, Any] = {t: self.time, **self.parameters}
+        rates, accelerations = self.spaces.parts(self.rate), self.spaces.parts(self.acceleration)
+        for unknown, value in self.spaces.parts(self.state).items():
+            values[unknown] = value
+            values[dt(unknown)] = rates[unknown]
+            values[dt(dt(unknown))] = accelerations[unknown]
+        for condition, symbol in self.boundary.data_symbols.items():
+            values[symbol] = condition.value
+        return Context(self.mesh.ufl_domain(), values)
+
+    @cached_property
+    def tests(self) -> dict[Field, Any]:
+        """UFL test functions by field."""
+        return self.spaces.parts(ufl.TestFunction(self.spaces.space))
+
+    # Forms ------------------------------------------------------------------------------------------------------------------
+
+    def form_of(self, weak: WeakTerm, equation: Field, closed: bool = False) -> Any:
+        """The UFL form of a weak term with the natural traces that the boundary conditions leave.
+
+        Args:
+            weak: the weak term.
+            equation: the field whose test function it meets.
+            closed: whether traces without derivatives are left out as well (normal components on a closed boundary).
+        """
+        context = self.context.extended({weak.test: self.tests[equation]})
+        form = replace(weak, traces=()).forms(context).total
+        low, measure = Lowering(context), self.boundary.measure
+        for part, conditions in self.boundary.conditions.items():
+            traces = [] if closed else on_part(weak.traces, conditions, equation, part, self.boundary.data_symbols)
+            if traces and not self._zero_on(equation, conditions):
+                form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
+        return form
+
+    def _zero_on(self, unknown: Field, conditions: list[BoundaryCondition]) -> bool:
+        """Whether the test functions of a field vanish on a part: multipliers and auxiliaries follow their Nédélec field."""
+        return essential(conditions, unknown) or unknown in self.pinned_with(conditions)
+
+    def pinned_with(self, conditions: list[BoundaryCondition]) -> set[Field]:
+        """Scalar multipliers and auxiliary fields that vanish where the tangential part of their Nédélec field is given."""
+        followers = set()
+        for follower, leader in self.followers.items():
+            if essential(conditions, leader):
+                followers.add(follower)
+        return followers
+
+    @cached_property
+    def followers(self) -> dict[Field, Field]:
+        """Lagrange fields paired with an H(curl) field: its divergence, or the multiplier of its divergence constraint."""
+        paired = {}
+        for auxiliary in self.auxiliaries:
+            for leader in auxiliary.definition.term.atoms(Field):
+                if carrier(self.spaces.elements[leader]).space == HCURL and isinstance(auxiliary.field, ScalarField):
+                    paired[auxiliary.field] = leader
+        constraint = self.experiment.constraint
+        if constraint is not None and self.multiplier is not None and isinstance(self.multiplier[0], ScalarField):
+            for leader in constraint.fields:
+                if carrier(self.spaces.elements[leader]).space == HCURL:
+                    paired[self.multiplier[0]] = leader
+        return paired
+
+    def ingredient(self, name: str, form: Any) -> Ingredient:
+        """Differentiate a form and see what it depends on."""
+        trial = ufl.TrialFunction(self.spaces.space)
+        states = (self.state, self.rate, self.acceleration)
+        jacobians = []
+        for state in states:
+            jacobian = expand_derivatives(ufl.derivative(form, state, trial)) if state in form.coefficients() else None
+            jacobians.append(None if jacobian is None or jacobian.empty() else jacobian)
+        present = [j for j in jacobians if j is not None]
+        linear = not any(state in j.coefficients() for j in present for state in states)
+        autonomous = not any(self.time in j.constants() for j in present)
+        constant = None
+        if linear:
+            zeros = {state: Zero(state.ufl_shape) for state in states if state in form.coefficients()}
+            constant = expand_derivatives(ufl.replace(form, zeros)) if zeros else form
+            constant = None if constant.empty() else constant
+        steady = constant is None or self.time not in constant.constants()
+        a, b, c = jacobians
+        return Ingredient(name, form, (a, b, c), constant, linear, autonomous, steady)
+
+    def terms(self) -> dict[str, Ingredient]:
+        """The ingredients of all candidate terms."""
+        return {
+            name: self.ingredient(name, self.form_of(weak, self.library.locate(name)[0]))
+            for name, weak in self.weak_terms.items()
+        }
+
+    def fixed(self) -> list[tuple[float, Ingredient]]:
+        """Anchors, constraints and auxiliary equations with their signs."""
+        found: list[tuple[float, Ingredient]] = []
+        for unknown, weak in self.weak_anchors.items():
+            if weak is not None:
+                found.append((1.0, self.ingredient(f"anchor of {unknown}", self.form_of(weak, unknown))))
+        for auxiliary in self.auxiliaries:
+            found.append((1.0, self.ingredient(f"{auxiliary.field}", self._auxiliary_form(auxiliary))))
+        if self.multiplier is not None:
+            found.append((-1.0, self.ingredient("constraint", self._constraint_form())))
+        return found
+
+    def forcing(self, forcing: Mapping[Field, Any]) -> list[tuple[float, Ingredient]]:
+        """Right-hand sides that no term carries."""
+        found = []
+        for unknown, value in forcing.items():
+            if not isinstance(value, fem.Function):
+                if as_expr(value) == 0:
+                    continue
+                value = Lowering(self.context)(as_expr(value))
+            form = ufl.inner(value, self.tests[unknown]) * ufl.dx(domain=self.mesh.ufl_domain())
+            found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
+        return found
+
+    def _auxiliary_form(self, auxiliary: Auxiliary) -> Any:
+        value = self.spaces.parts(self.state)[auxiliary.field]
+        mass = auxiliary.mass(value, self.tests[auxiliary.field], ufl.dx(domain=self.mesh.ufl_domain()))
+        # A declared divergence constraint says (E, ∇q) = 0 for all q, normal components on the boundary included.
+        closed = self.experiment.constraint is not None
+        return mass - self.form_of(auxiliary.definition, auxiliary.field, closed=closed)
+
+    def _constraint_form(self) -> Any:
+        """c(w, μ) and its transpose c(v, λ), so that the multiplier acts along the constraint's gradient."""
+        assert self.multiplier is not None
+        multiplier, constraint = self.multiplier[0], self.experiment.constraint
+        elements = {**self.spaces.elements}
+        weak = weak_form(constraint.expr, multiplier, elements)
+        tested = self.form_of(weak, multiplier, closed=True)
+        value = self.spaces.parts(self.state)[multiplier]
+        context = self.context.extended({weak.test: value})
+        with_value = replace(weak, traces=()).forms(context).total
+        test = ufl.TestFunction(self.spaces.space)
+        # Only the constrained fields are varied: the multiplier itself stands where the test function stood.
+        direction = self._only(test, constraint.fields)
+        return tested + expand_derivatives(ufl.derivative(with_value, self.state, direction))
+
+    def _only(self, argument: Any, fields: Any) -> Any:
+        """An argument of the state space with the components of all other fields set to zero."""
+        if not self.spaces.mixed:
+            return argument
+        parts = []
+        for unknown, part in self.spaces.parts(argument).items():
+            for index in np.ndindex(part.ufl_shape):
+                parts.append((part[index] if index else part) if unknown in fields else Zero())
+        return ufl.as_vector(parts)
+
+
+def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]) -> tuple[Field, Any]:
+    """The multiplier space that makes the pair stable, where the user names none."""
+    leaders = [f for f in constraint.fields if isinstance(f, VectorField)]
+    if len(leaders) != 1 or constraint.shape != ():
+        raise InputError("this constraint needs a multiplier: Constraint(expr, multiplier={q: ('Lagrange', 1)})")
+    (leader,) = leaders
+    element, unknown = elements[leader], ScalarField(f"{leader.name}_multiplier")
+    space = carrier(element).space
+    if space == HCURL:
+        return unknown, before(element)
+    if space == HDIV:
+        return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1))
+    if space == H1 and element.degree >= 2:
+        return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
+    raise InputError(
+        f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) or name a multiplier"
+    )
+
+
+class Boundary:
+    """The named parts of the boundary and what is declared on each.
+
+    Args:
+        domain: the mesh with its names.
+        declared: the boundary conditions of the experiment.
+
+    Attributes:
+        conditions: for each part that exists on this mesh the conditions on it.
+        tags: integer tags of the parts, for the measure.
+    """
+
+    def __init__(self, domain: Any, declared: Any):
+        self.mesh = domain.mesh
+        self.declared = [c for c in declared if isinstance(c, BoundaryCondition)]
+        self.periodic = [c for c in declared if isinstance(c, Periodic)]
+        self.facet_dimension = self.mesh.topology.dim - 1
+        self.mesh.topology.create_connectivity(self.facet_dimension, self.mesh.topology.dim)
+        self.exterior = dolfinx_mesh.exterior_facet_indices(self.mesh.topology)
+        self.tags, self.facets = self._parts(domain)
+        self._check_names()
+        skip = {name for p in self.periodic for name in (p.on, p.to)}
+        self.conditions = {
+            part: [c for c in self.declared if part in c.on or "all" in c.on] for part in self.tags if part not in skip
+        }
+        self.data_symbols = self._data_symbols()
+
+    def _parts(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+        """Tags and facets of every named part and of what has no name."""
+        tags: dict[str, int] = {}
+        facets: dict[str, np.ndarray] = {}
+        rest = self.exterior
+        if domain.facet_tags is not None:
+            for name, (dimension, tag) in sorted(domain.names.items()):
+                if dimension == self.facet_dimension:
+                    tags[name] = tag
+                    facets[name] = np.intersect1d(domain.facet_tags.find(tag), self.exterior)
+                    rest = np.setdiff1d(rest, facets[name])
+        if self.mesh.comm.allreduce(len(rest)) > 0:
+            tags[UNTAGGED] = max(tags.values(), default=0) + 1
+            facets[UNTAGGED] = rest
+        # A name of interior facets only (a slit that was not cut) is no part of the boundary.
+        tags = {name: tag for name, tag in tags.items() if self.mesh.comm.allreduce(len(facets[name])) > 0}
+        return tags, facets
+
+    def _check_names(self) -> None:
+        known = [name for name in self.tags if name != UNTAGGED]
+        named: list[tuple[Any, tuple[str, ...]]] = [(c, c.on) for c in self.declared]
+        named += [(p, (p.on, p.to)) for p in self.periodic]
+        for condition, names in named:
+            for name in names:
+                if name not in self.tags and name != "all":
+                    there = (
+                        f"its boundary parts are: {', '.join(known)}" if known else "it has no named boundary parts, use on='all'"
+                    )
+                    raise InputError(f"{condition}: the mesh has no boundary part {name!r}; {there}")
+
+    def _data_symbols(self) -> dict[Any, Field]:
+        """Symbols for natural data that are DOLFINx functions."""
+        symbols: dict[Any, Field] = {}
+        for index, condition in zip(itertools.count(), self.declared, strict=False):
+            if isinstance(condition.value, fem.Function) and not isinstance(condition, Dirichlet | Tangential):
+                kind = VectorField if isinstance(condition.unknown, VectorField) else ScalarField
+                symbols[condition] = kind(f"boundary_data_{index}", dim=condition.unknown.dim)
+        return symbols
+
+    @cached_property
+    def measure(self) -> Any:
+        """The boundary measure with one tag for each part."""
+        names = list(self.tags)
+        indices = np.concatenate([self.facets[name] for name in names]) if names else np.empty(0, dtype=np.int32)
+        values = np.concatenate([np.full(len(self.facets[name]), self.tags[name]) for name in names]) if names else indices
+        order = np.argsort(indices)
+        marked = dolfinx_mesh.meshtags(
+            self.mesh, self.facet_dimension, indices[order].astype(np.int32), values[order].astype(np.int32)
+        )
+        return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)
+
+    def facets_of(self, names: tuple[str, ...]) -> np.ndarray:
+        """Exterior facets of some parts."""
+        if "all" in names:
+            skip = [self.facets[name] for p in self.periodic for name in (p.on, p.to)]
+            return np.setdiff1d(self.exterior, np.concatenate(skip)) if skip else self.exterior
+        return np.unique(np.concatenate([self.facets[name] for name in names])) if names else np.empty(0, dtype=np.int32)

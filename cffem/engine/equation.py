@@ -1,0 +1,251 @@
+"""The assembled equation Σ_k c_k F_k(w, ẇ, ẅ, t) = 0: one matrix per linear term, reused by every intervention.
+
+Linear ingredients are matrices assembled once; combining them with coefficients is a sum of value arrays with one sparsity
+pattern. Nonlinear ones are assembled at each state. The system matrix is one object whose values are overwritten, so that a
+factorisation keeps its symbolic analysis through all deletions and time steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from dolfinx import fem, la
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.discretisation import Discretisation, Ingredient
+
+SAME, DIFFERENT = PETSc.Mat.Structure.SAME_NONZERO_PATTERN, PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN
+
+
+class Assembled:
+    """The compiled forms, matrices and vectors of one ingredient, made when first needed and then kept."""
+
+    def __init__(self, ingredient: Ingredient, equation: Equation):
+        self.ingredient = ingredient
+        self.equation = equation
+        self._compiled: dict[Any, Any] = {}
+        self._matrices: dict[int, Any] = {}
+        self._constant: np.ndarray | None = None
+
+    def compiled(self, key: Any) -> Any:
+        """A compiled form: "form", "constant", or the order of a Jacobian."""
+        if key not in self._compiled:
+            ingredient = self.ingredient
+            ufl_form = ingredient.jacobians[key] if isinstance(key, int) else getattr(ingredient, key)
+            self._compiled[key] = _compat.form(ufl_form, self.equation.comm)
+        return self._compiled[key]
+
+    def matrix(self, order: int) -> Any:
+        """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without boundary conditions."""
+        if order not in self._matrices:
+            self._matrices[order] = _compat.assemble_matrix(self.compiled(order))
+        elif not self.ingredient.by_matrix:
+            _compat.assemble_matrix(self.compiled(order), matrix=self._matrices[order])
+        return self._matrices[order]
+
+    def constant(self) -> np.ndarray:
+        """The part that does not depend on the state, at the current time (owned values)."""
+        if self._constant is None or not self.ingredient.steady_constant:
+            self._constant = self.equation.assembled_vector(self.compiled("constant"))
+        return self._constant
+
+    def vector(self) -> np.ndarray:
+        """The whole form at the current state, rate, acceleration and time (owned values)."""
+        return self.equation.assembled_vector(self.compiled("form"))
+
+    def destroy(self) -> None:
+        """Free the matrices; collective."""
+        for matrix in self._matrices.values():
+            matrix.destroy()
+        self._matrices.clear()
+
+
+class Equation:
+    """The discrete equation with its current coefficients.
+
+    Args:
+        discretisation: spaces and forms.
+    """
+
+    def __init__(self, discretisation: Discretisation):
+        self.discretisation = discretisation
+        self.comm = discretisation.mesh.comm
+        self.spaces = discretisation.spaces
+        self.terms = {name: Assembled(i, self) for name, i in discretisation.terms().items()}
+        self.fixed = [(sign, Assembled(i, self)) for sign, i in discretisation.fixed()]
+        self._forcing: dict[Any, list[tuple[float, Assembled]]] = {}
+        space = self.spaces.space
+        self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
+        self._sums: dict[int, Any] = {}
+        self._system: Any = None
+        self._active: list[tuple[float, Assembled]] = []
+        self._current: Any = None
+
+    # Coefficients ---------------------------------------------------------------------------------------------------------
+
+    def forcing(self, forcing: Mapping[Any, Any]) -> list[tuple[float, Assembled]]:
+        """The ingredients of a forcing, kept for its next use."""
+        key = tuple(sorted(((str(k), v if not hasattr(v, "x") else id(v)) for k, v in forcing.items()), key=str))
+        if key not in self._forcing:
+            self._forcing[key] = [(sign, Assembled(i, self)) for sign, i in self.discretisation.forcing(forcing)]
+        return self._forcing[key]
+
+    def use(self, coefficients: Mapping[str, float], forcing: Mapping[Any, Any], constrained: bool = True) -> None:
+        """Take these coefficients and this forcing from now on."""
+        fixed = [(s, a) for s, a in self.fixed if constrained or a.ingredient.name != "constraint"]
+        wanted = [*fixed, *((-coefficients.get(n, 0.0), a) for n, a in self.terms.items()), *self.forcing(forcing)]
+        active = [(c, a) for c, a in wanted if c != 0.0]
+        key = tuple((c, id(a)) for c, a in active)
+        if key == self._current:
+            return
+        self._active, self._current = active, key
+        for order in range(3):
+            if order in self._sums:
+                self._sums[order].zeroEntries()
+        for factor, part in active:
+            if part.ingredient.by_matrix:
+                for order in range(3):
+                    if part.ingredient.jacobians[order] is not None:
+                        self._add_to_sum(order, factor, part.matrix(order))
+
+    def _add_to_sum(self, order: int, factor: float, matrix: Any) -> None:
+        if order not in self._sums:
+            self._sums[order] = matrix.duplicate(copy=False)
+            self._sums[order].zeroEntries()
+        add(self._sums[order], factor, matrix)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the equation with its current coefficients is linear with coefficients that do not change in time."""
+        return all(part.ingredient.by_matrix for _, part in self._active)
+
+    @property
+    def affine(self) -> bool:
+        """Whether the equation is linear in the state, its coefficients possibly changing in time."""
+        return all(part.ingredient.linear for _, part in self._active)
+
+    # Evaluation -----------------------------------------------------------------------------------------------------------
+
+    def place(self, states: tuple[Any, Any, Any], time: float) -> None:
+        """Make state, rate and acceleration (PETSc vectors or None) and the time visible to the compiled forms."""
+        d = self.discretisation
+        d.time.value = time
+        if not self.linear:
+            for function, vector in zip((d.state, d.rate, d.acceleration), states, strict=True):
+                function.x.array[: self.spaces.owned] = 0.0 if vector is None else vector.array_r
+                function.x.scatter_forward()
+
+    def residual(self, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
+        """out = Σ_k c_k F_k; essential rows are the caller's business."""
+        self.place(states, time)
+        out.set(0.0)
+        for order, vector in enumerate(states):
+            if order in self._sums and vector is not None:
+                self._sums[order].multAdd(vector, out, out)
+        for factor, part in self._active:
+            if not part.ingredient.by_matrix:
+                out.array += factor * part.vector()
+            elif part.ingredient.constant is not None:
+                out.array += factor * part.constant()
+
+    def jacobian(self, weights: tuple[float, float, float], states: tuple[Any, Any, Any], time: float, rows: Any = None) -> Any:
+        """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated; always the same object.
+
+        Args:
+            weights: factors of the three Jacobians.
+            states: where nonlinear ingredients are linearised.
+            time: the time.
+            rows: global numbers of rows (and columns) to replace by the identity.
+        """
+        self.place(states, time)
+        if self._system is None:
+            self._system = self._new_system()
+        system = self._system
+        system.zeroEntries()
+        for order, weight in enumerate(weights):
+            if weight != 0.0 and order in self._sums:
+                add(system, weight, self._sums[order])
+        for factor, part in self._active:
+            if not part.ingredient.by_matrix:
+                for order, weight in enumerate(weights):
+                    if weight != 0.0 and part.ingredient.jacobians[order] is not None:
+                        add(system, factor * weight, part.matrix(order))
+        if rows is not None:
+            system.zeroRowsColumns(rows, diag=1.0)
+        return system
+
+    def _new_system(self) -> Any:
+        if self._sums:
+            template = next(iter(self._sums.values()))
+        else:
+            template = next(
+                part.matrix(order)
+                for _, part in self._active
+                for order in range(3)
+                if part.ingredient.jacobians[order] is not None
+            )
+        system = template.duplicate(copy=False)
+        system.setOption(PETSc.Mat.Option.KEEP_NONZERO_PATTERN, True)
+        system.setOption(PETSc.Mat.Option.NEW_NONZERO_ALLOCATION_ERR, False)
+        return system
+
+    def term_vector(self, name: str, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
+        """out = F_j(w, ẇ, ẅ, t) of one term, the vector of ⟨T_j[w], v_i⟩."""
+        part = self.terms[name]
+        out.set(0.0)
+        self.discretisation.time.value = time
+        if part.ingredient.by_matrix:
+            for order, vector in enumerate(states):
+                if part.ingredient.jacobians[order] is not None and vector is not None:
+                    part.matrix(order).multAdd(vector, out, out)
+            if part.ingredient.constant is not None:
+                out.array += part.constant()
+            return
+        d = self.discretisation
+        for function, vector in zip((d.state, d.rate, d.acceleration), states, strict=True):
+            function.x.array[: self.spaces.owned] = 0.0 if vector is None else vector.array_r
+            function.x.scatter_forward()
+        out.array[:] = part.vector()
+
+    def assembled_vector(self, form: Any) -> np.ndarray:
+        """Assemble a linear form; the owned values, copied."""
+        work = self._work
+        work.array[:] = 0.0
+        fem.assemble_vector(work.array, form)
+        work.scatter_reverse(la.InsertMode.add)
+        return work.array[: self.spaces.owned].copy()
+
+    def new_vector(self) -> Any:
+        """A PETSc vector for a state, owned values only."""
+        vector = PETSc.Vec().createMPI((self.spaces.owned, None), comm=self.comm)
+        vector.set(0.0)
+        return vector
+
+    def destroy(self) -> None:
+        """Free all matrices; collective."""
+        for part in [
+            *self.terms.values(),
+            *(a for _, a in self.fixed),
+            *(a for group in self._forcing.values() for _, a in group),
+        ]:
+            part.destroy()
+        for matrix in self._sums.values():
+            matrix.destroy()
+        if self._system is not None:
+            self._system.destroy()
+        self._sums, self._system, self._current = {}, None, None
+
+
+def add(target: Any, factor: float, matrix: Any) -> None:
+    """target += factor · matrix, cheaply where both share a pattern, as matrices of cell integrals do."""
+    same = target.getInfo()["nz_used"] == matrix.getInfo()["nz_used"] if target.comm.size == 1 else _same_size(target, matrix)
+    target.axpy(factor, matrix, structure=SAME if same else DIFFERENT)
+
+
+def _same_size(a: Any, b: Any) -> bool:
+    """Whether two matrices have as many entries on every rank."""
+    kind = PETSc.Mat.InfoType.GLOBAL_SUM
+    return a.getInfo(kind)["nz_used"] == b.getInfo(kind)["nz_used"]

@@ -1,0 +1,266 @@
+"""The model: a library with coefficients in an experiment, solved factually and under interventions.
+
+anchor[u] = Σ_j α_j T_j[u] + forcing. Everything that interventions share, compiled forms, term matrices, the symbolic
+factorisation, is made once and kept here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.engine import data
+from cffem.engine.boundary import Dirichlet, Tangential
+from cffem.engine.dirichlet import EssentialConditions
+from cffem.engine.discretisation import Discretisation
+from cffem.engine.equation import Equation
+from cffem.engine.experiment import Experiment
+from cffem.engine.linear import SolveRecord
+from cffem.engine.march import SCHEMES, Marching, Stage, march
+from cffem.engine.norms import Norm, TrajectoryNorm
+from cffem.engine.solution import Solution
+from cffem.engine.sweep import Sweep, run_sweep
+from cffem.symbols.checks import nearest
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field
+from cffem.symbols.interventions import Intervention, joint
+from cffem.symbols.operators import dt
+
+
+class Model:
+    """A library with coefficients in an experiment.
+
+    Args:
+        library: a `Library` or `System`.
+        coefficients: α_j by term name; terms that are not named have coefficient zero.
+        experiment: the experiment.
+        petsc_options: options for the linear solver, merged over the defaults (a direct solve by MUMPS), without prefix.
+
+    Example:
+        >>> import cffem as cf, sympy as sp
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> from cffem import x, y
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 1)},
+        ...     initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)}, boundary=[cf.Dirichlet(u, 0)],
+        ...     time=cf.Window(0, 0.1, steps=4))
+        >>> model = cf.Model(library, {"u": 0.6, "lap": 1.0}, experiment)
+        >>> sweep = model.deletions(["u", "lap"])
+        >>> sweep["lap"].score > sweep["u"].score
+        True
+    """
+
+    def __init__(
+        self,
+        library: Any,
+        coefficients: Mapping[str, float],
+        experiment: Experiment,
+        petsc_options: Mapping[str, Any] | None = None,
+    ):
+        self.library = library
+        self.coefficients = checked_coefficients(library, coefficients)
+        self.experiment = experiment
+        self.petsc_options = dict(petsc_options or {})
+        check_time(library, experiment)
+        from cffem.engine.meshes import read_mesh
+
+        self.discretisation = Discretisation(library, experiment, read_mesh(experiment.mesh, experiment.comm))
+        self.spaces = self.discretisation.spaces
+        self.comm = self.discretisation.mesh.comm
+        self.equation = Equation(self.discretisation)
+        self.essential = EssentialConditions(self.discretisation)
+        self.record = SolveRecord()
+        self._norms: dict[str, Norm] = {}
+        self._stage: Stage | None = None
+        self._factual: Solution | None = None
+        self._marching = self._kinds()
+
+    # Solving ----------------------------------------------------------------------------------------------------------------
+
+    def solve(self, intervention: Intervention | Sequence[Intervention] = (), stages: bool = False) -> Solution:
+        """Solve the factual problem, or the one that an intervention makes of it.
+
+        Args:
+            intervention: what is changed; several are applied together.
+            stages: keep the values of the implicit stages as well, for tangent-linear and adjoint solves.
+
+        Raises:
+            SolveError: a solve missed its tolerance, Newton's method failed, or the solution is not finite.
+        """
+        change = joint(intervention)
+        record = SolveRecord()
+        solution = Solution(self, change, self.times, record)
+        keep_stage = solution.start_stages() if stages else None
+        self.run(change, record, solution.keep, keep_stage)
+        return solution
+
+    def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
+        """Solve and hand every level to `keep`; the way for callers that do not store the trajectory."""
+        stage = self.prepared(change, record)
+        if self.experiment.time is None:
+            state = self.equation.new_vector()
+            self._steady_start(change, state.array)
+            states = stage.solve(state, None, None, None, 0.0, "the steady problem")
+            keep(0, state.array_r.copy(), None)
+            if keep_stage is not None:
+                keep_stage(0, 0, states, 0.0)
+            state.destroy()
+            return
+        start, velocity = self.initial(change)
+        march(stage, self._marching, self.times, start, velocity, keep, keep_stage)
+
+    def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
+        """The stage solver with the coefficients, forcing and boundary data of an intervention."""
+        forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
+        self.equation.use(change.apply(self.coefficients), forcing)
+        essential = self._essential(change)
+        if self._stage is None:
+            self._stage = Stage(self.equation, essential, self.petsc_options, record)
+        if self._stage.essential is not essential:
+            self._stage.essential, self._stage._built = essential, None
+        self._stage.record = record
+        if self._stage.solver is not None:
+            self._stage.solver.record = record
+        return self._stage
+
+    def _essential(self, change: Intervention) -> EssentialConditions:
+        if not change.conditions:
+            return self.essential
+        replaced = {(c.field, name) for c in change.conditions for name in c.on}
+        for condition in change.conditions:
+            if not isinstance(condition, Dirichlet | Tangential):
+                raise InputError(f"{condition}: only Dirichlet and Tangential data can be changed by an intervention")
+        kept = [c for c in self.discretisation.boundary.declared if not any((c.field, name) in replaced for name in c.on)]
+        return EssentialConditions(self.discretisation, [*kept, *change.conditions])
+
+    # Data -------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time levels; `[0.0]` for a steady problem."""
+        return np.zeros(1) if self.experiment.time is None else self.experiment.time.times
+
+    def _kinds(self) -> Marching:
+        """Scheme and kinds of unknowns."""
+        orders = {f: equation.time_order for f, equation in self.library.equations.items()}
+        dynamic = [f for f, order in orders.items() if order >= 1]
+        second = [f for f, order in orders.items() if order == 2]
+        window = self.experiment.time
+        algebraic = len(dynamic) < len(orders) or self.discretisation.multiplier is not None
+        name = (window.scheme if window else None) or ("sdirk2" if algebraic and not second else "midpoint")
+        return Marching(SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None)
+
+    def initial(self, change: Intervention) -> tuple[np.ndarray, np.ndarray | None]:
+        """Initial state and velocity (owned values), on the constraint class where one is declared."""
+        values = {**dict(self.experiment.initial), **dict(change.initial)}
+        state = np.zeros(self.spaces.owned)
+        velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
+        for unknown, equation in self.library.equations.items():
+            if equation.time_order >= 1:
+                self._put(state, unknown, self._given(values, unknown, unknown))
+            if equation.time_order == 2 and velocity is not None:
+                self._put(velocity, unknown, self._given(values, dt(unknown), unknown))
+        self._set_essential(state)
+        if self.discretisation.multiplier is not None:
+            state = self.projected(state)
+            velocity = None if velocity is None else self.projected(velocity)
+            self._set_essential(state)
+        return state, velocity
+
+    def _set_essential(self, state: np.ndarray) -> None:
+        self.essential.set_values(state, float(self.times[0]))
+
+    def _given(self, values: Mapping[Any, Any], key: sp.Expr, unknown: Field) -> Any:
+        if key not in values:
+            raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
+        return values[key]
+
+    def _put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
+        from dolfinx import fem
+
+        own, _ = self.spaces.own(unknown)
+        function = fem.Function(own)
+        data.interpolate(function, value, unknown, float(self.times[0]), f"the initial value of {unknown}")
+        dofs = self.spaces.dofs(unknown)
+        mine = dofs < self.spaces.owned
+        state[dofs[mine]] = function.x.array[mine]
+
+    def _steady_start(self, change: Intervention, state: np.ndarray) -> None:
+        """Newton's start of a steady problem: zero, or what `initial` says."""
+        values = {**dict(self.experiment.initial), **dict(change.initial)}
+        for unknown in self.library.equations:
+            if unknown in values:
+                self._put(state, unknown, values[unknown])
+
+    def projected(self, state: np.ndarray) -> np.ndarray:
+        """The L2 projection of a state onto the declared constraint class, boundary values kept: one saddle-point solve."""
+        from cffem.engine.projection import project_onto_constraint
+
+        return project_onto_constraint(self, state)
+
+    # Norms and scores -------------------------------------------------------------------------------------------------------
+
+    def norm(self, kind: str = "L2") -> Norm:
+        """A norm on states, made once."""
+        if kind not in self._norms:
+            self.equation.use(self.coefficients, self.experiment.forcing)
+            self._norms[kind] = Norm(self.equation, kind)
+        return self._norms[kind]
+
+    def trajectory_norm(self, states: Sequence[np.ndarray], times: np.ndarray, kind: str = "L2") -> float:
+        """The norm of a state, or the space–time norm of a trajectory."""
+        norm = self.norm(kind)
+        if len(states) == 1:
+            return norm(states[0])
+        total = TrajectoryNorm(norm)
+        for k, state in enumerate(states):
+            total.add(state, times[k] - times[k - 1] if k else 0.0)
+        return total.value
+
+    @property
+    def factual(self) -> Solution:
+        """The factual solution, solved once, with its stages."""
+        if self._factual is None:
+            self._factual = self.solve(stages=True)
+        return self._factual
+
+    def deletions(self, names: Iterable[str] | None = None, norm: str = "L2") -> Sweep:
+        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution."""
+        return run_sweep(self, tuple(names) if names is not None else tuple(n for n, c in self.coefficients.items() if c), norm)
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        if self._stage is not None:
+            self._stage.destroy()
+        for norm in self._norms.values():
+            norm.destroy()
+        self.equation.destroy()
+
+
+def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dict[str, float]:
+    """All coefficients of a library, refused if one is unknown or not a finite number."""
+    result = dict.fromkeys(library.names, 0.0)
+    for name, value in coefficients.items():
+        if name not in result:
+            raise InputError(f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}")
+        number = float(value)
+        if not math.isfinite(number):
+            raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
+        result[name] = number
+    return result
+
+
+def check_time(library: Any, experiment: Experiment) -> None:
+    """A time window where there are time derivatives, none where there are none."""
+    order = max(equation.time_order for equation in library.equations.values())
+    if order > 0 and experiment.time is None:
+        raise InputError("the library has a time derivative, but the experiment has no time: add time=Window(0, 1, steps=…)")
+    if order == 0 and experiment.time is not None:
+        raise InputError("the experiment has a time window, but no anchor is a time derivative: use time=None or anchor=dt(u)")

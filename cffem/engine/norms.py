@@ -1,0 +1,127 @@
+"""Norms of states and trajectories.
+
+Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do not count). The norm of a
+trajectory integrates its piecewise linear interpolant in time exactly: on a step with values a, b
+
+    ∫ ‖(1−s) a + s b‖² = Δt/3 (‖a‖² + (a, b) + ‖b‖²).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import ufl
+
+from cffem import _compat
+from cffem.engine.discretisation import Discretisation
+from cffem.engine.equation import Equation
+from cffem.symbols.errors import InputError
+
+NORMS = ("L2", "H1", "H(curl)", "H(div)", "energy")
+
+
+class Norm:
+    """One norm on the states of a discretisation.
+
+    Args:
+        equation: the assembled equation; the energy norm is made of its current coefficients.
+        kind: one of `NORMS`.
+    """
+
+    def __init__(self, equation: Equation, kind: str = "L2"):
+        if kind not in NORMS:
+            raise InputError(f"unknown norm {kind!r}; there are {', '.join(NORMS)}")
+        self.kind = kind
+        self.comm = equation.comm
+        self._left, self._right = equation.new_vector(), equation.new_vector()
+        self._image = equation.new_vector()
+        self.matrix = (
+            energy_matrix(equation)
+            if kind == "energy"
+            else _compat.assemble_matrix(_compat.form(norm_form(equation.discretisation, kind), equation.comm))
+        )
+
+    def inner(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The inner product of two states (owned values)."""
+        self._left.array[:] = a
+        self._right.array[:] = b
+        self.matrix.mult(self._right, self._image)
+        return self._left.dot(self._image)
+
+    def __call__(self, state: np.ndarray) -> float:
+        """The norm of a state."""
+        return root(self.inner(state, state), self.kind)
+
+    def destroy(self) -> None:
+        """Free the matrix; collective."""
+        for thing in (self.matrix, self._left, self._right, self._image):
+            thing.destroy()
+
+
+class TrajectoryNorm:
+    """Accumulates the space–time norm of a trajectory level by level; it never decreases, so an early end is a lower bound.
+
+    Args:
+        norm: the norm in space.
+    """
+
+    def __init__(self, norm: Norm):
+        self.norm = norm
+        self.squared = 0.0
+        self._previous: np.ndarray | None = None
+        self._previous_squared = 0.0
+
+    def add(self, state: np.ndarray, step: float) -> None:
+        """Add the next level; `step` is the time since the previous one."""
+        squared = self.norm.inner(state, state)
+        if self._previous is not None:
+            self.squared += step / 3 * (self._previous_squared + self.norm.inner(self._previous, state) + squared)
+        self._previous, self._previous_squared = state.copy(), squared
+
+    @property
+    def value(self) -> float:
+        """The norm so far."""
+        return root(self.squared, self.norm.kind)
+
+
+def root(squared: float, kind: str) -> float:
+    """The square root of a quadratic form that may be negative by round-off only."""
+    if squared < 0 and kind == "energy" and squared < -1e-10:
+        raise InputError("the factual operator is not positive, so it gives no energy norm; use L2 or H1")
+    return math.sqrt(max(squared, 0.0))
+
+
+def norm_form(discretisation: Discretisation, kind: str) -> Any:
+    """The bilinear form of a norm, over the unknown fields."""
+    space = discretisation.spaces.space
+    trial = discretisation.spaces.parts(ufl.TrialFunction(space))
+    form = 0
+    for unknown in discretisation.unknowns:
+        u, v = trial[unknown], discretisation.tests[unknown]
+        form += ufl.inner(u, v) * ufl.dx
+        if kind == "H1":
+            form += ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx
+        elif kind == "H(curl)":
+            _require_vector(unknown, kind)
+            form += ufl.inner(ufl.curl(u), ufl.curl(v)) * ufl.dx
+        elif kind == "H(div)":
+            _require_vector(unknown, kind)
+            form += ufl.inner(ufl.div(u), ufl.div(v)) * ufl.dx
+    return form
+
+
+def _require_vector(unknown: Any, kind: str) -> None:
+    if unknown.shape == ():
+        raise InputError(f"the norm {kind} is for vector fields, but {unknown} is a scalar; use L2 or H1")
+
+
+def energy_matrix(equation: Equation) -> Any:
+    """The symmetric part of the state Jacobian of the current equation, restricted to its terms."""
+    matrix = equation.jacobian((1.0, 0.0, 0.0), (equation.new_vector(), None, None), 0.0).copy()
+    transposed = matrix.transpose(equation.jacobian((1.0, 0.0, 0.0), (equation.new_vector(), None, None), 0.0).copy())
+    matrix.axpy(1.0, transposed)
+    matrix.scale(0.5)
+    transposed.destroy()
+    return matrix

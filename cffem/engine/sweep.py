@@ -1,0 +1,89 @@
+"""Deletion sweeps: every deleted problem against the factual solution, sharing matrices, patterns and symbolic factorisations.
+
+A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
+on. Its trajectory is never stored: the space–time norm of the difference is accumulated level by level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.norms import TrajectoryNorm
+from cffem.symbols.interventions import Intervention, delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The outcome of one deletion.
+
+    Attributes:
+        term: the deleted term.
+        score: δ_j = ‖u − u_j‖, nan where the deleted problem is unsolvable.
+        status: "solved" or "unsolvable".
+        reason: why it is unsolvable.
+        record: solver statistics.
+        history: residual norms of the failing solve.
+    """
+
+    term: str
+    score: float
+    status: str = "solved"
+    reason: str = ""
+    record: SolveRecord = field(default_factory=SolveRecord)
+    history: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sweep(Mapping[str, Deletion]):
+    """The deletions of a sweep by term name."""
+
+    deletions: Mapping[str, Deletion]
+    norm: str
+
+    def __getitem__(self, name: str) -> Deletion:
+        return self.deletions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.deletions)
+
+    def __len__(self) -> int:
+        return len(self.deletions)
+
+
+def run_sweep(model: Model, names: tuple[str, ...], norm: str) -> Sweep:
+    """Solve all deleted problems and measure how far each is from the factual solution."""
+    for name in names:
+        delete(name).apply(model.coefficients)  # an unknown name is an error before anything is solved
+    factual = model.factual
+    return Sweep({name: deletion(model, factual.states, delete(name), name, norm) for name in names}, norm)
+
+
+def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name: str, norm: str) -> Deletion:
+    """One deleted problem against the factual states."""
+    record = SolveRecord()
+    measured = model.norm(norm)
+    distance = TrajectoryNorm(measured)
+    steps = np.diff(model.times, prepend=model.times[0])
+    last: list[Any] = [None]
+
+    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> None:
+        last[0] = factual[level] - state
+        if len(steps) > 1:
+            distance.add(last[0], steps[level])
+
+    try:
+        model.run(change, record, keep)
+        score = distance.value if len(steps) > 1 else measured(last[0])
+        if not np.isfinite(score):
+            raise SolveError("the score is not finite")
+    except SolveError as error:
+        return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history))
+    return Deletion(name, score, record=record)

@@ -1,0 +1,94 @@
+"""Natural traces on each part of the boundary: kept, replaced by data, or refused where nobody says what they are.
+
+Integration by parts leaves traces such as ∂u/∂n or n × curl E. On a part with a Dirichlet condition their test functions vanish;
+a Neumann or Robin condition replaces them by data. A trace that contains derivatives of the unknown and meets no condition is an
+error: dropping it silently would be a homogeneous Neumann condition that nobody declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential
+from cffem.forms.orders import derivatives
+from cffem.forms.parts import Trace
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.operators import as_expr, cross, curl, div, dot, grad, n, sym
+
+
+def patterns(unknown: Field) -> list[sp.Expr]:
+    """The natural traces of a field that a Neumann or Robin condition can give."""
+    if not isinstance(unknown, VectorField):
+        return [dot(n, grad(unknown))]
+    found = [dot(grad(unknown), n), dot(sym(grad(unknown)), n), div(unknown)]
+    if unknown.dim == 3:
+        found.append(cross(n, curl(unknown)))
+    elif unknown.dim == 2:
+        found.append(curl(unknown))
+    return found
+
+
+def essential(conditions: Sequence[BoundaryCondition], unknown: Field) -> bool:
+    """Whether all boundary values of a field are given by these conditions."""
+    mine = [c for c in conditions if isinstance(c, Dirichlet | Tangential) and c.unknown == unknown]
+    if any(not isinstance(c.field, Component) for c in mine):
+        return True
+    return isinstance(unknown, VectorField) and {c.field.index for c in mine} == set(range(unknown.dim))
+
+
+def on_part(
+    traces: Sequence[Trace], conditions: Sequence[BoundaryCondition], equation: Field, part: str, data: Mapping[Any, Field]
+) -> list[Trace]:
+    """The traces that remain on one part of the boundary.
+
+    Args:
+        traces: pairs (trace, weight) of the weak form.
+        conditions: the conditions declared on this part.
+        equation: the field whose test function the weights contain.
+        part: the name of the part, for messages.
+        data: symbols that stand for values that are DOLFINx functions.
+    """
+    if essential(conditions, equation):
+        return []
+    kept = []
+    for trace, weight in traces:
+        for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
+            trace = imposed(trace, unknown, conditions, part, data)
+        if trace != 0:
+            kept.append((trace, weight))
+    return kept
+
+
+def imposed(
+    trace: sp.Expr, unknown: Field, conditions: Sequence[BoundaryCondition], part: str, data: Mapping[Any, Field]
+) -> sp.Expr:
+    """A trace with the derivatives of a field replaced by what a Neumann or Robin condition says."""
+    natural = [c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == unknown]
+    if not natural:
+        raise InputError(
+            f"nothing is said about {unknown} on the boundary part {part!r}, where {trace} remains: "
+            f"declare Dirichlet({unknown}, …), Neumann({unknown}, 0) or Robin there"
+        )
+    if len(natural) > 1:
+        raise InputError(f"two natural conditions for {unknown} on the boundary part {part!r}")
+    (condition,) = natural
+    value = data[condition] if condition in data else as_expr(condition.value)
+    if isinstance(condition, Robin):
+        value = value - as_expr(condition.coefficient) * unknown
+    matching = [p for p in patterns(unknown) if trace.has(_node(p))]
+    for pattern in matching:
+        factor, node = pattern.as_coeff_Mul()
+        trace = trace.xreplace({node: value / factor})
+    if any(d.order > 0 and d.field == unknown for d in derivatives(trace)):
+        raise InputError(
+            f"the natural trace {trace} of {unknown} cannot be given by {condition}; write the term with lap, div or curl"
+        )
+    return trace
+
+
+def _node(pattern: sp.Expr) -> sp.Expr:
+    return pattern.as_coeff_Mul()[1]
