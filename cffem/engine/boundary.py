@@ -1,7 +1,7 @@
 """Boundary conditions as users declare them: immutable, checked when written, without a mesh.
 
-`on` names a part of the boundary: a gmsh physical name, a tuple of names, or "all". Values are numbers, SymPy expressions in x, y,
-z, t, tuples of them, or DOLFINx functions.
+`on` names a part of the boundary: a gmsh physical name, a tuple of names, or "all". Values are numbers, SymPy expressions in x,
+y, z, t, tuples of them, or DOLFINx functions.
 
 A `Neumann` or `Robin` condition replaces the natural trace that integration by parts produces in each term, for instance ∂u/∂n in
 `lap(u)` or n × curl E in `curl(curl(E))`; it is a condition on the trace, so the coefficient of the term multiplies it.

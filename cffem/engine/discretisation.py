@@ -1,8 +1,8 @@
 """From a library and an experiment to forms: one compiled form for each term, anchor, forcing and constraint.
 
 With the state w = (fields, multipliers, auxiliary fields), its rate ẇ and acceleration ẅ, every ingredient k is a form
-F_k(w, ẇ, ẅ, t; v), and the discrete equation is Σ_k c_k F_k = 0 with c = +1 for anchors, −α_j for terms, −1 for forcing and ±1 for
-constraints. Deleting a term changes a number c_j; nothing is compiled or assembled again.
+F_k(w, ẇ, ẅ, t; v), and the discrete equation is Σ_k c_k F_k = 0 with c = +1 for anchors, −α_j for terms, −1 for forcing and ±1
+for constraints. Deleting a term changes a number c_j; nothing is compiled or assembled again.
 """
 
 from __future__ import annotations

@@ -46,11 +46,12 @@ class Solution:
 
     def start_stages(self) -> Any:
         """Keep the implicit stages from now on; the result is what a march calls."""
-        self.stages = []
+        stages: list[tuple[int, int, tuple[Any, ...], float]] = []
+        self.stages = stages
 
         def keep_stage(step: int, index: int, states: tuple[Any, Any, Any], time: float) -> None:
             kept = tuple(None if vector is None else vector.array_r.copy() for vector in states)
-            self.stages.append((step, index, kept, time))
+            stages.append((step, index, kept, time))
 
         return keep_stage
 
