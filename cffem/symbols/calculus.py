@@ -165,7 +165,7 @@ def laplacian(arg: sp.Expr) -> sp.Expr:
         return scalar * Lap(tensor) + 2 * Dot(Grad(tensor), Grad(scalar)) + tensor * Lap(scalar)
     if is_unit(arg):
         return sp.S.Zero
-    if is_a(arg, Grad, Curl, Div):
+    if is_a(arg, Grad, Curl, Div) and len(shape_of(arg.args[0])) < 2:
         return type(arg)(Lap(arg.args[0]))
     if isinstance(arg, Vec):
         return Vec(*(Lap(part) for part in arg.args))
