@@ -61,17 +61,24 @@ def jit_options() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def jit_lock(comm: Any) -> Iterator[None]:
-    """Hold the compilation lock on rank 0; what an earlier, killed compilation left behind is removed under it."""
+    """Hold a share of the compilation lock on rank 0, having removed what a killed compilation left behind.
+
+    FFCx marks a module that is being compiled by an empty source file and lets everybody else wait for it, for ever where its
+    compiler was killed. Whoever compiles holds a shared lock; who gets the exclusive one knows that nobody does, so every
+    unfinished module is a left-over.
+    """
     if comm.rank != 0:
         yield
         return
     folder = jit_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        for source in folder.glob("*.c"):
-            if not source.with_suffix(".c.cached").exists():
-                source.unlink(missing_ok=True)
+    with open(folder / "lock", "a") as handle:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for source in folder.glob("*.c"):
+                if not source.with_suffix(".c.cached").exists():
+                    source.unlink(missing_ok=True)
+        fcntl.flock(handle, fcntl.LOCK_SH)
         yield
 
 

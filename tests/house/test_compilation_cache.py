@@ -1,0 +1,50 @@
+"""The cache of compiled forms: one folder per environment, shared by processes, healed after a killed compilation."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("dolfinx")
+
+from cffem import _compat
+
+
+def test_the_folder_is_keyed_by_the_environment_and_obeys_the_cache_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv("CFFEM_CACHE", str(tmp_path))
+    import dolfinx
+
+    assert dolfinx.__version__ in _compat.jit_folder.__wrapped__().name
+    assert _compat.jit_folder.__wrapped__().is_relative_to(tmp_path)
+
+
+def test_a_file_in_the_current_folder_cannot_change_how_code_is_compiled():
+    from dolfinx import jit
+
+    given = _compat.jit_options()
+    assert set(given) >= {"cache_dir", "cffi_extra_compile_args", "cffi_libraries"}
+    assert jit.get_options(dict(given))["cffi_extra_compile_args"] == _compat.COMPILE_FLAGS
+
+
+def compile_one_form(comm, folder: str):
+    """Compile a form into a cache folder."""
+    import os
+
+    os.environ["CFFEM_CACHE"] = folder
+    import ufl
+    from dolfinx import fem, mesh
+
+    space = fem.functionspace(mesh.create_unit_interval(comm, 4), ("Lagrange", 1))
+    _compat.form(7 * ufl.TestFunction(space) * ufl.dx, comm)
+
+
+@pytest.mark.mpi
+def test_a_killed_compilation_is_repeated_not_waited_for(on_ranks, tmp_path):
+    on_ranks(2, compile_one_form, str(tmp_path))
+    (marker,) = tmp_path.rglob("*forms*.c.cached")
+    marker.unlink()
+    on_ranks(2, compile_one_form, str(tmp_path), timeout=60)
+    assert marker.exists()
+
+
+def test_the_compiler_flags_do_not_depend_on_the_machine():
+    assert not any("native" in flag for flag in _compat.COMPILE_FLAGS)
