@@ -90,7 +90,7 @@ def _check_condition(condition: sp.Basic) -> None:
 def unify(a: Shape, b: Shape, where: object) -> Shape:
     """The common shape of two summands; None entries take the other's value."""
     if len(a) != len(b):
-        raise ShapeError(f"{where} adds a {rank_name(a)} and a {rank_name(b)}")
+        raise ShapeError(f"{where} combines a {rank_name(a)} with a {rank_name(b)}")
     for m, k in zip(a, b, strict=True):
         if m is not None and k is not None and m != k:
             raise ShapeError(f"{where} combines dimensions {m} and {k}")
