@@ -119,7 +119,7 @@ def whole_derivative(monomial: sp.Expr) -> tuple[Order, sp.Expr] | None:
 
 
 def one_derivative(monomial: sp.Expr, order: int, expr: sp.Expr) -> tuple[Order, sp.Expr] | None:
-    """r f(v) ∂_i v is the leading part of ∂_i (r ∫ f dv); taken only where it brings the expression closer to conservation form."""
+    """r f(v) ∂_i v is the leading part of ∂_i (r ∫ f dv); taken only where it brings the expression nearer to conservation."""
     factors = differentiated_factors(monomial)
     top = [d for d, exponent in factors if exponent == 1 and derivative_order(d) == order]
     if len(top) != 1 or any(e not in (0, 1) and derivative_order(d) == order for d, e in factors):

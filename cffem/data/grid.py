@@ -11,7 +11,7 @@ import numpy as np
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
-from cffem.data.noise import noise_sd, wiener
+from cffem.data.noise import measure_noise
 from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 
@@ -29,14 +29,15 @@ class GridSampling:
         self.data = data
         self.symbols = [c for c in COORDINATES if c in data.coordinates]
         self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
+        self.noises = {name: measure_noise(self.filled(v), data.mask) for name, v in data.values.items()}
         self.axes = [self._axis(k) for k in range(len(self.symbols))]
 
     def _axis(self, number: int) -> Axis:
         symbol, orders = self.symbols[number], self.orders[number]
         points = self.data.coordinates[symbol]
         share = TIME_SHARE if symbol == COORDINATES[3] else SPACE_SHARE
-        filled = [self.filled(v) for v in self.data.values.values()]
-        wanted = max(half_width(len(points), spectral_corner(v, number)) for v in filled)
+        white = [self.noises[name].whitened(self.filled(v)) for name, v in self.data.values.items()]
+        wanted = max(half_width(len(points), spectral_corner(v, number)) for v in white)
         largest = max(2, len(points) // share)
         half = min(wanted, largest)
         return Axis(points, half, power_for(half, orders), max(1, half // OVERLAP), orders)
@@ -58,15 +59,6 @@ class GridSampling:
         coordinates = {c: box_mean(self.data.coordinates[c], [f]) for c, f in zip(self.symbols, factors, strict=True)}
         values = {name: box_mean(v, factors) for name, v in self.data.values.items()}
         return replace(self.data, coordinates=coordinates, values=values)
-
-    def noise_sd(self, values: np.ndarray) -> float:
-        return noise_sd(values, self.data.mask)
-
-    def denoise(self, values: np.ndarray, sd: float) -> np.ndarray:
-        return wiener(values, sd)
-
-    def draw(self, random: np.random.Generator, sd: float) -> np.ndarray:
-        return sd * random.standard_normal(self.data.shape)
 
     def coordinate(self, symbol: object) -> np.ndarray:
         """Values of a coordinate, shaped to broadcast against the data."""

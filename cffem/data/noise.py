@@ -1,10 +1,14 @@
-"""How noisy gridded data are, and their denoised version.
+"""How noisy gridded data are, whether the noise is white, and the denoised data.
 
-The standard deviation comes from high differences, which annihilate smooth signals. Denoising is an empirical Wiener filter in
-the cosine basis: each coefficient is kept in proportion to how far the mean power around it exceeds the noise power.
+The standard deviation of white noise comes from high differences, which annihilate smooth signals. Whether noise is white shows
+in the cosine spectrum away from the low wave numbers that hold the signal: log-power falls like a − Σ b_i κ_i² for noise
+correlated over √b_i/π grid points, and is flat for white noise. Denoising is an empirical Wiener filter in the same basis: each
+coefficient is kept in proportion to how far the mean power around it exceeds the noise power.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import dctn, idctn
@@ -12,14 +16,84 @@ from scipy.ndimage import uniform_filter
 from scipy.special import comb
 
 MEDIAN_TO_SD = 0.6744897501960817
+MEDIAN_TO_POWER = 0.4549364231195724
 DIFFERENCES = 6
 OVERSUBTRACTION = 1.5
+BINS = 24
+SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
+WHITE = 0.6  # curvature of the log-power below which noise counts as white
+NEGLIGIBLE = 0.02  # correlated noise below this share of the signal is not told from the signal's own spectrum
+UNDERSTOOD = 0.6  # scatter of the log-power around the fitted law that is still a fit
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise of one field on a grid.
+
+    Args:
+        sd: pointwise standard deviation.
+        curvature: decay b_i of the log-power along each axis; zeros for white noise.
+        scatter: how far the measured log-power strays from the fitted law.
+    """
+
+    sd: float
+    curvature: tuple[float, ...]
+    scatter: float = 0.0
+
+    @property
+    def white(self) -> bool:
+        return not any(self.curvature)
+
+    @property
+    def understood(self) -> bool:
+        """Whether the law fits well enough to draw the noise again."""
+        return self.white or self.scatter <= UNDERSTOOD
+
+    @property
+    def correlation_lengths(self) -> tuple[float, ...]:
+        """Correlation length along each axis in grid points."""
+        return tuple(float(np.sqrt(max(b, 0.0)) / np.pi) for b in self.curvature)
+
+    def power(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Mean noise power of every cosine coefficient."""
+        log = np.zeros(shape)
+        for axis, (length, b) in enumerate(zip(shape, self.curvature, strict=True)):
+            log = log - b * reshaped((np.arange(length) + 0.5) / length, axis, len(shape)) ** 2
+        power = np.exp(log)
+        return self.sd**2 * power / power.mean()
+
+    def draw(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Fresh noise of the same law."""
+        white = random.standard_normal(shape)
+        return self.sd * white if self.white else idctn(np.sqrt(self.power(shape)) * white, norm="ortho")
+
+    def whitened(self, data: np.ndarray) -> np.ndarray:
+        """The data with white noise of equal strength, whose flat floor shows where the spectrum of the signal ends."""
+        if self.white:
+            return data
+        return self.remove(data) + self.sd * np.random.default_rng(0).standard_normal(data.shape)
+
+    def remove(self, data: np.ndarray) -> np.ndarray:
+        """Denoise by shrinking cosine coefficients."""
+        if self.sd == 0:
+            return data
+        coefficients = dctn(data, norm="ortho")
+        energy = uniform_filter(coefficients**2, size=5, mode="mirror")
+        floor = OVERSUBTRACTION * (self.sd**2 if self.white else self.power(data.shape))
+        gain = np.clip(1 - floor / np.maximum(energy, np.finfo(float).tiny), 0, None)
+        return idctn(gain * coefficients, norm="ortho")
+
+
+def reshaped(values: np.ndarray, axis: int, dims: int) -> np.ndarray:
+    """A one-dimensional array placed along one axis."""
+    shape = [1] * dims
+    shape[axis] = -1
+    return values.reshape(shape)
 
 
 def high_differences(data: np.ndarray, axis: int, order: int = DIFFERENCES) -> np.ndarray:
     """Sixth differences along one axis with unit-norm weights, so that white noise keeps its variance."""
-    norm = np.sqrt(comb(2 * order, order))
-    return np.diff(data, order, axis=axis) / norm
+    return np.diff(data, order, axis=axis) / np.sqrt(comb(2 * order, order))
 
 
 def noise_sd(data: np.ndarray, missing: np.ndarray | None = None) -> float:
@@ -42,18 +116,55 @@ def noise_sd(data: np.ndarray, missing: np.ndarray | None = None) -> float:
     return float(np.median(values) / MEDIAN_TO_SD) if len(values) else 0.0
 
 
-def wiener(data: np.ndarray, sd: float, power: np.ndarray | None = None) -> np.ndarray:
-    """Denoise by shrinking cosine coefficients.
+def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
+    """Standard deviation and colour of the noise on gridded data."""
+    white = Noise(noise_sd(data, missing), (0.0,) * data.ndim)
+    if missing is not None or min(data.shape) < 2 * BINS:
+        return white
+    wave, log_power, counts = binned_spectrum(data)
+    fits = [fit_law(wave, log_power, counts, reach) for reach in (12.0, 8.0, 5.0)]
+    coefficients, scatter = min((f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0))
+    if coefficients is None or np.abs(coefficients[1:]).max() < WHITE:
+        return white
+    curvature = tuple(float(max(b, 0.0)) for b in coefficients[1:])
+    axes = enumerate(zip(data.shape, curvature, strict=True))
+    decay = sum(b * reshaped(((np.arange(n) + 0.5) / n) ** 2, k, data.ndim) for k, (n, b) in axes)
+    sd = float(np.sqrt(np.exp(coefficients[0] - decay).mean()))
+    # The tail of a clean signal decays as well; noise worth the name is larger than that.
+    return white if sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data))) else Noise(sd, curvature, float(scatter))
 
-    Args:
-        data: noisy values on a grid.
-        sd: standard deviation of the noise.
-        power: mean power of the noise in each cosine coefficient relative to sd², for noise that is not white.
-    """
-    if sd == 0:
-        return data
-    coefficients = dctn(data, norm="ortho")
-    energy = uniform_filter(coefficients**2, size=5, mode="mirror")
-    floor = OVERSUBTRACTION * sd**2 * (1.0 if power is None else power)
-    gain = np.clip(1 - floor / np.maximum(energy, np.finfo(float).tiny), 0, None)
-    return idctn(gain * coefficients, norm="ortho")
+
+def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Wave numbers (share of the Nyquist number), log of the median power and number of coefficients of every bin."""
+    power = dctn(data, norm="ortho").ravel() ** 2
+    label = np.zeros(data.shape, dtype=int)
+    for axis, length in enumerate(data.shape):
+        label = label * BINS + reshaped(np.arange(length) * BINS // length, axis, data.ndim)
+    label = label.ravel()
+    order = np.argsort(label, kind="stable")
+    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    parts = np.split(power[order], starts[1:])
+    medians = np.array([np.median(p) for p in parts]) / MEDIAN_TO_POWER
+    wave = (np.array(np.unravel_index(label[order][starts], (BINS,) * data.ndim)).T + 0.5) / BINS
+    return wave, np.log(medians + 1e-300), np.array([len(p) for p in parts])
+
+
+def fit_law(wave: np.ndarray, log_power: np.ndarray, counts: np.ndarray, reach: float) -> tuple[np.ndarray, float] | None:
+    """Fit log-power = a − Σ b_i κ_i² outside the signal box, dropping bins that stick out above (signal) or lie too deep."""
+    outside = ~(wave < SIGNAL_BOX).all(axis=1)
+    deep = log_power > log_power[outside].max() - reach
+    features = np.column_stack([np.ones(len(wave)), -(wave**2)])
+    use, coefficients = outside & deep, None
+    for _ in range(30):
+        if use.sum() < 8:
+            return None
+        weight = np.sqrt(counts[use])
+        coefficients = np.linalg.lstsq(features[use] * weight[:, None], log_power[use] * weight, rcond=None)[0]
+        residual = log_power - features @ coefficients
+        below = residual[use & (residual < 0)]
+        scale = float(np.sqrt((below**2).mean())) if len(below) else 0.0
+        kept = outside & deep & (residual < 2.5 * scale + 1e-3)
+        if (kept == use).all():
+            break
+        use = kept
+    return coefficients, float(residual[use].std())

@@ -1,7 +1,7 @@
 """Probes: common terms that a library does not contain, evaluated along with it to notice that a true term is missing.
 
-A model fitted without one of its true terms can look perfect on the data at hand, because the remaining terms mimic the missing one.
-If some common term outside the library fits decisively better, the library is incomplete, and the screen must say so.
+A model fitted without one of its true terms can look perfect on the data at hand, because the remaining terms mimic the missing
+one. If some common term outside the library fits decisively better, the library is incomplete, and the screen must say so.
 """
 
 from __future__ import annotations

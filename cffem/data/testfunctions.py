@@ -22,7 +22,7 @@ LARGEST_POWER = 16
 def bump_derivatives(s: np.ndarray, power: int, orders: int) -> np.ndarray:
     """(1 − s²)^p and its derivatives up to `orders`, zero outside [−1, 1].
 
-    The d-th derivative is (1 − s²)^(p−d) q_d with q_{d+1} = (1 − s²) q_d' − 2 (p − d) s q_d, which avoids cancellation at the ends.
+    The d-th derivative is (1 − s²)^(p−d) q_d with q_{d+1} = (1 − s²) q_d' − 2 (p − d) s q_d: no cancellation at the ends.
 
     Example:
         >>> bump_derivatives(np.array([0.0, 1.0]), 3, 1)

@@ -62,14 +62,14 @@ class Plan:
         orders = [c.order for column in self.columns for parts in column for c in parts]
         highest: Order = tuple(max(o[k] for o in orders) for k in range(4))
         self.sampling = sampling_of(data, highest)
-        self.sd = {name: self.sampling.noise_sd(values) for name, values in data.values.items()}
-        self.denoised = {name: self.sampling.denoise(self.sampling.filled(v), self.sd[name]) for name, v in data.values.items()}
+        self.noise = self.sampling.noises
+        self.denoised = self.denoise({name: self.sampling.filled(v) for name, v in data.values.items()})
         self.differentiates = any(derivative_order(c.core) for column in self.columns for parts in column for c in parts)
         self._functions: dict[Any, Any] = {}
 
     def evaluate(self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False) -> np.ndarray:
         """All rows [y, A] of some values; `exact` values carry no noise, so powers are plain powers."""
-        smooth = values if exact or not self.differentiates else self._denoise_again(values)
+        smooth = values if exact or not self.differentiates else self.denoise(values)
         memory: dict[Any, np.ndarray] = {}
         arrays: dict[sp.Expr, np.ndarray] = {}
         columns = []
@@ -85,8 +85,9 @@ class Plan:
             columns.append(np.concatenate(families))
         return np.column_stack(columns)
 
-    def _denoise_again(self, values: Mapping[sp.Expr, np.ndarray]) -> Mapping[sp.Expr, np.ndarray]:
-        return {name: self.sampling.denoise(v, self.sd[name]) for name, v in values.items()}
+    def denoise(self, values: Mapping[sp.Expr, np.ndarray]) -> dict[sp.Expr, np.ndarray]:
+        """Denoised values of every field."""
+        return {name: self.noise[name].remove(v) for name, v in values.items()}
 
     def _integrand(self, core: sp.Expr, values: Mapping, smooth: Mapping, exact: bool) -> np.ndarray:
         """Numbers for an integrand: noisy values in Hermite polynomials, derivatives from denoised values."""
@@ -102,7 +103,7 @@ class Plan:
             elif name in COORDINATES:
                 inputs.append(self.sampling.coordinate(name))
             elif isinstance(name, Variance):
-                inputs.append(self.sd[name.of] ** 2)
+                inputs.append(self.noise[name.of].sd ** 2)
             else:
                 inputs.append((smooth if has_derivatives else values)[name])
         return np.broadcast_to(np.asarray(function(*inputs), dtype=float), self.data.shape)
@@ -112,18 +113,25 @@ class Plan:
         random = np.random.default_rng(20240229)
         rows = []
         for _ in range(DRAWS):
-            noisy = {name: v + self.sampling.draw(random, self.sd[name]) for name, v in self.denoised.items()}
+            noisy = {name: v + self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
             rows.append(self.evaluate(noisy))
         return np.array(rows)
 
     @property
     def noise_ratio(self) -> float:
         """Largest noise level of a field relative to its signal."""
-        return max(self.sd[n] / (np.std(v) or 1.0) for n, v in self.denoised.items())
+        return max(self.noise[n].sd / (np.std(v) or 1.0) for n, v in self.denoised.items())
 
     def notes(self) -> dict[str, Any]:
         """What the rows are made with."""
-        return {"noise_sd": {str(n): s for n, s in self.sd.items()}, "noise_ratio": self.noise_ratio, **self.sampling.notes}
+        correlated = {str(n): m.correlation_lengths for n, m in self.noise.items() if not m.white}
+        return {
+            "noise_sd": {str(n): m.sd for n, m in self.noise.items()},
+            "noise_ratio": self.noise_ratio,
+            "correlation_lengths": correlated,
+            "noise_understood": all(m.understood for m in self.noise.values()),
+            **self.sampling.notes,
+        }
 
 
 def sampling_of(data: Dataset, orders: Order) -> Any:

@@ -158,7 +158,7 @@ class Design:
             join("sample"),
             np.concatenate(replicates) if comparable else None,
         )
-        stacked = Design(self.names, grams, self.library, {"sources": [self.notes, other.notes]})
+        stacked = Design(self.names, grams, self.library, {**self.notes, "sources": self.sources + other.sources})
         if self.wider is not None and other.wider is not None:
             common = [name for name in self.wider.names if name in other.wider.names]
             stacked.wider = self.wider.select(common) + other.wider.select(common)
@@ -188,6 +188,11 @@ class Design:
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Sizes and norms
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """What each dataset or solution noted while making its rows (noise level, widths, …)."""
+        return list(self.notes.get("sources", []))
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,7 @@
+"""Which terms the data support: sparse screening, refit, error bars and the reasons not to believe a model."""
+
+from cffem.screening.contract import Contract
+from cffem.screening.reliability import Reason, Reliability
+from cffem.screening.screening import Screening
+
+__all__ = ["Contract", "Reason", "Reliability", "Screening"]

@@ -1,7 +1,7 @@
 """When not to believe a selected model: aliasing, misfit, instability and correlated noise, each with the number that says so.
 
-A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured number;
-a model is reliable only if none of them speaks.
+A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured
+number; a model is reliable only if none of them speaks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ LARGEST_MISFIT = 0.1
 SEEN_MISFIT = 1e-3
 LARGEST_NOISE_SHARE = 1.0
 ALIAS_GAP = 0.5
+LARGEST_HETEROGENEITY = 5.0
 LEAST_MISSING_GAP = 0.0
+CAUTIOUS = 2.9
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,40 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
         weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
         text = f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero"
         reasons.append(Reason("unstable", text))
+    if any(not source.get("noise_understood", True) for source in design.sources):
+        reasons.append(Reason("correlated noise", "the spectrum of the noise follows no law that could be drawn from"))
     if design.grams.noise is not None:
         reasons += noise_gates(design, chosen.support, numbers)
+    reasons += left_out_gate(design, chosen.support, threshold, numbers)
     if design.wider is not None:
         reasons += missing_gate(design, chosen, numbers)
     return Reliability(tuple(reasons), numbers)
+
+
+def left_out_gate(design: Design, support: tuple[int, ...], threshold: float, numbers: dict[str, Any]) -> list[Reason]:
+    """A term that was left out although it would differ from zero: the price of one more term may have hidden it.
+
+    Correlated noise leaves fewer independent rows than counted, so there the bar is lower.
+    """
+    level = min(threshold, CAUTIOUS) if correlated(design) else threshold
+    largest, suspect = 0.0, ""
+    for j in (j for j in range(len(design.names)) if j not in support):
+        wider = tuple(sorted((*support, j)))
+        statistics = []
+        for blocks in [design.grams.corrected] + ([] if design.grams.denoised is None else [design.grams.denoised]):
+            estimate, error = resampling.jackknife(blocks, wider)
+            statistics.append(abs(estimate[wider.index(j)]) / max(error[wider.index(j)], 1e-300))
+        if min(statistics) > largest:
+            largest, suspect = float(min(statistics)), design.names[j]
+    numbers["left_out_statistic"] = largest
+    if largest > level:
+        return [Reason("unstable", f"{suspect} was left out but is {largest:.1f} standard errors from zero when added")]
+    return []
+
+
+def correlated(design: Design) -> bool:
+    """Whether some source found its noise to be correlated."""
+    return any(source.get("correlation_lengths") for source in design.sources)
 
 
 def missing_gate(design: Design, chosen: Selection, numbers: dict[str, Any]) -> list[Reason]:
@@ -119,11 +150,33 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
         reasons.append(Reason("misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"))
     elif misfit > 3 * error and misfit > SEEN_MISFIT:
         reasons.append(Reason("misfit", f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar"))
+    drift = heterogeneity(design, support)
+    numbers["heterogeneity"] = drift
+    if drift > LARGEST_HETEROGENEITY:
+        reasons.append(Reason("misfit", f"coefficients drift from block to block {drift:.0f} times more than noise explains"))
     share = noise_share(design, support)
     numbers["noise_share"] = share
     if share > LARGEST_NOISE_SHARE:
         reasons.append(Reason("unstable", f"noise exceeds the signal {share:.1f} times in the weakest direction of the support"))
     return reasons
+
+
+def heterogeneity(design: Design, support: tuple[int, ...]) -> float:
+    """How much more the normal equations fail block by block than the noise draws make them fail (median over the blocks).
+
+    A model that only mimics a missing term needs other coefficients in every part of the data.
+    """
+    grams = design.grams
+    if grams.replicates is None:
+        return 0.0
+    index = np.asarray(support) + 1
+    weights = np.r_[1.0, -resampling.solve_support(grams.total("corrected"), support)]
+
+    def scores(matrices: np.ndarray) -> np.ndarray:
+        return matrices[..., index[:, None], np.r_[0, index][None, :]] @ weights
+
+    expected = scores(grams.replicates).var(axis=1, ddof=1)
+    return float(np.median(scores(grams.corrected) ** 2 / np.maximum(expected, 1e-300), axis=0).max())
 
 
 def corrected_misfit(gram: np.ndarray, support: tuple[int, ...]) -> float:

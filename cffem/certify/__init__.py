@@ -1,0 +1,5 @@
+"""Verdicts with error bars."""
+
+from cffem.certify.decisions import decide
+
+__all__ = ["decide"]
