@@ -10,19 +10,19 @@ conditions are joined by `and`, `or`, `not` or by `&`, `|`, `~`, whole numbers d
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
+from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
 from cffem.symbols import operators
 from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import Field
-from cffem.symbols.parser_limits import MAX_POWER, Budget, check_digits
+from cffem.symbols.parser_constants import check_exponent, constant_value, finite
+from cffem.symbols.parser_limits import MAX_DIGITS, MAX_POWER, Budget
 from cffem.symbols.parser_syntax import KEYWORDS, SyntaxParser, Tree
 from cffem.symbols.parser_words import CALLABLE, CONSTANTS, DIFFERENTIAL, FUNCTIONS, POINTWISE, PRODUCTS, RELATIONS, SPECIAL
 from cffem.symbols.shapes import rank_name, shape_of
@@ -34,14 +34,6 @@ MAX_CONSTANT = 24
 
 # What SymPy and the operators raise when arguments make no sense.
 REFUSALS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError, TypeError, ValueError)
-
-
-@dataclass(frozen=True)
-class Value:
-    """An expression, and its floating-point value where it is a plain number."""
-
-    expr: Any
-    number: float | None = None
 
 
 def parse(text: str, fields: Iterable[Field] = (), parameters: Iterable[str | sp.Symbol] = ()) -> sp.Expr:
@@ -71,10 +63,10 @@ def parse(text: str, fields: Iterable[Field] = (), parameters: Iterable[str | sp
         raise TypeError(f"parse reads a string, not {type(text).__name__}")
     builder = Builder(declared_names(fields, parameters))
     tree = SyntaxParser(text).tree()
-    expr = builder.build(tree).expr
+    expr = builder.build(tree)
     if is_condition(expr):
         raise ParseError("a condition is not a term; use it inside Piecewise((value, condition), …)", tree.column)
-    builder.check_shape(expr, tree.column)
+    builder.shape(expr, tree.column)
     return expr
 
 
@@ -104,21 +96,21 @@ class Builder:
         self.names = names
         self.budget = Budget()
 
-    def build(self, tree: Tree) -> Value:
+    def build(self, tree: Tree) -> Any:
         return getattr(self, f"build_{tree.kind}")(tree)
 
-    def scalar_or_vector(self, tree: Tree) -> Value:
+    def expression(self, tree: Tree) -> sp.Expr:
         """Build a part that must not be a condition."""
-        value = self.build(tree)
-        if is_condition(value.expr):
+        expr = self.build(tree)
+        if is_condition(expr):
             raise ParseError("a condition is not a number", tree.column)
-        return value
+        return expr
 
     def condition(self, tree: Tree) -> Any:
-        value = self.build(tree)
-        if not is_condition(value.expr):
+        expr = self.build(tree)
+        if not is_condition(expr):
             raise ParseError("expected a condition such as x < 1/2", tree.column)
-        return value.expr
+        return expr
 
     def apply(self, function: Callable[..., Any], *arguments: Any, column: int, work: int = 0) -> Any:
         """Carry out one SymPy operation within the budget, with its complaints as `ParseError`."""
@@ -131,45 +123,44 @@ class Builder:
         if not isinstance(result, sp.Expr | Boolean):
             raise ParseError("this is not an expression", column)
         self.budget.measure(result, column)
+        self.number(result, column)
         return result
 
-    def check_shape(self, expr: sp.Expr, column: int) -> None:
+    def number(self, expr: Any, column: int) -> float | None:
+        """The value of a constant, which must be real and finite; None for what is not constant."""
+        if is_condition(expr) or self.budget.measure(expr, column).leaves > 0:
+            return None
+        return constant_value(expr, column)
+
+    def numbers(self, exprs: Sequence[Any], column: int) -> list[float] | None:
+        """The values of constants, or None unless all are constant."""
+        found = [number for number in (self.number(expr, column) for expr in exprs) if number is not None]
+        return found if len(found) == len(exprs) else None
+
+    def shape(self, expr: sp.Expr, column: int) -> tuple[int | None, ...]:
         try:
-            shape_of(expr)
+            return shape_of(expr)
         except REFUSALS as error:
             raise ParseError(one_line(error), column) from None
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Numbers and names
 
-    def build_number(self, tree: Tree) -> Value:
-        number = self.number_of(lambda: float(tree.word), tree.column)
+    def build_number(self, tree: Tree) -> sp.Expr:
+        number = finite(lambda: float(tree.word), tree.column)
         if tree.word.isdigit():
-            if len(tree.word) > 400:
-                raise ParseError("the number is too long", tree.column)
-            check_digits(sp.Integer(int(tree.word)), tree.column)
-            return Value(sp.Integer(int(tree.word)), number)
+            if len(tree.word) > MAX_DIGITS:
+                raise ParseError(f"a whole number has at most {MAX_DIGITS} digits; write 1e50 for a decimal", tree.column)
+            return sp.Integer(int(tree.word))
         if number == 0 and any(digit in "123456789" for digit in tree.word.lower().split("e")[0]):
             raise ParseError("the number is too small for a floating-point number", tree.column)
-        return Value(sp.Float(number), number)
+        return sp.Float(number)
 
-    def number_of(self, function: Callable[[], float], column: int) -> float:
-        """Evaluate a plain number, refusing what is not real and finite."""
-        try:
-            number = function()
-        except ZeroDivisionError:
-            raise ParseError("division by zero", column) from None
-        except (OverflowError, ValueError):
-            number = math.nan
-        if isinstance(number, complex) or not math.isfinite(number):
-            raise ParseError("the value is not a finite real number", column)
-        return number
-
-    def build_name(self, tree: Tree) -> Value:
+    def build_name(self, tree: Tree) -> Any:
         if tree.word in ("True", "False"):
-            return Value(sp.true if tree.word == "True" else sp.false)
+            return sp.true if tree.word == "True" else sp.false
         if tree.word in self.names:
-            return Value(self.names[tree.word], math.pi if tree.word == "pi" else None)
+            return self.names[tree.word]
         if tree.word in CALLABLE:
             raise ParseError(f"{tree.word} is a function; write {tree.word}(…)", tree.column)
         if tree.word == "E":
@@ -179,226 +170,211 @@ class Builder:
     # ----------------------------------------------------------------------------------------------------------------------------
     # Arithmetic
 
-    def build_sum(self, tree: Tree) -> Value:
-        values = [self.scalar_or_vector(part) for part in tree.parts]
-        expr = self.apply(sp.Add, *(value.expr for value in values), column=tree.column)
-        self.check_shape(expr, tree.column)
-        return Value(expr, self.combine(sum, values, tree.column))
+    def build_sum(self, tree: Tree) -> sp.Expr:
+        expr = self.apply(sp.Add, *(self.expression(part) for part in tree.parts), column=tree.column)
+        self.shape(expr, tree.column)
+        return expr
 
-    def build_product(self, tree: Tree) -> Value:
-        values = [value for part in tree.parts for value in self.factors(part)]
-        number = self.combine(math.prod, values, tree.column)
-        expr = self.apply(sp.Mul, *(value.expr for value in values), column=tree.column)
-        self.check_shape(expr, tree.column)
-        return Value(expr, number)
+    def build_product(self, tree: Tree) -> sp.Expr:
+        expr = self.apply(sp.Mul, *(factor for part in tree.parts for factor in self.factors(part)), column=tree.column)
+        self.shape(expr, tree.column)
+        return expr
 
-    def build_negative(self, tree: Tree) -> Value:
-        return self.build_product(tree if tree.kind == "product" else Tree("product", tree.column, parts=(tree,)))
+    def build_negative(self, tree: Tree) -> sp.Expr:
+        return self.build_product(Tree("product", tree.column, parts=(tree,)))
 
-    build_reciprocal = build_negative
-
-    def factors(self, tree: Tree) -> list[Value]:
+    def factors(self, tree: Tree) -> list[sp.Expr]:
         """The factors of a product; signs and denominators become factors, as SymPy prints them."""
         if tree.kind == "negative":
-            return [Value(sp.S.NegativeOne, -1.0), *self.factors(tree.parts[0])]
+            return [sp.S.NegativeOne, *self.factors(tree.parts[0])]
         if tree.kind == "product":
-            return [value for part in tree.parts for value in self.factors(part)]
+            return [factor for part in tree.parts for factor in self.factors(part)]
         if tree.kind == "reciprocal":
-            return [self.power(self.scalar_or_vector(tree.parts[0]), Value(sp.S.NegativeOne, -1.0), tree.column)]
-        return [self.scalar_or_vector(tree)]
+            return [self.power(self.expression(tree.parts[0]), sp.S.NegativeOne, tree.column)]
+        return [self.expression(tree)]
 
-    def combine(self, function: Callable[[list[float]], float], values: list[Value], column: int) -> float | None:
-        numbers = [value.number for value in values if value.number is not None]
-        return self.number_of(lambda: function(numbers), column) if len(numbers) == len(values) else None
-
-    def build_power(self, tree: Tree) -> Value:
-        base, exponent = map(self.scalar_or_vector, tree.parts)
+    def build_power(self, tree: Tree) -> sp.Expr:
+        base, exponent = map(self.expression, tree.parts)
         return self.power(base, exponent, tree.column)
 
-    def power(self, base: Value, exponent: Value, column: int) -> Value:
-        number = None
-        if exponent.number is not None:
-            if abs(exponent.number) > MAX_POWER:
-                raise ParseError(f"powers up to {MAX_POWER} are read, not {exponent.number:g}", column)
-            if base.number is not None:
-                self.check_constant(base, column)
-                number = self.number_of(lambda: base.number**exponent.number, column)
-        expr = self.apply(sp.Pow, base.expr, exponent.expr, column=column)
-        self.check_shape(expr, column)
-        return Value(expr, number)
+    def power(self, base: sp.Expr, exponent: sp.Expr, column: int) -> sp.Expr:
+        degree, number = self.number(exponent, column), self.number(base, column)
+        if degree is not None and abs(degree) > MAX_POWER:
+            raise ParseError(f"powers up to {MAX_POWER} are read, not {degree:g}", column)
+        if number is not None:
+            self.check_constant(base, column)
+            check_exponent(base, exponent, column)
+            if degree is not None:
+                finite(lambda: number**degree, column)
+        expr = self.apply(sp.Pow, base, exponent, column=column)
+        self.shape(expr, column)
+        return expr
 
-    def build_tuple(self, tree: Tree) -> Value:
-        parts = [self.scalar_or_vector(part).expr for part in tree.parts]
-        return Value(self.apply(operators.vector, *parts, column=tree.column))
+    def build_tuple(self, tree: Tree) -> sp.Expr:
+        return self.apply(operators.vector, *(self.expression(part) for part in tree.parts), column=tree.column)
 
-    def build_component(self, tree: Tree) -> Value:
-        vector = self.scalar_or_vector(tree.parts[0]).expr
-        return self.component(vector, tree.word, tree.column)
+    def build_component(self, tree: Tree) -> sp.Expr:
+        return self.component(self.expression(tree.parts[0]), tree.word, tree.column)
 
-    def component(self, vector: sp.Expr, index: str, column: int) -> Value:
-        shape = self.apply_shape(vector, column)
+    def component(self, vector: sp.Expr, index: str, column: int) -> sp.Expr:
+        shape = self.shape(vector, column)
         if vector == 0:
-            return Value(vector)
+            return vector
         if len(shape) != 1:
             raise ParseError(f"only vectors have components, and {one_line(vector)} is a {rank_name(shape)}", column)
         dim = 3 if shape[0] is None else shape[0]
         if len(index) > 2 or int(index) >= dim:
             raise ParseError(f"the components are numbered 0 to {dim - 1}, not {index[:9]}", column)
         work = self.operator_work(vector, 1, column)
-        return Value(self.apply(lambda v: operators.component(v, int(index)), vector, column=column, work=work))
-
-    def apply_shape(self, expr: sp.Expr, column: int) -> tuple[int | None, ...]:
-        self.check_shape(expr, column)
-        return shape_of(expr)
+        return self.apply(lambda v: operators.component(v, int(index)), vector, column=column, work=work)
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Conditions
 
-    def build_comparison(self, tree: Tree) -> Value:
-        sides = self.scalars(tree, [self.scalar_or_vector(part) for part in tree.parts])
-        return Value(self.apply(RELATIONS[tree.word], *sides, column=tree.column))
+    def build_comparison(self, tree: Tree) -> Any:
+        return self.relation(tree, [self.expression(part) for part in tree.parts])
 
-    def build_and(self, tree: Tree) -> Value:
+    def relation(self, tree: Tree, sides: list[sp.Expr]) -> Any:
+        self.check_scalars(tree, sides)
+        if any(side.has(sp.Piecewise) for side in sides):
+            # SymPy would rewrite the whole condition as a case distinction.
+            raise ParseError("a condition cannot contain Piecewise", tree.column)
+        return self.apply(RELATIONS[tree.word], *sides, column=tree.column)
+
+    def build_and(self, tree: Tree) -> Any:
         conditions = [self.condition(part) for part in tree.parts]
         return self.junction(sp.And if tree.kind == "and" else sp.Or, conditions, tree.column)
 
     build_or = build_and
 
-    def build_not(self, tree: Tree) -> Value:
+    def build_not(self, tree: Tree) -> Any:
         return self.junction(sp.Not, [self.condition(tree.parts[0])], tree.column)
 
-    def junction(self, function: Any, conditions: list[Any], column: int) -> Value:
+    def junction(self, function: Any, conditions: list[Any], column: int) -> Any:
         """Join conditions. SymPy solves joined conditions on one variable, so these must be simple enough to solve."""
-        relations = set().union(*(condition.atoms(sp.core.relational.Relational) for condition in conditions))
+        relations = set().union(*(condition.atoms(Relational) for condition in conditions))
         if len(relations) > MAX_COMPARISONS:
             raise ParseError(f"a condition joins at most {MAX_COMPARISONS} comparisons", column)
         for relation in relations:
             if len(relation.free_symbols) == 1:
                 (variable,) = relation.free_symbols
-                difference = sp.Add(relation.lhs, sp.Mul(-1, relation.rhs))
-                if not isinstance(variable, sp.Symbol) or not is_quadratic(difference, variable):
+                if not all(is_quadratic(side, variable) for side in relation.args):
                     raise ParseError(f"joined conditions on {variable} must be linear or quadratic in it", column)
-        return Value(self.apply(function, *conditions, column=column))
+        return self.apply(function, *conditions, column=column)
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Functions and operators
 
-    def build_call(self, tree: Tree) -> Value:
+    def build_call(self, tree: Tree) -> Any:
         word = tree.word
         if word in FUNCTIONS:
             return self.call_function(tree)
         if word in PRODUCTS:
-            a, b = self.arguments(tree, 2)
-            return Value(self.product(PRODUCTS[word], a.expr, b.expr, tree.column))
+            return self.product(PRODUCTS[word], *self.arguments(tree, 2), column=tree.column)
         if word in DIFFERENTIAL or word in POINTWISE:
-            (a,) = self.arguments(tree, 1)
-            order = {"lap": 2}.get(word, 1)
-            work = self.operator_work(a.expr, order, tree.column)
-            return Value(self.apply((DIFFERENTIAL | POINTWISE)[word], a.expr, column=tree.column, work=work))
+            (argument,) = self.arguments(tree, 1)
+            work = self.operator_work(argument, 2 if word == "lap" else 1, tree.column)
+            return self.apply((DIFFERENTIAL | POINTWISE)[word], argument, column=tree.column, work=work)
         if word in SPECIAL:
             return getattr(self, f"call_{SPECIAL[word]}")(tree)
         if word in self.names:
             raise ParseError(f"{word} is not a function and takes no arguments; a product is written with *", tree.column)
         raise ParseError(unknown_name(word, CALLABLE, "it is not a function of the language"), tree.column)
 
-    def arguments(self, tree: Tree, count: int) -> list[Value]:
+    def arguments(self, tree: Tree, count: int) -> list[sp.Expr]:
         if len(tree.parts) != count:
             raise ParseError(f"{tree.word} takes {count} argument{'s' * (count > 1)}, not {len(tree.parts)}", tree.column)
-        return [self.scalar_or_vector(part) for part in tree.parts]
+        return [self.expression(part) for part in tree.parts]
 
-    def check_constant(self, value: Value, column: int) -> None:
+    def check_constant(self, expr: sp.Expr, column: int) -> None:
         """SymPy finds signs of constants numerically, in time exponential in their nesting."""
-        if value.number is not None and self.budget.measure(value.expr, column).nodes > MAX_CONSTANT:
+        size = self.budget.measure(expr, column)
+        if size.leaves == 0 and size.nodes > MAX_CONSTANT:
             raise ParseError(f"a constant of more than {MAX_CONSTANT} parts is not read here; write it as a decimal", column)
 
-    def scalars(self, tree: Tree, values: list[Value]) -> list[Any]:
-        for value in values:
-            self.check_constant(value, tree.column)
-            if self.apply_shape(value.expr, tree.column) != ():
-                raise ParseError(f"{tree.word} takes scalars; {one_line(value.expr)} is not one", tree.column)
-        return [value.expr for value in values]
+    def check_scalars(self, tree: Tree, exprs: list[sp.Expr]) -> None:
+        for expr in exprs:
+            if self.shape(expr, tree.column) != ():
+                raise ParseError(f"{tree.word} takes scalars; {one_line(expr)} is not one", tree.column)
+            self.check_constant(expr, tree.column)
+            self.budget.spend(sign_work(expr), tree.column)
 
-    def call_function(self, tree: Tree) -> Value:
+    def call_function(self, tree: Tree) -> sp.Expr:
         function, evaluate = FUNCTIONS[tree.word]
-        values = self.arguments(tree, 1)
-        number = self.combine(lambda numbers: evaluate(*numbers), values, tree.column)
-        (argument,) = self.scalars(tree, values)
-        size = self.budget.measure(argument, tree.column)
-        return Value(self.apply(function, argument, column=tree.column, work=size.summands**2 * size.weight), number)
+        arguments = self.arguments(tree, 1)
+        self.check_scalars(tree, arguments)
+        numbers = self.numbers(arguments, tree.column)
+        if numbers is not None:
+            finite(lambda: evaluate(*numbers), tree.column)
+        if function is sp.exp:
+            check_exponent(sp.E, arguments[0], tree.column)
+        size = self.budget.measure(arguments[0], tree.column)
+        return self.apply(function, *arguments, column=tree.column, work=size.summands**2 * size.weight)
 
-    def call_angle(self, tree: Tree) -> Value:
-        values = self.arguments(tree, 2)
-        return Value(
-            self.apply(sp.atan2, *self.scalars(tree, values), column=tree.column),
-            self.combine(lambda numbers: math.atan2(*numbers), values, tree.column),
-        )
+    def call_angle(self, tree: Tree) -> sp.Expr:
+        arguments = self.arguments(tree, 2)
+        self.check_scalars(tree, arguments)
+        return self.apply(sp.atan2, *arguments, column=tree.column)
 
-    def call_extremum(self, tree: Tree) -> Value:
+    def call_extremum(self, tree: Tree) -> sp.Expr:
         if not 1 <= len(tree.parts) <= MAX_ARGUMENTS:
             raise ParseError(f"{tree.word} takes 1 to {MAX_ARGUMENTS} arguments, not {len(tree.parts)}", tree.column)
-        values = self.arguments(tree, len(tree.parts))
-        arguments = self.scalars(tree, values)
+        arguments = self.arguments(tree, len(tree.parts))
+        self.check_scalars(tree, arguments)
         # SymPy compares the arguments, and those of nested extrema, in pairs.
-        nested = sum(len(a.atoms(sp.Max, sp.Min)) + 1 for a in arguments)
-        work = nested**2 * sum(self.budget.measure(a, tree.column).nodes for a in arguments)
-        largest, function = (max, sp.Max) if tree.word == "Max" else (min, sp.Min)
-        return Value(
-            self.apply(function, *arguments, column=tree.column, work=work),
-            self.combine(largest, values, tree.column),
-        )
+        nested = sum(len(argument.atoms(sp.Max, sp.Min)) + 1 for argument in arguments)
+        work = nested**2 * sum(self.budget.measure(argument, tree.column).nodes for argument in arguments)
+        return self.apply(sp.Max if tree.word == "Max" else sp.Min, *arguments, column=tree.column, work=work)
 
-    def call_branches(self, tree: Tree) -> Value:
-        pairs = []
+    def call_branches(self, tree: Tree) -> sp.Expr:
         if not 1 <= len(tree.parts) <= MAX_ARGUMENTS:
             raise ParseError(f"Piecewise takes 1 to {MAX_ARGUMENTS} pairs (value, condition)", tree.column)
+        pairs = []
         for part in tree.parts:
             if part.kind != "tuple" or len(part.parts) != 2:
                 raise ParseError("Piecewise takes pairs (value, condition)", part.column)
-            pairs.append((self.scalar_or_vector(part.parts[0]).expr, self.condition(part.parts[1])))
+            pairs.append((self.expression(part.parts[0]), self.condition(part.parts[1])))
         work = sum(self.budget.measure(entry, tree.column).nodes for pair in pairs for entry in pair) * len(pairs)
-        return Value(self.apply(lambda: sp.Piecewise(*pairs), column=tree.column, work=work))
+        return self.apply(lambda: sp.Piecewise(*pairs), column=tree.column, work=work)
 
-    def call_equality(self, tree: Tree) -> Value:
-        sides = self.scalars(tree, self.arguments(tree, 2))
-        return Value(self.apply(RELATIONS[tree.word], *sides, column=tree.column))
+    def call_equality(self, tree: Tree) -> Any:
+        return self.relation(tree, self.arguments(tree, 2))
 
-    def call_vector(self, tree: Tree) -> Value:
+    def call_vector(self, tree: Tree) -> sp.Expr:
         return self.build_tuple(tree)
 
-    def call_component(self, tree: Tree) -> Value:
+    def call_component(self, tree: Tree) -> sp.Expr:
         if len(tree.parts) != 2 or tree.parts[1].kind != "number" or not tree.parts[1].word.isdigit():
             raise ParseError("component takes a vector and the number of the component", tree.column)
-        return self.component(self.scalar_or_vector(tree.parts[0]).expr, tree.parts[1].word, tree.column)
+        return self.component(self.expression(tree.parts[0]), tree.parts[1].word, tree.column)
 
     def product(self, function: Callable[..., Any], a: sp.Expr, b: sp.Expr, column: int) -> sp.Expr:
         first, second = self.budget.measure(a, column), self.budget.measure(b, column)
         work = first.summands * second.summands * (5 + first.weight + second.weight)
         return self.apply(function, a, b, column=column, work=work)
 
-    def call_norm(self, tree: Tree) -> Value:
-        (a,) = self.arguments(tree, 1)
-        return Value(self.product(operators.inner, a.expr, a.expr, tree.column))
+    def call_norm(self, tree: Tree) -> sp.Expr:
+        (argument,) = self.arguments(tree, 1)
+        return self.product(operators.inner, argument, argument, tree.column)
 
     def operator_work(self, expr: sp.Expr, order: int, column: int) -> int:
         """Work of a differential operator: every term is taken apart and differentiated by each function in it."""
         size = self.budget.measure(expr, column)
         return size.summands * (20 + size.weight) * max(1, size.leaves) ** order
 
-    def call_derivative(self, tree: Tree) -> Value:
+    def call_derivative(self, tree: Tree) -> sp.Expr:
         if len(tree.parts) < 2:
             raise ParseError(f"{tree.word} takes an expression and the coordinates to differentiate by", tree.column)
-        expr = self.scalar_or_vector(tree.parts[0]).expr
+        expr = step = self.expression(tree.parts[0])
         variables = self.variables(tree.parts[1:])
         if len(variables) > MAX_ORDER:
             raise ParseError(f"derivatives up to order {MAX_ORDER} are read, not {len(variables)}", tree.column)
-        step = expr
         for variable in variables:
             # One at a time, so that growth is noticed; SymPy's own higher derivative is of the same size.
             step = self.apply(sp.Expr.diff, step, variable, column=tree.column, work=self.operator_work(step, 1, tree.column))
-        counts = [(v, variables.count(v)) for v in dict.fromkeys(variables)]
-        return Value(
-            self.apply(lambda: expr.diff(*counts), column=tree.column, work=2 * self.budget.measure(step, tree.column).nodes)
-        )
+        counts = [(variable, variables.count(variable)) for variable in dict.fromkeys(variables)]
+        work = 2 * self.budget.measure(step, tree.column).nodes
+        return self.apply(lambda: expr.diff(*counts), column=tree.column, work=work)
 
     def variables(self, parts: Sequence[Tree]) -> list[sp.Symbol]:
         """The coordinates in `diff(u, x, 2, y)` or `Derivative(u, (x, 2), y)`, each as often as it is differentiated by."""
@@ -418,6 +394,12 @@ class Builder:
 def is_condition(expr: Any) -> bool:
     """Whether this is a truth value; SymPy's symbols could be either, ours are numbers."""
     return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
+
+
+def sign_work(expr: sp.Expr) -> int:
+    """Work of finding the sign of a polynomial in a parameter of known sign: SymPy isolates its roots."""
+    powers = [power for power in expr.atoms(sp.Pow) if power.base.is_Symbol and power.base.is_extended_nonnegative is not None]
+    return 50 * max((int(abs(power.exp)) for power in powers if power.exp.is_Number), default=0)
 
 
 def is_quadratic(expr: sp.Expr, variable: sp.Symbol) -> bool:

@@ -15,6 +15,7 @@ from sympy.core.numbers import ImaginaryUnit
 
 from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import CoordinateFunction
+from cffem.symbols.parser_constants import check_exponent
 
 MAX_POWER = 32
 MAX_DIGITS = 40
@@ -93,6 +94,8 @@ class Budget:
             check_digits(expr, column)
         if isinstance(expr, sp.Pow) and isinstance(expr.exp, sp.Number) and abs(expr.exp) > MAX_POWER:
             raise ParseError(f"powers up to {MAX_POWER} are read, not {expr.exp}", column)
+        if isinstance(expr, sp.Pow | sp.exp):
+            check_exponent(*expr.as_base_exp(), column)
         sizes = [self.measure(arg, column) for arg in expr.args]
         nodes = 1 + sum(size.nodes for size in sizes)
         growth = max((size.growth for size in sizes), default=0)
