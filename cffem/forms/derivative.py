@@ -18,7 +18,7 @@ def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
     Args:
         form: a UFL form or expression that depends on the function.
         function: a UFL coefficient; for coupled fields the mixed function whose components the fields are.
-        direction: a coefficient, an argument or an expression; a trial function if None.
+        direction: a UFL coefficient or argument; a trial function if None.
 
     Example:
         >>> import basix.ufl, ufl, cffem as cf

@@ -15,6 +15,7 @@ import ufl
 
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
+from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.symbols.fields import Field
 
 
@@ -82,8 +83,8 @@ class WeakTerm:
 
         Args:
             context: what the symbols mean.
-            dx, ds, dS: measures over cells, boundary and interior facets, for instance with a quadrature degree or restricted to
-                the part of the boundary where no condition is declared.
+            dx, ds, dS: measures over cells, boundary and interior facets, for instance restricted to the part of the boundary
+                where no condition is declared, or with a quadrature degree; without one it is estimated and fixed.
         """
         low, domain = Lowering(context), context.domain
         volume = low(self.volume) * dx(domain=domain) if self.volume != 0 else ufl.Form([])
@@ -92,7 +93,7 @@ class WeakTerm:
         for trace, weight in self.jumps:
             jump = low(trace)
             interior -= ufl.inner(jump("+") + jump("-"), ufl.avg(low(weight))) * dS(domain=domain)
-        return TermForms(volume, boundary, interior)
+        return TermForms(*map(with_fixed_quadrature, (volume, boundary, interior)))
 
     def __str__(self) -> str:
         parts = [f"∫ {self.volume} dx"] if self.volume != 0 else []

@@ -151,9 +151,12 @@ def sensitivity(function: sp.Expr, majorants: list[np.ndarray], points: dict[sp.
     """Σ |∂f/∂a| times the majorant of each argument a of a function."""
     dummies = [sp.Dummy(real=True) for _ in function.args]
     plain = function.func(*dummies)
-    slopes = [plain.diff(dummy).xreplace(dict(zip(dummies, function.args))) for dummy in dummies]
-    varying = [(slope, size) for slope, size, arg in zip(slopes, majorants, function.args) if arg.free_symbols]
-    return sum(np.abs(value_of(slope, points)) * size for slope, size in varying if not slope.has(sp.DiracDelta))
+    total = np.zeros(len(next(iter(points.values()))))
+    for dummy, size, arg in zip(dummies, majorants, function.args):
+        slope = plain.diff(dummy) if arg.free_symbols else sp.S.Zero
+        if not slope.has(sp.DiracDelta):
+            total += np.abs(value_of(slope.xreplace(dict(zip(dummies, function.args))), points)) * size
+    return total
 
 
 def value_of(expr: sp.Basic, points: dict[sp.Symbol, np.ndarray], digits: int = 15) -> np.ndarray:

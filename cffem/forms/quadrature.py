@@ -1,0 +1,38 @@
+"""One quadrature rule for a form and its derivatives.
+
+UFL estimates the degree of each form anew, so the derivative of a form with an exponential would be integrated by another rule
+than the form itself and would not be the derivative of what is assembled: Newton would slow down and Taylor tests fail. Here the
+degree is estimated once and written into the integrals, and UFL's derivatives keep it.
+"""
+
+from __future__ import annotations
+
+import ufl
+from ufl.algorithms import expand_derivatives
+from ufl.algorithms.apply_geometry_lowering import apply_geometry_lowering
+from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
+
+
+def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
+    """The form with its estimated quadrature degree written into each integral that has none.
+
+    Example:
+        >>> import basix.ufl, ufl
+        >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
+        >>> u = ufl.Coefficient(ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "triangle", 2)))
+        >>> form = with_fixed_quadrature(ufl.exp(u) * u * ufl.dx)
+        >>> [ufl.derivative(f, u).integrals()[0].metadata() for f in (form, ufl.derivative(form, u))]
+        [{'quadrature_degree': 6}, {'quadrature_degree': 6}]
+    """
+    return ufl.Form([_fixed(integral) for integral in form.integrals()])
+
+
+def _fixed(integral: ufl.Integral) -> ufl.Integral:
+    metadata = dict(integral.metadata())
+    if "quadrature_degree" not in metadata:
+        (expanded,) = expand_derivatives(ufl.Form([integral])).integrals() or (integral,)
+        # Cells that are no affine images of the reference cell have a Jacobian that varies.
+        jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(integral.ufl_domain()))
+        degrees = (estimate_total_polynomial_degree(part) for part in (expanded.integrand(), jacobian))
+        metadata["quadrature_degree"] = sum(degrees)
+    return integral.reconstruct(metadata=metadata)
