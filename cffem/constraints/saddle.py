@@ -1,0 +1,135 @@
+"""Projection onto any linear constraint class, by one saddle-point problem with a stated multiplier space.
+
+P w minimises ‖P w − w‖ subject to c(P w, μ) = 0 for all multipliers μ:
+
+    (δ, v) + c(v, λ) = 0,   c(δ, μ) = −c(w, μ),   P w = w + δ.
+
+For velocities this is the Leray projection: discretely divergence-free on Taylor–Hood pairs, pointwise divergence-free on
+Raviart–Thomas or Brezzi–Douglas–Marini fields with discontinuous multipliers. The correction δ vanishes where boundary values are
+given, so no-slip, slip and inflow data are kept; at open boundaries λ vanishes weakly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import ufl
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.constraints.projection import MASS_OPTIONS, Projection, assembled, global_rows
+from cffem.engine.dirichlet import EssentialConditions
+from cffem.engine.discretisation import Discretisation
+from cffem.engine.equation import add
+from cffem.engine.linear import LinearSolver
+from cffem.symbols.errors import InputError
+
+# A multiplier may be determined only up to a kernel that no field sees; MUMPS then fixes it where it finds a null pivot.
+DIRECT_SADDLE: dict[str, Any] = {"mat_mumps_icntl_24": 1}
+# The diagonal of the mass matrix is equivalent to it on any mesh, so its Schur complement is a Laplacian of the multiplier.
+KRYLOV_SADDLE: dict[str, Any] = {
+    "ksp_type": "fgmres",
+    "ksp_rtol": 1e-9,
+    "ksp_gmres_restart": 100,
+    "pc_type": "fieldsplit",
+    "pc_fieldsplit_type": "schur",
+    "pc_fieldsplit_schur_fact_type": "full",
+    "pc_fieldsplit_schur_precondition": "selfp",
+    "fieldsplit_field_ksp_type": "cg",
+    "fieldsplit_field_ksp_rtol": 1e-4,
+    "fieldsplit_field_pc_type": "jacobi",
+    "fieldsplit_multiplier_ksp_type": "preonly",
+    "fieldsplit_multiplier_pc_type": "hypre",
+}
+
+
+class SaddleProjection(Projection):
+    """Onto {w : c(w, μ) = 0 for all μ in the multiplier space}.
+
+    Args:
+        discretisation: a state space whose experiment declares the constraint.
+        essential: its essential conditions.
+        options: PETSc options of the saddle-point solver: None solves directly, `KRYLOV_SADDLE` iteratively.
+    """
+
+    def __init__(self, discretisation: Discretisation, essential: EssentialConditions, options: Mapping[str, Any] | None = None):
+        constraint = discretisation.experiment.constraint
+        if constraint is None or discretisation.multiplier is None:
+            raise InputError("the experiment declares no constraint to project onto")
+        super().__init__(discretisation, essential, constraint.fields)
+        self.multiplier = discretisation.multiplier[0]
+        ingredient = discretisation.ingredient("constraint", discretisation._constraint_form())
+        self.coupling = _compat.assemble_matrix(_compat.form(ingredient.jacobians[0], self.comm))
+        self.constant = (
+            None if ingredient.constant is None else assembled(_compat.form(ingredient.constant, self.comm), self.spaces)
+        )
+        self.periodicity = essential.periodicity
+        self.on_multiplier = self.spaces.mask([self.multiplier])
+        self._rows = self.on_multiplier.copy()
+        self._rows[essential.owned] = 0.0
+        self.matrix = self._saddle()
+        self.solver = LinearSolver(self.matrix, DIRECT_SADDLE if options is None else options)
+        if not self.solver.direct:
+            self._split()
+        self._masses: LinearSolver | None = None
+        self._change, self._defect = self.matrix.createVecs()
+
+    def _saddle(self) -> Any:
+        """Mass of the constrained fields plus coupling, the identity on everything else."""
+        matrix = self.mass.copy()
+        add(matrix, 1.0, self.coupling)
+        if self.periodicity is not None:
+            matrix = self.periodicity.reduced(matrix)
+        others = np.flatnonzero((self.mask + self.on_multiplier) == 0.0)
+        held = np.unique(np.concatenate([others, self.essential.owned]))
+        matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
+        return matrix
+
+    def _split(self) -> None:
+        """Tell the iterative solver which unknowns are multipliers; fixed ones are harmless in either block."""
+        on = self.on_multiplier != 0.0
+        sets = [PETSc.IS().createGeneral(global_rows(self.spaces, np.flatnonzero(which)), comm=self.comm) for which in (~on, on)]
+        self.solver.ksp.getPC().setFieldSplitIS(("field", sets[0]), ("multiplier", sets[1]))
+
+    def defect(self, state: np.ndarray) -> np.ndarray:
+        """c(w, μ) for all multipliers."""
+        whole = self._change
+        whole.array[:] = state * self.mask
+        self.coupling.mult(whole, self._defect)
+        values = self._defect.array_r.copy()
+        if self.constant is not None:
+            values += self.constant
+        return values * self._rows
+
+    def corrected(self, state: np.ndarray) -> np.ndarray:
+        self._defect.array[:] = -self.defect(state)
+        self.essential.restrict(self._defect)
+        self.solver.solve(self._defect, self._change, "the projection onto the constraint")
+        change = self._change.array_r * self.mask
+        self.essential.complete(change)
+        return state + change
+
+    def violation(self, state: np.ndarray) -> float:
+        """The L2 norm of the Riesz representative of c(w, ·) in the multiplier space."""
+        if self._masses is None:
+            trial = self.spaces.parts(ufl.TrialFunction(self.spaces.space))[self.multiplier]
+            form = ufl.inner(trial, self.discretisation.tests[self.multiplier]) * ufl.dx
+            mass = _compat.assemble_matrix(_compat.form(form, self.comm))
+            mass.zeroRowsColumns(global_rows(self.spaces, np.flatnonzero(self._rows == 0.0)), diag=1.0)
+            self._masses = LinearSolver(mass, MASS_OPTIONS)
+        values = self.defect(state)
+        self._defect.array[:] = values
+        self._masses.solve(self._defect, self._change, "the constraint residual")
+        return float(np.sqrt(max(self._defect.dot(self._change), 0.0)))
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        super().destroy()
+        self.solver.destroy()
+        if self._masses is not None:
+            self._masses.matrix.destroy()
+            self._masses.destroy()
+        for thing in (self.coupling, self.matrix, self._change, self._defect):
+            thing.destroy()
