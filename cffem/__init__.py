@@ -21,7 +21,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.library": "Library",
         "cffem.symbols.system": "System",
         "cffem.symbols.parser": "parse",
-        "cffem.symbols.interventions": "Intervention delete force scale set start",
+        "cffem.symbols.interventions": "Intervention boundary delete force release scale set start",
         "cffem.symbols.constraints": "Constraint CurlFree DivergenceFree",
         "cffem.symbols.observables": "Average Energy Flux Front Integral PointAverage",
         "cffem.engine.boundary": "Dirichlet Neumann Periodic Robin Tangential",

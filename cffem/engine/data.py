@@ -26,6 +26,27 @@ def depends_on_time(value: Any) -> bool:
     return isinstance(value, sp.Basic) and t in value.free_symbols
 
 
+def time_derivative(value: Any, what: str) -> Any:
+    """The time derivative of data, for velocities at essential unknowns.
+
+    Raises:
+        InputError: it is no function, because the data jump in time.
+
+    Example:
+        >>> from cffem import x, t
+        >>> time_derivative((x * t**2, 1), "the data")
+        (2*t*x, 0)
+    """
+    if isinstance(value, tuple | list):
+        return tuple(time_derivative(part, what) for part in value)
+    if not depends_on_time(value):
+        return 0
+    derivative = sp.diff(value, t)
+    if derivative.has(sp.DiracDelta, sp.Derivative):
+        raise InputError(f"{what} jumps in time, but its field is of second order in time and needs a velocity there; smooth it")
+    return derivative
+
+
 def evaluator(value: Any, shape: tuple[int | None, ...], dimension: int, what: str) -> Callable[[np.ndarray, float], np.ndarray]:
     """A function (points, time) → values of shape (components, points) for data of a given shape.
 

@@ -1,11 +1,15 @@
 """Essential conditions as positions and values in the state's array.
 
 A solve keeps them by starting from a state that has the right boundary values and correcting it by increments that vanish there,
-so one eliminated matrix serves every right-hand side and every time.
+so one eliminated matrix serves every right-hand side and every time. Besides Dirichlet and tangential data these are the zeros of
+multipliers paired with a Nédélec field, the unknowns identified by periodicity, and one unknown of a multiplier that is
+determined up to a constant only.
 """
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,43 +19,108 @@ from petsc4py import PETSc
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
 from cffem.engine.discretisation import Boundary, Discretisation
-from cffem.engine.traces import essential
-from cffem.forms.elements import HCURL, carrier
+from cffem.engine.floating import FloatingConstant, floating_constant
+from cffem.engine.periodic import Periodicity
+from cffem.forms.elements import HCURL, L2, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Vec
 
 
-class EssentialConditions:
-    """All Dirichlet and tangential conditions of an experiment, and zeros of paired multipliers.
+@dataclass(frozen=True)
+class Clock:
+    """Where a Runge–Kutta stage stands: in the step from `start` of length `step`, at the fraction c, with γ = a_ii · step.
 
-    Attributes:
-        owned: local positions of the constrained unknowns that this rank owns.
-        rows: their global numbers, as PETSc index array.
-        steady: whether no value depends on time.
+    Boundary data enter a stage so that the rates they imply are as exact as the scheme: a stiffly accurate scheme takes g at the
+    stage's time, the midpoint rule the mean of g at both ends, which is what Crank–Nicolson does.
     """
 
-    def __init__(self, discretisation: Discretisation, conditions: Any = None):
+    start: float
+    step: float
+    fraction: float
+    gamma: float
+    stiffly_accurate: bool
+
+    @property
+    def samples(self) -> tuple[tuple[float, float], ...]:
+        """Pairs (weight, time) whose weighted sum is the value that data take in this stage."""
+        if self.stiffly_accurate:
+            return ((1.0, self.time),)
+        return ((1.0 - self.fraction, self.start), (self.fraction, self.start + self.step))
+
+    @property
+    def time(self) -> float:
+        """The stage's time."""
+        return self.start + self.fraction * self.step
+
+
+class EssentialConditions:
+    """All essential conditions of an experiment.
+
+    Args:
+        discretisation: spaces and boundary parts.
+        conditions: the boundary conditions; the experiment's own if None.
+        released: whether the declared constraint is not enforced, so that its multiplier has nothing to do.
+
+    Attributes:
+        owned: local positions of the unknowns that no increment changes, on this rank.
+        rows: their global numbers, as PETSc index array.
+        steady: whether no value depends on time.
+        periodicity: the identification of periodic unknowns, or None.
+        floating: what makes a multiplier that is determined up to a constant unique, or None.
+    """
+
+    def __init__(self, discretisation: Discretisation, conditions: Any = None, released: bool = False):
         self.spaces = discretisation.spaces
         self.boundary = discretisation.boundary
+        self.periodicity: Periodicity | None = discretisation.periodicity
         declared = self.boundary.declared if conditions is None else conditions
-        self.entries = [self._entry(c) for c in declared if isinstance(c, Dirichlet | Tangential)]
+        orders = {f: equation.time_order for f, equation in discretisation.library.equations.items()}
+        given = [c for c in declared if isinstance(c, Dirichlet | Tangential) and not self._weakly(c)]
+        self.entries = [self._entry(c, orders.get(c.unknown, 0)) for c in given]
         self.steady = not any(data.depends_on_time(entry.condition.value) for entry in self.entries)
         zeros = [self._zeros(discretisation, follower) for follower in discretisation.followers]
-        where = (
-            [entry.where for entry in self.entries] + zeros + [pinned_dof(discretisation, m) for m in floating(discretisation)]
-        )
-        everything = np.unique(np.concatenate(where)) if where else np.empty(0, dtype=np.int64)
-        self.owned = everything[everything < self.spaces.owned]
-        imap, block = self.spaces.space.dofmap.index_map, self.spaces.space.dofmap.index_map_bs
-        self.rows = (self.owned + imap.local_range[0] * block).astype(PETSc.IntType)
+        if released and discretisation.multiplier is not None:
+            zeros.append(self.spaces.dofs(discretisation.multiplier[0]).astype(np.int64))
+        self._zero_positions = self._mine(zeros)
+        held = self._mine([entry.where for entry in self.entries] + zeros)
+        if self.periodicity is not None:
+            self.periodicity.check(held)
+            held = self._mine([held, self.periodicity.slaves])
+        self.floating: FloatingConstant | None = None
+        self._hold(held)
+        # The conditions with the constraint enforced, as initial data always have it.
+        self.constrained = EssentialConditions(discretisation, conditions) if released else self
+        if not released:
+            self.floating = floating_constant(discretisation, self)
+        if self.floating is not None:
+            self._hold(self._mine([held, self.floating.pinned]))
 
-    def _entry(self, condition: BoundaryCondition) -> Entry:
+    def _hold(self, positions: np.ndarray) -> None:
+        imap, block = self.spaces.space.dofmap.index_map, self.spaces.space.dofmap.index_map_bs
+        self.owned = positions
+        self.rows = (positions + imap.local_range[0] * block).astype(PETSc.IntType)
+
+    def _mine(self, positions: list[np.ndarray]) -> np.ndarray:
+        everything = np.unique(np.concatenate(positions)) if positions else np.empty(0, dtype=np.int64)
+        return everything[everything < self.spaces.owned]
+
+    def holding(self, mask: np.ndarray) -> EssentialConditions:
+        """The same conditions, with the unknowns where a mask is not zero held as they are too."""
+        result = copy.copy(self)
+        result._hold(self._mine([self.owned, np.flatnonzero(mask)]))
+        return result
+
+    def _weakly(self, condition: BoundaryCondition) -> bool:
+        """Whether a condition is imposed weakly, because its field is discontinuous."""
+        return carrier(self.spaces.elements[condition.unknown]).space == L2
+
+    def _entry(self, condition: BoundaryCondition, order: int) -> Entry:
         if isinstance(condition, Tangential) and carrier(self.spaces.elements[condition.unknown]).space != HCURL:
             raise InputError(
                 f"{condition}: tangential conditions need a Nédélec element; give the components with Dirichlet instead"
             )
-        return Entry(self.spaces, self.boundary, condition)
+        return Entry(self.spaces, self.boundary, condition, order)
 
     def _zeros(self, discretisation: Discretisation, follower: Field) -> np.ndarray:
         """Positions of a paired multiplier or auxiliary field on the parts where its Nédélec field is given."""
@@ -61,38 +130,98 @@ class EssentialConditions:
         )
         return positions(self.spaces, boundary, follower, names)
 
+    # Values ---------------------------------------------------------------------------------------------------------------
+
     def set_values(self, state: np.ndarray, time: float) -> None:
         """Put the boundary values at a time into a state (local array of owned values)."""
-        state[self.owned] = 0.0
+        state[self._zero_positions] = 0.0
         for entry in self.entries:
-            entry.set_values(state, self.spaces.owned, time)
+            entry.put(state, entry.values_at(time))
+        self.complete(state)
+        if self.floating is not None:
+            self.floating.check(state)
+
+    def set_velocities(self, velocity: np.ndarray, time: float) -> None:
+        """Put the time derivatives of the boundary values into the velocity of fields of second order in time."""
+        for entry in self.entries:
+            if entry.order == 2:
+                entry.put(velocity, entry.values_at(time, rate=True))
+        self.complete(velocity)
+
+    def set_stage(self, state: np.ndarray, base: np.ndarray, clock: Clock) -> None:
+        """Put boundary values into a stage value W, so that (W − base)/γ and its like are accurate rates of the data."""
+        state[self._zero_positions] = 0.0
+        for entry in self.entries:
+            if entry.order == 0:
+                entry.put(state, entry.values_at(clock.time))
+                continue
+            rate = entry.order == 2
+            value = sum(weight * entry.values_at(time, rate) for weight, time in clock.samples if weight)
+            entry.put(state, base[entry.mine] + clock.gamma * value if rate else value)
+        self.complete(state)
+
+    def complete(self, state: np.ndarray) -> None:
+        """Give identified unknowns the values of those they are identified with."""
+        if self.periodicity is not None:
+            self.periodicity.spread(state)
+
+    def restrict(self, residual: Any) -> None:
+        """Make a residual (PETSc vector) one for increments that keep the essential conditions."""
+        if self.periodicity is not None:
+            self.periodicity.gather(residual)
+        if self.floating is not None:
+            self.floating.balance(residual)
+        residual.array[self.owned] = 0.0
+
+    def centre(self, state: np.ndarray) -> None:
+        """Give a multiplier that is determined up to a constant the mean zero."""
+        if self.floating is not None:
+            self.floating.centre(state)
 
 
 class Entry:
-    """One essential condition: where it holds and what it says."""
+    """One essential condition: where it holds and what it says.
 
-    def __init__(self, spaces: Any, boundary: Boundary, condition: BoundaryCondition):
+    Attributes:
+        where: positions in the state's local array, ghosts included.
+        mine: those that this rank owns.
+        order: the order in time of the field's equation.
+    """
+
+    def __init__(self, spaces: Any, boundary: Boundary, condition: BoundaryCondition, order: int):
         self.condition = condition
+        self.order = order
         unknown = condition.unknown
-        own, _ = spaces.own(unknown)
-        dofs = local_dofs(own, boundary, condition.on)
+        self.own, _ = spaces.own(unknown)
+        dofs = local_dofs(self.own, boundary, condition.on)
         if isinstance(condition.field, Component):
-            if own.dofmap.index_map_bs == 1:
+            if self.own.dofmap.index_map_bs == 1:
                 raise InputError(f"{condition}: single components can be given on Lagrange elements only")
-            dofs = dofs[dofs % own.dofmap.index_map_bs == condition.field.index]
-        self.own_dofs = dofs
+            dofs = dofs[dofs % self.own.dofmap.index_map_bs == condition.field.index]
         self.where = spaces.dofs(unknown)[dofs].astype(np.int64)
-        self.values = fem.Function(own)
-        self.time: float | None = None
+        self.mine = self.where[self.where < spaces.owned]
+        self._dofs = dofs[self.where < spaces.owned]
+        self._function = fem.Function(self.own)
+        self._known: dict[tuple[float, bool], np.ndarray] = {}
         self.timeless = not data.depends_on_time(condition.value)
 
-    def set_values(self, state: np.ndarray, owned: int, time: float) -> None:
-        """Write the values at a time."""
-        if self.time is None or (self.time != time and not self.timeless):
-            data.interpolate(self.values, self._value(), self.condition.unknown, time, str(self.condition))
-            self.time = time
-        mine = self.where < owned
-        state[self.where[mine]] = self.values.x.array[self.own_dofs[mine]]
+    def put(self, state: np.ndarray, values: np.ndarray) -> None:
+        """Write values at the positions this rank owns."""
+        state[self.mine] = values
+
+    def values_at(self, time: float, rate: bool = False) -> np.ndarray:
+        """The values at a time, or their time derivatives."""
+        if rate and self.timeless:
+            return np.zeros(len(self.mine))
+        key = (0.0 if self.timeless else float(time), rate)
+        if key not in self._known:
+            # A step asks for its two ends and its stages again and again, and for nothing else.
+            while len(self._known) >= 6:
+                self._known.pop(next(iter(self._known)))
+            value = data.time_derivative(self._value(), str(self.condition)) if rate else self._value()
+            data.interpolate(self._function, value, self.condition.unknown, time, str(self.condition))
+            self._known[key] = self._function.x.array[self._dofs].copy()
+        return self._known[key]
 
     def _value(self) -> Any:
         field = self.condition.field
@@ -114,31 +243,3 @@ def positions(spaces: Any, boundary: Boundary, unknown: Field, names: tuple[str,
     """Positions of a field's boundary unknowns in the state's array."""
     own, _ = spaces.own(unknown)
     return spaces.dofs(unknown)[local_dofs(own, boundary, names)].astype(np.int64)
-
-
-def floating(discretisation: Discretisation) -> list[Field]:
-    """Multipliers that are determined only up to a constant: the constrained field's flux is given on the whole boundary."""
-    if discretisation.multiplier is None:
-        return []
-    multiplier = discretisation.multiplier[0]
-    constraint = discretisation.experiment.constraint
-    conditions = discretisation.boundary.conditions
-    if not hasattr(constraint, "field") or multiplier.shape != ():
-        return []
-    leader = constraint.field
-    if carrier(discretisation.spaces.elements[leader]).space == HCURL:
-        held = any(multiplier in discretisation.pinned_with(c) for c in conditions.values())
-        return [] if held else [multiplier]
-    return [multiplier] if all(essential(c, leader) for c in conditions.values()) else []
-
-
-def pinned_dof(discretisation: Discretisation, unknown: Field) -> np.ndarray:
-    """The position of one unknown of a field, the same on any number of ranks: the first in the order of coordinates."""
-    spaces, comm = discretisation.spaces, discretisation.mesh.comm
-    own, _ = spaces.own(unknown)
-    count = own.dofmap.index_map.size_local
-    points = own.tabulate_dof_coordinates()[:count]
-    best = tuple(points[order[0]]) if len(order := np.lexsort(points.T[::-1])) else (np.inf,) * 3
-    chosen = min(range(comm.size), key=comm.allgather(tuple(float(c) for c in best)).__getitem__)
-    mine = [order[0]] if comm.rank == chosen else []
-    return spaces.dofs(unknown)[np.asarray(mine, dtype=np.int64)].astype(np.int64)

@@ -7,6 +7,7 @@ for constraints. Deleting a term changes a number c_j; nothing is compiled or as
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +23,14 @@ from petsc4py import PETSc
 from ufl.algorithms import expand_derivatives
 from ufl.constantvalue import Zero
 
-from cffem.engine.boundary import BoundaryCondition, Dirichlet, Periodic, Tangential
+from cffem.engine.boundary import BoundaryCondition, Periodic
 from cffem.engine.experiment import Experiment
+from cffem.engine.periodic import Periodicity
 from cffem.engine.spaces import Spaces, basix_element
-from cffem.engine.traces import essential, on_part
-from cffem.forms.elements import H1, HCURL, HDIV, before, carrier
+from cffem.engine.traces import essential, given_values, on_part
+from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier
 from cffem.forms.lowering import Context, Lowering
-from cffem.forms.parts import contraction
+from cffem.forms.parts import Trace, contraction
 from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.coordinates import Parameter, t
@@ -79,7 +81,9 @@ class Discretisation:
     def __init__(self, library: Any, experiment: Experiment, domain: Any):
         self.library = library
         self.experiment = experiment
+        self.domain = domain
         self.mesh = domain.mesh
+        check_mesh(self.mesh)
         library.check(self.mesh.geometry.dim)
         self.boundary = Boundary(domain, experiment.boundary)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
@@ -113,6 +117,28 @@ class Discretisation:
         for unknown in [*experiment.elements]:
             if unknown not in known:
                 raise InputError(f"field {unknown} has an element but occurs in no equation")
+        for unknown, equation in self.library.equations.items():
+            for order in range(equation.time_order):
+                key = dt(unknown) if order else unknown
+                if key not in experiment.initial:
+                    raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
+
+    def with_conditions(self, conditions: Any) -> Discretisation:
+        """The same spaces and states with other boundary conditions, for interventions on natural data."""
+        result = copy.copy(self)
+        result.boundary = Boundary(self.domain, [*conditions, *self.boundary.periodic])
+        result.context = result._context()
+        return result
+
+    @cached_property
+    def periodicity(self) -> Periodicity | None:
+        """The identification of unknowns by periodic conditions."""
+        return Periodicity(self.spaces, self.boundary) if self.boundary.periodic else None
+
+    @cached_property
+    def discontinuous(self) -> frozenset[Field]:
+        """The fields on discontinuous elements, which have no boundary unknowns."""
+        return frozenset(f for f, element in self.spaces.elements.items() if carrier(element).space == L2)
 
     def _multiplier(self, elements: Mapping[Field, Any]) -> tuple[Field, Any] | None:
         constraint = self.experiment.constraint
@@ -173,14 +199,23 @@ class Discretisation:
         form = replace(weak, traces=()).forms(context).total
         low, measure = Lowering(context), self.boundary.measure
         for part, conditions in self.boundary.conditions.items():
-            traces = [] if closed else on_part(weak.traces, conditions, equation, part, self.boundary.data_symbols)
+            data = self.boundary.data_symbols
+            traces = [] if closed else on_part(weak.traces, conditions, equation, part, data, self.discontinuous)
+            traces += self._inflow(weak, conditions)
             if traces and not self._zero_on(equation, conditions):
                 form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
         return form
 
+    def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
+        """Boundary values of discontinuous fields: the jump from the trace to the given value, charged to the test function."""
+        given = given_values(conditions, self.boundary.data_symbols, self.discontinuous)
+        jumps = [(trace.xreplace(given) - trace, weight) for trace, weight in weak.jumps]
+        return [(jump, weight) for jump, weight in jumps if jump != 0]
+
     def _zero_on(self, unknown: Field, conditions: list[BoundaryCondition]) -> bool:
         """Whether the test functions of a field vanish on a part: multipliers and auxiliaries follow their Nédélec field."""
-        return essential(conditions, unknown) or unknown in self.pinned_with(conditions)
+        held = essential(conditions, unknown) and unknown not in self.discontinuous
+        return held or unknown in self.pinned_with(conditions)
 
     def pinned_with(self, conditions: list[BoundaryCondition]) -> set[Field]:
         """Scalar multipliers and auxiliary fields that vanish where the tangential part of their Nédélec field is given."""
@@ -308,6 +343,12 @@ def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]
     )
 
 
+def check_mesh(mesh: Any) -> None:
+    """Refuse a mesh with coordinates that are not finite numbers, on all ranks together."""
+    if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
+        raise InputError("the mesh has coordinates that are not finite numbers")
+
+
 class Boundary:
     """The named parts of the boundary and what is declared on each.
 
@@ -328,7 +369,7 @@ class Boundary:
         self.mesh.topology.create_connectivity(self.facet_dimension, self.mesh.topology.dim)
         self.exterior = dolfinx_mesh.exterior_facet_indices(self.mesh.topology)
         self.tags, self.facets = self._parts(domain)
-        self._check_names()
+        self.check_names([*self.declared, *self.periodic])
         skip = {name for p in self.periodic for name in (p.on, p.to)}
         self.conditions = {
             part: [c for c in self.declared if part in c.on or "all" in c.on] for part in self.tags if part not in skip
@@ -353,12 +394,11 @@ class Boundary:
         tags = {name: tag for name, tag in tags.items() if self.mesh.comm.allreduce(len(facets[name])) > 0}
         return tags, facets
 
-    def _check_names(self) -> None:
+    def check_names(self, conditions: Any) -> None:
+        """Refuse conditions on boundary parts that the mesh does not have."""
         known = [name for name in self.tags if name != UNTAGGED]
-        named: list[tuple[Any, tuple[str, ...]]] = [(c, c.on) for c in self.declared]
-        named += [(p, (p.on, p.to)) for p in self.periodic]
-        for condition, names in named:
-            for name in names:
+        for condition in conditions:
+            for name in (condition.on, condition.to) if isinstance(condition, Periodic) else condition.on:
                 if name not in self.tags and name != "all":
                     there = (
                         f"its boundary parts are: {', '.join(known)}" if known else "it has no named boundary parts, use on='all'"
@@ -369,7 +409,7 @@ class Boundary:
         """Symbols for natural data that are DOLFINx functions."""
         symbols: dict[Any, Field] = {}
         for index, condition in zip(itertools.count(), self.declared, strict=False):
-            if isinstance(condition.value, fem.Function) and not isinstance(condition, Dirichlet | Tangential):
+            if isinstance(condition.value, fem.Function) and isinstance(condition.field, Field):
                 kind = VectorField if isinstance(condition.unknown, VectorField) else ScalarField
                 symbols[condition] = kind(f"boundary_data_{index}", dim=condition.unknown.dim)
         return symbols

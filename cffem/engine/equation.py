@@ -16,6 +16,7 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation, Ingredient
+from cffem.symbols.errors import InputError
 
 SAME, DIFFERENT = PETSc.Mat.Structure.SAME_NONZERO_PATTERN, PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN
 
@@ -81,8 +82,11 @@ class Equation:
         self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
         self._sums: dict[int, Any] = {}
         self._system: Any = None
+        self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
         self._current: Any = None
+        # What the system matrix was last made of, for callers that would make it again; None after any other use of it.
+        self.holds: Any = None
 
     # Coefficients ---------------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,8 @@ class Equation:
     def jacobian(self, weights: tuple[float, float, float], states: tuple[Any, Any, Any], time: float, rows: Any = None) -> Any:
         """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated; always the same object.
 
+        With rows it is the matrix for increments: periodic unknowns are identified as well.
+
         Args:
             weights: factors of the three Jacobians.
             states: where nonlinear ingredients are linearised.
@@ -163,7 +169,7 @@ class Equation:
         self.place(states, time)
         if self._system is None:
             self._system = self._new_system()
-        system = self._system
+        system, self.holds = self._system, None
         system.zeroEntries()
         for order, weight in enumerate(weights):
             if weight != 0.0 and order in self._sums:
@@ -173,20 +179,40 @@ class Equation:
                 for order, weight in enumerate(weights):
                     if weight != 0.0 and part.ingredient.jacobians[order] is not None:
                         add(system, factor * weight, part.matrix(order))
-        if rows is not None:
-            system.zeroRowsColumns(rows, diag=1.0)
-        return system
+        if rows is None:
+            return system
+        reduced = self.eliminated(system, rows, self._reduced)
+        self._reduced = None if reduced is system else reduced
+        return reduced
+
+    def eliminated(self, matrix: Any, rows: Any, into: Any = None) -> Any:
+        """A matrix for increments: periodic unknowns identified, and the given rows and columns replaced by the identity.
+
+        Args:
+            matrix: the matrix, which is changed itself where nothing is periodic.
+            rows: global numbers of the rows.
+            into: the result of an earlier call, to be overwritten where something is periodic.
+        """
+        periodicity = self.discretisation.periodicity
+        if periodicity is not None:
+            matrix = periodicity.reduced(matrix, into)
+        matrix.zeroRowsColumns(rows, diag=1.0)
+        return matrix
+
+    def partial(self, order: int) -> list[tuple[float, Any]]:
+        """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and matrices, all rows included."""
+        parts = [(1.0, self._sums[order])] if order in self._sums else []
+        changing = [(factor, part) for factor, part in self._active if not part.ingredient.by_matrix]
+        return parts + [(f, part.matrix(order)) for f, part in changing if part.ingredient.jacobians[order] is not None]
 
     def _new_system(self) -> Any:
-        if self._sums:
-            template = next(iter(self._sums.values()))
-        else:
-            template = next(
-                part.matrix(order)
-                for _, part in self._active
-                for order in range(3)
-                if part.ingredient.jacobians[order] is not None
-            )
+        """An empty matrix with room for every ingredient, whatever the coefficients are now."""
+        everything = [*self.fixed, *((1.0, part) for part in self.terms.values())]
+        template = next(
+            (part.matrix(i) for _, part in everything for i in range(3) if part.ingredient.jacobians[i] is not None), None
+        )
+        if template is None:
+            raise InputError("no term and no anchor contains an unknown, so there is nothing to solve")
         system = template.duplicate(copy=False)
         system.setOption(PETSc.Mat.Option.KEEP_NONZERO_PATTERN, True)
         system.setOption(PETSc.Mat.Option.NEW_NONZERO_ALLOCATION_ERR, False)
@@ -234,9 +260,10 @@ class Equation:
             part.destroy()
         for matrix in self._sums.values():
             matrix.destroy()
-        if self._system is not None:
-            self._system.destroy()
-        self._sums, self._system, self._current = {}, None, None
+        for matrix in (self._system, self._reduced):
+            if matrix is not None:
+                matrix.destroy()
+        self._sums, self._system, self._reduced, self._current = {}, None, None, None
 
 
 def add(target: Any, factor: float, matrix: Any) -> None:

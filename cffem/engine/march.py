@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from petsc4py import PETSc
 
-from cffem.engine.dirichlet import EssentialConditions
+from cffem.engine.dirichlet import Clock, EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
+from cffem.engine.presets import plan
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Scheme:
     def c(self) -> tuple[float, ...]:
         """Stage times."""
         return tuple(sum(row) for row in self.a)
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """Whether the last stage is the end of the step."""
+        return self.a[-1] == self.b
 
 
 _G = 1.0 - np.sqrt(0.5)
@@ -59,11 +65,10 @@ class Stage:
         self.equation = equation
         self.essential = essential
         self.record = record
-        self.options = dict(options or {})
+        self.plan = plan(options, equation, essential)
         self.solver: LinearSolver | None = None
-        self._built: Any = None
         new = equation.new_vector
-        self.rate, self.acceleration, self.right, self.increment = new(), new(), new(), new()
+        self.rate, self.acceleration, self.right, self.increment, self._trial = new(), new(), new(), new(), new()
 
     def rates(self, state: Any, base: Any, velocity: Any, gamma: float | None) -> tuple[Any, Any, Any]:
         """(W, Ẇ, Ẅ) for a stage value."""
@@ -87,29 +92,40 @@ class Stage:
         """Put −F at a stage value into `right`, zero in essential rows, and return its norm."""
         self.equation.residual(self.rates(state, base, velocity, gamma), time, self.right)
         self.right.scale(-1.0)
-        self.right.array[self.essential.owned] = 0.0
+        self.essential.restrict(self.right)
         return self.right.norm()
 
     def refresh(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float) -> None:
         """Bring the matrix and its factorisation up to date, where that is needed."""
-        key = (self.equation._current, gamma)
-        if self.equation.linear and self._built == key:
+        self.linearise(self.rates(state, base, velocity, gamma), gamma, time)
+
+    def linearise(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> None:
+        """Make `solver` the solver of the equation linearised at (W, Ẇ, Ẅ), where it is not already."""
+        key = (self.equation._current, gamma, self.essential)
+        if self.equation.linear and self.equation.holds == key:
             return
-        states = self.rates(state, base, velocity, gamma)
-        weights = self.weights(gamma, velocity is not None)
-        matrix = self.equation.jacobian(weights, states, time, self.essential.rows)
+        weights = self.weights(gamma, states[2] is not None)
+        matrix = self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
         if self.solver is None:
-            self.solver = LinearSolver(matrix, self.options, self.record)
+            self.solver = LinearSolver(matrix, self.plan, self.record)
         self.solver.refresh()
-        self._built = key
+        self.equation.holds = key
 
     def solve(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> tuple[Any, Any, Any]:
-        """Solve for the stage value, starting from `state`, which is overwritten; returns (W, Ẇ, Ẅ)."""
-        self.essential.set_values(state.array, time)
+        """Solve for the stage value; returns (W, Ẇ, Ẅ).
+
+        Args:
+            state: the start, with the right essential values; it is overwritten.
+            base, velocity: W⁰ and V⁰.
+            gamma: γ, None for a steady solve.
+            time: the stage's time.
+            what: how to call the solve in a message.
+        """
         if self.equation.affine:
             self._solve_linear(state, base, velocity, gamma, time, what)
         else:
             self._solve_newton(state, base, velocity, gamma, time, what)
+        self.essential.centre(state.array)
         return self.rates(state, base, velocity, gamma)
 
     def _solve_linear(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> None:
@@ -117,6 +133,7 @@ class Stage:
         self.refresh(state, base, velocity, gamma, time)
         assert self.solver is not None
         self.solver.solve(self.right, self.increment, what)
+        self.essential.complete(self.increment.array)
         state.axpy(1.0, self.increment)
 
     def _solve_newton(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> None:
@@ -124,12 +141,17 @@ class Stage:
         history: list[float] = []
 
         def function(snes: Any, x: Any, f: Any) -> None:
-            self.residual(x, base, velocity, gamma, time)
+            x.copy(self._trial)
+            self.essential.complete(self._trial.array)
+            self.residual(self._trial, base, velocity, gamma, time)
             self.right.copy(f)
             f.scale(-1.0)
+            self.plan.balance(f)
 
         def jacobian(snes: Any, x: Any, matrix: Any, preconditioner: Any) -> None:
-            self.refresh(x, base, velocity, gamma, time)
+            x.copy(self._trial)
+            self.essential.complete(self._trial.array)
+            self.refresh(self._trial, base, velocity, gamma, time)
             self.record.newton_steps += 1
 
         self.refresh(state, base, velocity, gamma, time)
@@ -154,6 +176,7 @@ class Stage:
             raise SolveError(f"{what}: Newton's method broke down (PETSc error {error.ierr})", history) from None
         finally:
             snes.destroy()
+        self.essential.complete(state.array)
         if reason <= 0 or not np.isfinite(history[-1]):
             raise SolveError(f"{what}: Newton's method did not converge (reason {reason}), residuals {_shown(history)}", history)
         self.record.worst_residual = max(self.record.worst_residual, history[-1] / max(history[0], 1e-300) if history[0] else 0.0)
@@ -168,7 +191,7 @@ class Stage:
         """Free the solver; collective. The matrix belongs to the equation."""
         if self.solver is not None:
             self.solver.destroy()
-        for vector in (self.rate, self.acceleration, self.right, self.increment):
+        for vector in (self.rate, self.acceleration, self.right, self.increment, self._trial):
             vector.destroy()
 
 
@@ -189,6 +212,24 @@ class Marching:
     scheme: Scheme
     dynamic: np.ndarray
     second_order: np.ndarray | None
+
+
+def consistent_start(stage: Stage, dynamic: np.ndarray, state: np.ndarray, time: float) -> None:
+    """Solve for the algebraic unknowns of an initial state, in place; those that have rates are held.
+
+    Args:
+        stage: the stage solver with its equation and boundary conditions.
+        dynamic: over owned unknowns, not zero for those to hold.
+        state: owned values.
+        time: the initial time.
+    """
+    solver = Stage(stage.equation, stage.essential.holding(dynamic), stage.options, stage.record)
+    whole = stage.equation.new_vector()
+    whole.array[:] = state
+    solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")
+    state[:] = whole.array_r
+    whole.destroy()
+    solver.destroy()
 
 
 def march(
@@ -224,18 +265,19 @@ def march(
         w_rates: list[np.ndarray] = []
         v_rates: list[np.ndarray] = []
         for i, row in enumerate(scheme.a):
-            time = times[level - 1] + scheme.c[i] * step
+            clock = Clock(float(times[level - 1]), step, scheme.c[i], row[-1] * step, scheme.stiffly_accurate)
             base.array[:] = w.array_r + step * sum((a * r for a, r in zip(row[:-1], w_rates, strict=False)), np.zeros(1))
             if v0 is not None and v is not None:
                 v0.array[:] = v + step * sum((a * r for a, r in zip(row[:-1], v_rates, strict=False)), np.zeros(1))
             # A second-order unknown goes on with its velocity: the better start for Newton, and irrelevant for a linear solve.
-            guess.array[:] = base.array_r if v is None else base.array_r + row[-1] * step * v
-            states = stage.solve(guess, base, v0, row[-1] * step, time, f"step {level} of {len(times) - 1}")
+            guess.array[:] = base.array_r if v is None else base.array_r + clock.gamma * v
+            stage.essential.set_stage(guess.array, base.array_r, clock)
+            states = stage.solve(guess, base, v0, clock.gamma, clock.time, f"step {level} of {len(times) - 1}")
             w_rates.append(states[1].array_r * marching.dynamic)
             if v0 is not None:
                 v_rates.append(states[2].array_r * marching.second_order)
             if keep_stage is not None:
-                keep_stage(level - 1, i, states, time)
+                keep_stage(level - 1, i, states, clock.time)
         algebraic = guess.array_r * (1.0 - marching.dynamic)
         w.array[:] = (
             w.array_r + step * sum(b * r for b, r in zip(scheme.b, w_rates, strict=True))
@@ -243,6 +285,7 @@ def march(
         stage.essential.set_values(w.array, times[level])
         if v is not None:
             v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))
+            stage.essential.set_velocities(v, times[level])
         if not np.isfinite(w.norm()):
             raise SolveError(f"the solution is not finite after step {level}")
         if keep(level, w.array_r.copy(), v):

@@ -7,6 +7,7 @@ factorisation, is made once and kept here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,16 +15,17 @@ import numpy as np
 import sympy as sp
 
 from cffem.engine import data
-from cffem.engine.boundary import Dirichlet, Tangential
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import Equation
 from cffem.engine.experiment import Experiment
 from cffem.engine.linear import SolveRecord
-from cffem.engine.march import SCHEMES, Marching, Stage, march
+from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.norms import Norm, TrajectoryNorm
+from cffem.engine.projection import project_onto_constraint
 from cffem.engine.solution import Solution
 from cffem.engine.sweep import Sweep, run_sweep
+from cffem.engine.variants import Variants
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -78,9 +80,11 @@ class Model:
         self.essential = EssentialConditions(self.discretisation)
         self.record = SolveRecord()
         self._norms: dict[str, Norm] = {}
-        self._stage: Stage | None = None
+        self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._factual: Solution | None = None
         self._marching = self._kinds()
+        self._measurements: dict[Any, Any] = {}
+        self.counts: Counter[str] = Counter()
 
     # Solving ----------------------------------------------------------------------------------------------------------------
 
@@ -105,40 +109,27 @@ class Model:
         """Solve and hand every level to `keep`; the way for callers that do not store the trajectory."""
         stage = self.prepared(change, record)
         if self.experiment.time is None:
-            state = self.equation.new_vector()
+            state = stage.equation.new_vector()
             self._steady_start(change, state.array)
+            stage.essential.set_values(state.array, 0.0)
             states = stage.solve(state, None, None, None, 0.0, "the steady problem")
             keep(0, state.array_r.copy(), None)
             if keep_stage is not None:
                 keep_stage(0, 0, states, 0.0)
             state.destroy()
             return
-        start, velocity = self.initial(change)
+        start, velocity = self.initial(change, stage)
         march(stage, self._marching, self.times, start, velocity, keep, keep_stage)
 
     def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
         """The stage solver with the coefficients, forcing and boundary data of an intervention."""
+        stage = self._variants.stage(change)
         forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
-        self.equation.use(change.apply(self.coefficients), forcing)
-        essential = self._essential(change)
-        if self._stage is None:
-            self._stage = Stage(self.equation, essential, self.petsc_options, record)
-        if self._stage.essential is not essential:
-            self._stage.essential, self._stage._built = essential, None
-        self._stage.record = record
-        if self._stage.solver is not None:
-            self._stage.solver.record = record
-        return self._stage
-
-    def _essential(self, change: Intervention) -> EssentialConditions:
-        if not change.conditions:
-            return self.essential
-        replaced = {(c.field, name) for c in change.conditions for name in c.on}
-        for condition in change.conditions:
-            if not isinstance(condition, Dirichlet | Tangential):
-                raise InputError(f"{condition}: only Dirichlet and Tangential data can be changed by an intervention")
-        kept = [c for c in self.discretisation.boundary.declared if not any((c.field, name) in replaced for name in c.on)]
-        return EssentialConditions(self.discretisation, [*kept, *change.conditions])
+        stage.equation.use(change.apply(self.coefficients), forcing, constrained=not change.released)
+        stage.record = record
+        if stage.solver is not None:
+            stage.solver.record = record
+        return stage
 
     # Data -------------------------------------------------------------------------------------------------------------------
 
@@ -153,12 +144,19 @@ class Model:
         dynamic = [f for f, order in orders.items() if order >= 1]
         second = [f for f, order in orders.items() if order == 2]
         window = self.experiment.time
-        algebraic = len(dynamic) < len(orders) or self.discretisation.multiplier is not None
-        name = (window.scheme if window else None) or ("sdirk2" if algebraic and not second else "midpoint")
+        # Algebraic unknowns take their value from the last stage, which the midpoint rule has in the middle of the step.
+        algebraic = len(dynamic) < len(orders) or (self.discretisation.multiplier is not None and not second)
+        name = (window.scheme if window else None) or ("sdirk2" if algebraic else "midpoint")
         return Marching(SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None)
 
-    def initial(self, change: Intervention) -> tuple[np.ndarray, np.ndarray | None]:
-        """Initial state and velocity (owned values), on the constraint class where one is declared."""
+    def initial(self, change: Intervention, stage: Stage | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Initial state and velocity (owned values), on the constraint class where one is declared.
+
+        Args:
+            change: the intervention; a released constraint still holds for the initial data, which stay as they are.
+            stage: the stage solver prepared for it.
+        """
+        stage = stage or self.prepared(change, SolveRecord())
         values = {**dict(self.experiment.initial), **dict(change.initial)}
         state = np.zeros(self.spaces.owned)
         velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
@@ -167,15 +165,24 @@ class Model:
                 self._put(state, unknown, self._given(values, unknown, unknown))
             if equation.time_order == 2 and velocity is not None:
                 self._put(velocity, unknown, self._given(values, dt(unknown), unknown))
-        self._set_essential(state)
+        essential, start = stage.essential, float(self.times[0])
+        essential.set_values(state, start)
+        if velocity is not None:
+            essential.set_velocities(velocity, start)
         if self.discretisation.multiplier is not None:
-            state = self.projected(state)
-            velocity = None if velocity is None else self.projected(velocity)
-            self._set_essential(state)
+            state = project_onto_constraint(stage, state, start)
+            velocity = None if velocity is None else project_onto_constraint(stage, velocity, start, rate=True)
+        if any(equation.time_order == 0 for equation in self.library.equations.values()):
+            consistent_start(stage, self._held_at_start(), state, start)
         return state, velocity
 
-    def _set_essential(self, state: np.ndarray) -> None:
-        self.essential.set_values(state, float(self.times[0]))
+    def _held_at_start(self) -> np.ndarray:
+        """Unknowns that initial data give: fields with a rate, and the multiplier of a constraint on such fields."""
+        held = [f for f, equation in self.library.equations.items() if equation.time_order]
+        multiplier = self.discretisation.multiplier
+        if multiplier is not None and {*self.experiment.constraint.fields} <= {*held}:
+            held.append(multiplier[0])
+        return self.spaces.mask(held)
 
     def _given(self, values: Mapping[Any, Any], key: sp.Expr, unknown: Field) -> Any:
         if key not in values:
@@ -201,9 +208,7 @@ class Model:
 
     def projected(self, state: np.ndarray) -> np.ndarray:
         """The L2 projection of a state onto the declared constraint class, boundary values kept: one saddle-point solve."""
-        from cffem.engine.projection import project_onto_constraint
-
-        return project_onto_constraint(self, state)
+        return project_onto_constraint(self.prepared(Intervention(), self.record), state, float(self.times[0]))
 
     # Norms and scores -------------------------------------------------------------------------------------------------------
 
@@ -231,14 +236,48 @@ class Model:
             self._factual = self.solve(stages=True)
         return self._factual
 
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The terms whose coefficients are not zero."""
+        return tuple(name for name, value in self.coefficients.items() if value)
+
+    @property
+    def marching(self) -> Marching:
+        """Scheme and kinds of unknowns."""
+        return self._marching
+
+    def linearised(self, names: str | Iterable[str] | None = None, norm: str = "L2") -> Any:
+        """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several (default: all) by name."""
+        from cffem.engine.tangent import linearised
+
+        wanted = (names,) if isinstance(names, str) else self.active if names is None else tuple(names)
+        responses = linearised(self.factual, wanted, norm)
+        self.counts["linearised"] += len(wanted)
+        return responses[names] if isinstance(names, str) else responses
+
+    def measurement(self, observable: Any) -> Any:
+        """An observable on this model, compiled once: its `value`, `gradient` and `derivative` along a solution."""
+        from cffem.engine.observables import Measurement
+
+        if observable not in self._measurements:
+            self._measurements[observable] = Measurement(self, observable)
+        return self._measurements[observable]
+
+    def observable_scores(self, observable: Any, names: Iterable[str] | None = None) -> Any:
+        """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from one backward solve."""
+        from cffem.engine.adjoint import observable_scores
+
+        scores = observable_scores(self.factual, self.measurement(observable), self.library.names if names is None else names)
+        self.counts["adjoint"] += scores.backward_solves
+        return scores
+
     def deletions(self, names: Iterable[str] | None = None, norm: str = "L2") -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution."""
-        return run_sweep(self, tuple(names) if names is not None else tuple(n for n, c in self.coefficients.items() if c), norm)
+        return run_sweep(self, tuple(names) if names is not None else self.active, norm)
 
     def destroy(self) -> None:
         """Free PETSc objects; collective."""
-        if self._stage is not None:
-            self._stage.destroy()
+        self._variants.destroy()
         for norm in self._norms.values():
             norm.destroy()
         self.equation.destroy()

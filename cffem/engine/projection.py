@@ -12,43 +12,57 @@ import numpy as np
 import ufl
 
 from cffem import _compat
+from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
 from cffem.engine.linear import LinearSolver
+from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
-    from cffem.engine.model import Model
+    from cffem.engine.march import Stage
 
 
-def project_onto_constraint(model: Model, state: np.ndarray) -> np.ndarray:
-    """The nearest state in the constraint class with the same essential boundary values."""
-    equation, essential = model.equation, model.essential
+def project_onto_constraint(stage: Stage, state: np.ndarray, time: float, rate: bool = False) -> np.ndarray:
+    """The nearest state in the constraint class with the same essential boundary values.
+
+    Args:
+        stage: the stage solver whose boundary conditions hold.
+        state: owned values.
+        time: the time at which the constraint is taken.
+        rate: whether the state is a velocity, which obeys the time derivative of the constraint.
+    """
+    equation, essential = stage.equation, stage.essential.constrained
+    discretisation = equation.discretisation
     (constraint,) = (part for _, part in equation.fixed if part.ingredient.name == "constraint")
-    mass = _compat.assemble_matrix(_compat.form(mass_form(model), model.comm))
+    if rate and not constraint.ingredient.steady_constant:
+        raise InputError("a constraint that changes in time cannot be declared on a field of second order in time")
+    mass = _compat.assemble_matrix(_compat.form(mass_form(discretisation), equation.comm))
     coupling = constraint.matrix(0)
-    right, increment, whole = equation.new_vector(), equation.new_vector(), equation.new_vector()
-    whole.array[:] = state
-    coupling.mult(whole, right)
-    if constraint.ingredient.constant is not None:
+    right, increment = equation.new_vector(), equation.new_vector()
+    increment.array[:] = state
+    coupling.mult(increment, right)
+    if constraint.ingredient.constant is not None and not rate:
+        discretisation.time.value = time
         right.array += constraint.constant()
     # Only the constraint rows have a defect: the mass rows of w − w vanish.
-    right.array[:] *= -(1.0 - model.spaces.mask(model.discretisation.unknowns))
-    right.array[essential.owned] = 0.0
+    unknowns = discretisation.spaces.mask(discretisation.unknowns)
+    right.array[:] *= -(1.0 - unknowns)
+    essential.restrict(right)
     add(mass, 1.0, coupling)
-    mass.zeroRowsColumns(essential.rows, diag=1.0)
-    solver = LinearSolver(mass)
+    matrix = equation.eliminated(mass, essential.rows)
+    solver = LinearSolver(matrix)
     solver.solve(right, increment, "the projection onto the constraint")
-    result = state + increment.array_r * model.spaces.mask(model.discretisation.unknowns)
+    essential.complete(increment.array)
+    result = state + increment.array_r * unknowns
     solver.destroy()
-    for thing in (mass, right, increment, whole):
+    for thing in (mass, *([] if matrix is mass else [matrix]), right, increment):
         thing.destroy()
     return result
 
 
-def mass_form(model: Model) -> Any:
+def mass_form(discretisation: Discretisation) -> Any:
     """The mass form of the unknown fields, and of auxiliary fields so that the matrix is regular."""
-    spaces = model.spaces
-    multiplier = model.discretisation.multiplier
+    spaces, multiplier = discretisation.spaces, discretisation.multiplier
     assert multiplier is not None
     trial = spaces.parts(ufl.TrialFunction(spaces.space))
-    tests = model.discretisation.tests
+    tests = discretisation.tests
     return sum(ufl.inner(trial[f], tests[f]) * ufl.dx for f in spaces.fields if f != multiplier[0])

@@ -2,12 +2,13 @@
 
 Integration by parts leaves traces such as ∂u/∂n or n × curl E. On a part with a Dirichlet condition their test functions vanish;
 a Neumann or Robin condition replaces them by data. A trace that contains derivatives of the unknown and meets no condition is an
-error: dropping it silently would be a homogeneous Neumann condition that nobody declared.
+error: dropping it silently would be a homogeneous Neumann condition that nobody declared. Discontinuous elements have no unknowns
+on the boundary, so a Dirichlet condition replaces the field itself in the traces, as the pressure in ∮ p v·n of a mixed form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sympy as sp
@@ -17,7 +18,7 @@ from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
-from cffem.symbols.operators import as_expr, cross, curl, div, dot, grad, n, sym
+from cffem.symbols.operators import Vec, as_expr, cross, curl, div, dot, grad, n, sym
 
 
 def patterns(unknown: Field) -> list[sp.Expr]:
@@ -41,7 +42,12 @@ def essential(conditions: Sequence[BoundaryCondition], unknown: Field) -> bool:
 
 
 def on_part(
-    traces: Sequence[Trace], conditions: Sequence[BoundaryCondition], equation: Field, part: str, data: Mapping[Any, Field]
+    traces: Sequence[Trace],
+    conditions: Sequence[BoundaryCondition],
+    equation: Field,
+    part: str,
+    data: Mapping[Any, Field],
+    discontinuous: Collection[Field] = (),
 ) -> list[Trace]:
     """The traces that remain on one part of the boundary.
 
@@ -51,16 +57,38 @@ def on_part(
         equation: the field whose test function the weights contain.
         part: the name of the part, for messages.
         data: symbols that stand for values that are DOLFINx functions.
+        discontinuous: the fields on discontinuous elements.
     """
-    if essential(conditions, equation):
+    if essential(conditions, equation) and equation not in discontinuous:
         return []
+    given = given_values(conditions, data, discontinuous)
     kept = []
     for trace, weight in traces:
+        trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
             trace = imposed(trace, unknown, conditions, part, data)
         if trace != 0:
             kept.append((trace, weight))
     return kept
+
+
+def given_values(
+    conditions: Sequence[BoundaryCondition], data: Mapping[Any, Field], discontinuous: Collection[Field]
+) -> dict[sp.Expr, sp.Expr]:
+    """The boundary values of discontinuous fields, which traces contain in their place."""
+    found = {}
+    for condition in conditions:
+        if isinstance(condition, Dirichlet) and condition.unknown in discontinuous:
+            if isinstance(condition.field, Component):
+                raise InputError(f"{condition}: a discontinuous field is given as a whole, not by components")
+            value = data[condition] if condition in data else as_expr(condition.value)
+            found[condition.field] = vector_value(value, condition.field)
+    return found
+
+
+def vector_value(value: sp.Expr, field: Any) -> sp.Expr:
+    """A value of the field's shape: zero stands for the zero vector."""
+    return Vec(*[sp.S.Zero] * field.dim) if value == 0 and isinstance(field, VectorField) else value
 
 
 def imposed(

@@ -25,13 +25,14 @@ Values = tuple[tuple[sp.Expr, Any], ...]
 
 @dataclass(frozen=True)
 class Intervention:
-    """A change of a problem; made by `delete`, `scale`, `set`, `force`, `start` and `boundary`.
+    """A change of a problem; made by `delete`, `scale`, `set`, `force`, `start`, `boundary` and `release`.
 
     Attributes:
         changes: what happens to coefficients, as (term, "set" or "scale", number).
         forcing: new forcing by field; the forcing of other fields stays.
         initial: new initial values by field or by dt(field); others stay.
         conditions: boundary conditions that take the place of those on the same field and part of the boundary.
+        released: whether the declared constraint is no longer enforced.
 
     Example:
         >>> from cffem.symbols.interventions import delete, scale
@@ -46,6 +47,7 @@ class Intervention:
     forcing: Values = ()
     initial: Values = ()
     conditions: tuple[Any, ...] = ()
+    released: bool = False
 
     def __post_init__(self) -> None:
         for what, keys in (
@@ -88,6 +90,7 @@ class Intervention:
             self.forcing + other.forcing,
             self.initial + other.initial,
             self.conditions + other.conditions,
+            self.released or other.released,
         )
 
     def __str__(self) -> str:
@@ -96,6 +99,7 @@ class Intervention:
         parts += [f"force({{{field}: {value}}})" for field, value in self.forcing]
         parts += [f"start({{{field}: {value}}})" for field, value in self.initial]
         parts += [f"boundary({condition})" for condition in self.conditions]
+        parts += ["release()"] if self.released else []
         return " & ".join(parts) or "nothing changed"
 
     def _latex(self, printer: Any = None) -> str:
@@ -106,6 +110,7 @@ class Intervention:
         parts += [f"f_{{{sp.latex(field)}}} := {_latex_value(value)}" for field, value in self.forcing]
         parts += [rf"{sp.latex(field)}|_{{t=0}} := {_latex_value(value)}" for field, value in self.initial]
         parts += [rf"\text{{{escape_latex(str(condition))}}}" for condition in self.conditions]
+        parts += [r"\text{constraint released}"] if self.released else []
         return rf"\operatorname{{do}}\left({', '.join(parts)}\right)"
 
     def _repr_latex_(self) -> str:
@@ -169,6 +174,17 @@ def boundary(*conditions: Any) -> Intervention:
     if not conditions:
         raise LibraryError("boundary needs at least one boundary condition")
     return Intervention(conditions=conditions)
+
+
+def release() -> Intervention:
+    """Do not enforce the declared constraint: its multiplier is deleted. The initial data stay as they are.
+
+    Example:
+        >>> from cffem.symbols.interventions import delete, release
+        >>> print(delete("lap") & release())
+        delete('lap') & release()
+    """
+    return Intervention(released=True)
 
 
 def _name(name: Any) -> str:

@@ -1,0 +1,137 @@
+"""A multiplier that the equation determines up to a constant only, such as the pressure of a flow in a closed box.
+
+Adding a constant to it changes no equation: with the constraint's form c(v, λ), c(v, 1) = 0 for every admissible v. One of its
+unknowns is held during the solve, the constraint's rows are made compatible by spreading what interpolated boundary data lack
+evenly over the domain, and the result is shifted to mean zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import ufl
+from dolfinx import fem, la
+from mpi4py import MPI
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.discretisation import Discretisation
+from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.engine.dirichlet import EssentialConditions
+
+# Interpolated data of a compatible problem miss the balance by their interpolation error; more than this is a wrong problem.
+MOST_IMBALANCE = 1e-2
+
+
+class FloatingConstant:
+    """Makes a multiplier with mean zero out of one that floats.
+
+    Args:
+        positions: local positions of the multiplier's owned unknowns.
+        weights: ∫ φ of their basis functions, which sum to one, as those of Lagrange and discontinuous elements do.
+        reduced: the weights after identification of periodic unknowns.
+        pinned: the position of the unknown that is held, on the rank that owns it.
+        flux: c(v_i, 1) for all owned unknowns of the state; it vanishes where they are free.
+    """
+
+    def __init__(
+        self, positions: np.ndarray, weights: np.ndarray, reduced: np.ndarray, pinned: np.ndarray, flux: np.ndarray, comm: Any
+    ):
+        self.positions, self.weights, self.reduced, self.pinned = positions, weights, reduced, pinned
+        self.flux, self.comm = flux, comm
+        self.volume = comm.allreduce(float(weights.sum()))
+        self._surface = comm.allreduce(float(np.abs(flux).sum()))
+
+    def balance(self, residual: Any) -> None:
+        """Remove from the constraint's rows what no increment can: their sum."""
+        values = residual.array
+        surplus = self.comm.allreduce(float(values[self.positions].sum()))
+        values[self.positions] -= surplus / self.volume * self.reduced
+
+    def centre(self, state: np.ndarray) -> None:
+        """Shift the multiplier to mean zero."""
+        mean = self.comm.allreduce(float(self.weights @ state[self.positions])) / self.volume
+        state[self.positions] -= mean
+
+    def check(self, state: np.ndarray) -> None:
+        """Refuse boundary values that no field obeying the constraint can have."""
+        net = self.comm.allreduce(float(self.flux @ state))
+        size = self.comm.allreduce(float(np.abs(state[self.flux != 0]).max(initial=0.0)), op=MPI.MAX)
+        if abs(net) > MOST_IMBALANCE * size * self._surface:
+            raise InputError(
+                f"the boundary values carry a net flux of {net:.3g} through a boundary on which all of it is given, so no "
+                "solution obeys the constraint; give values without net flux, or leave a part free with Neumann"
+            )
+
+
+def floating_constant(discretisation: Discretisation, essential: EssentialConditions) -> FloatingConstant | None:
+    """What is needed where the multiplier floats: no held value of it, and constants that act on no free unknown."""
+    if discretisation.multiplier is None or discretisation.multiplier[0].shape != ():
+        return None
+    multiplier, spaces, comm = discretisation.multiplier[0], discretisation.spaces, discretisation.mesh.comm
+    dofs = spaces.dofs(multiplier)
+    mine = dofs[dofs < spaces.owned].astype(np.int64)
+    slaves = essential.periodicity.slaves if essential.periodicity is not None else np.empty(0, dtype=np.int64)
+    held = np.setdiff1d(essential.owned, slaves)
+    if comm.allreduce(len(np.intersect1d(held, mine))) > 0:
+        return None
+    action = constant_action(discretisation, mine)
+    scale = max(comm.allreduce(float(np.abs(action.array_r).max(initial=0.0)), op=MPI.MAX), 1e-300)
+    free = action.copy()
+    if essential.periodicity is not None:
+        essential.periodicity.gather(free)
+    free.array[essential.owned] = 0.0
+    floats = free.norm(PETSc.NormType.NORM_INFINITY) <= 1e-11 * scale
+    flux = np.where(np.abs(action.array_r) > 1e-11 * scale, action.array_r, 0.0)
+    for vector in (free, action):
+        vector.destroy()
+    if not floats:
+        return None
+    weights = np.zeros(spaces.owned)
+    weights[mine] = basis_integrals(discretisation)[mine]
+    reduced = essential.periodicity.gathered(weights) if essential.periodicity is not None else weights
+    pinned = pinned_position(discretisation, np.setdiff1d(mine, slaves))
+    return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, comm)
+
+
+def constant_action(discretisation: Discretisation, positions: np.ndarray) -> Any:
+    """The vector of c(v_i, 1): the constraint's matrix times the constant multiplier."""
+    form = next(part.jacobians[0] for _, part in discretisation.fixed() if part.name == "constraint")
+    matrix = _compat.assemble_matrix(_compat.form(form, discretisation.mesh.comm))
+    one, action = matrix.createVecRight(), matrix.createVecLeft()
+    one.array[positions] = 1.0
+    matrix.mult(one, action)
+    for thing in (matrix, one):
+        thing.destroy()
+    return action
+
+
+def basis_integrals(discretisation: Discretisation) -> np.ndarray:
+    """∫ φ for the multiplier's basis functions, over the owned unknowns of the state."""
+    assert discretisation.multiplier is not None
+    space = discretisation.spaces.space
+    test = discretisation.tests[discretisation.multiplier[0]]
+    form = _compat.form(test * ufl.dx(domain=discretisation.mesh.ufl_domain()), discretisation.mesh.comm)
+    work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
+    work.array[:] = 0.0
+    fem.assemble_vector(work.array, form)
+    work.scatter_reverse(la.InsertMode.add)
+    return work.array[: discretisation.spaces.owned].copy()
+
+
+def pinned_position(discretisation: Discretisation, candidates: np.ndarray) -> np.ndarray:
+    """One of the multiplier's unknowns, the same on any number of ranks: the first in the order of coordinates."""
+    assert discretisation.multiplier is not None
+    spaces, comm = discretisation.spaces, discretisation.mesh.comm
+    own, _ = spaces.own(discretisation.multiplier[0])
+    dofs = spaces.dofs(discretisation.multiplier[0])
+    index = np.flatnonzero(np.isin(dofs, candidates))
+    points = own.tabulate_dof_coordinates()[index]
+    order = np.lexsort(points.T[::-1])
+    best = tuple(float(c) for c in points[order[0]]) if len(order) else (np.inf,) * 3
+    chosen = min(range(comm.size), key=comm.allgather(best).__getitem__)
+    mine = dofs[index[order[:1]]] if comm.rank == chosen and len(order) else np.empty(0)
+    return np.asarray(mine, dtype=np.int64)

@@ -1,0 +1,90 @@
+"""The problem under other boundary conditions or without its constraint: what an intervention on the data needs besides numbers.
+
+Changed essential data only change boundary values, so that all matrices are shared. Changed natural data are part of the forms,
+which are made again for them. A constraint that is released leaves its multiplier without work: it is held at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.dirichlet import EssentialConditions
+from cffem.engine.equation import Equation
+from cffem.engine.linear import SolveRecord
+from cffem.engine.march import Stage
+from cffem.forms.elements import L2, carrier
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Component
+from cffem.symbols.interventions import Intervention
+
+
+class Variants:
+    """Stage solvers for the boundary conditions of interventions, each made once.
+
+    Args:
+        equation: the factual equation.
+        essential: the factual essential conditions.
+        options: PETSc options.
+    """
+
+    def __init__(self, equation: Equation, essential: EssentialConditions, options: Mapping[str, Any]):
+        self.equation, self.options = equation, options
+        self.discretisation = equation.discretisation
+        self._stages = {((), False): Stage(equation, essential, options, SolveRecord())}
+
+    def stage(self, change: Intervention) -> Stage:
+        """The stage solver for the boundary conditions and the constraint that an intervention leaves."""
+        key = (change.conditions, change.released)
+        if key not in self._stages:
+            if change.released and self.discretisation.multiplier is None:
+                raise InputError("this experiment has no constraint that could be released")
+            self._stages[key] = self._new(change)
+        return self._stages[key]
+
+    def _new(self, change: Intervention) -> Stage:
+        discretisation, equation = self.discretisation, self.equation
+        for condition in change.conditions:
+            if not isinstance(condition, BoundaryCondition):
+                raise InputError(f"boundary(…) takes Dirichlet, Tangential, Neumann or Robin conditions, not {condition}")
+            if condition.unknown not in discretisation.unknowns:
+                raise InputError(f"{condition}: {condition.unknown} is no field of this model")
+        discretisation.boundary.check_names(change.conditions)
+        conditions = with_changes(discretisation.boundary, change.conditions)
+        if change.conditions:
+            changed = discretisation.with_conditions(conditions)
+            if not all(isinstance(c, Dirichlet | Tangential) and not self._weak(c) for c in change.conditions):
+                equation = Equation(changed)
+            discretisation = changed
+        essential = EssentialConditions(discretisation, released=change.released)
+        return Stage(equation, essential, self.options, SolveRecord())
+
+    def _weak(self, condition: BoundaryCondition) -> bool:
+        return carrier(self.discretisation.spaces.elements[condition.unknown]).space == L2
+
+    def destroy(self) -> None:
+        """Free the solvers and the equations of variants; collective."""
+        for stage in self._stages.values():
+            stage.destroy()
+            if stage.equation is not self.equation:
+                stage.equation.destroy()
+        self._stages.clear()
+
+
+def with_changes(boundary: Any, changes: Sequence[BoundaryCondition]) -> list[BoundaryCondition]:
+    """The declared conditions part by part, with changes in the place of those on the same field there."""
+    kept = [replace(c, on=(part,)) for c in boundary.declared for part in boundary.conditions if c in boundary.conditions[part]]
+    for change in changes:
+        parts = {part for part in boundary.conditions if part in change.on or "all" in change.on}
+        kept = [c for c in kept if not (c.on[0] in parts and _overlap(c.field, change.field))]
+        kept += [replace(change, on=(part,)) for part in boundary.conditions if part in parts]
+    return kept
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether two conditions are on the same field or component."""
+    if isinstance(a, Component) and isinstance(b, Component):
+        return a == b
+    return (a.field if isinstance(a, Component) else a) == (b.field if isinstance(b, Component) else b)
