@@ -1,0 +1,59 @@
+"""Riesz representatives: the function r with (r, v) = ⟨g, v⟩ for all test functions v, in a norm of the state.
+
+Where an element cannot represent T_j[u] itself (the Laplacian of degree 1), its L2 representative in the test space stands for it,
+and ‖g‖ in the dual norm is ‖r‖.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from petsc4py import PETSc
+
+from cffem.engine.linear import LinearSolver
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
+class Riesz:
+    """Solves with the matrix of a norm on the test functions, which vanish where values are essential.
+
+    Args:
+        model: the model.
+        kind: the norm.
+    """
+
+    def __init__(self, model: Model, kind: str = "L2"):
+        self.model = model
+        spaces = model.spaces
+        mask = spaces.mask(model.discretisation.unknowns)
+        # Multipliers and auxiliary fields have no part in the norm.
+        held = np.union1d(model.essential.owned, np.flatnonzero(mask == 0)).astype(np.int64)
+        self._held = held
+        self.matrix = model.norm(kind).matrix.copy()
+        first = self.matrix.getOwnershipRange()[0]
+        self.matrix.zeroRowsColumns((held + first).astype(PETSc.IntType), diag=1.0)
+        self.solver = LinearSolver(self.matrix)
+        self._right, self._solution = model.equation.new_vector(), model.equation.new_vector()
+
+    def __call__(self, vector: np.ndarray) -> np.ndarray:
+        """The representative of a functional given by its values on the basis (owned values)."""
+        self._right.array[:] = vector
+        self._right.array[self._held] = 0.0
+        self.solver.solve(self._right, self._solution, "the mass system of a Riesz representative")
+        return self._solution.array_r.copy()
+
+    def dual_norm(self, vector: np.ndarray) -> float:
+        """The norm of a functional, dual to the norm of the test functions."""
+        representative = self(vector)
+        local = float(np.dot(representative, np.asarray(self._right.array_r)))
+        return math.sqrt(max(self.model.comm.allreduce(local), 0.0))
+
+    def destroy(self) -> None:
+        """Free matrix and solver; collective."""
+        self.solver.destroy()
+        for thing in (self.matrix, self._right, self._solution):
+            thing.destroy()
