@@ -14,10 +14,10 @@ from typing import Any
 import sympy as sp
 
 from cffem.forms.elements import H1, carrier
-from cffem.forms.errors import NotRepresentable
+from cffem.forms.errors import NotRepresentable, UnsupportedTerm
 from cffem.forms.lowering import Context, lower
 from cffem.forms.orders import Derived, derivatives
-from cffem.symbols.fields import Field
+from cffem.symbols.fields import Field, n
 
 
 def strong_form(term: sp.Expr, context: Context, elements: Mapping[Field, Any], *, broken: bool = False) -> Any:
@@ -46,6 +46,8 @@ def strong_form(term: sp.Expr, context: Context, elements: Mapping[Field, Any], 
         ...
         cffem.forms.errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot represent ...
     """
+    if term.has(n):
+        raise UnsupportedTerm("the normal exists on the boundary only", n, term)
     if not broken:
         check_representable(term, elements)
     return lower(term, context)

@@ -15,14 +15,14 @@ consistent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from cffem.forms.elements import HCURL, HDIV, before, carrier, topological_dimension
+from cffem.forms.elements import HCURL, HDIV, L2, before, carrier, topological_dimension
 from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.orders import derivatives, is_held, order_of
 from cffem.forms.parts import Moved, Parts, Trace
@@ -30,19 +30,21 @@ from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
-from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner
+from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
 from cffem.symbols.shapes import shape_of, unify
 
 MOST_STUCK = 8
 
 
-def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> WeakTerm:
+def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()) -> WeakTerm:
     """The weak form of a term in the equation of a field.
 
     Args:
         term: the SymPy term, of the shape of the field.
         equation: the field whose equation the term belongs to; its element is the test space.
         elements: the Basix element of every field in the term and of `equation`.
+        multipliers: fields that are never differentiated, whatever their element: grad(p) becomes −(p, div v) + ∮ p n·v, the
+            exact transpose of the divergence constraint that p enforces.
 
     Raises:
         UnsupportedTerm: the derivatives cannot be balanced (fourth order, or products of second derivatives).
@@ -58,7 +60,7 @@ def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> 
     """
     try:
         _check(term, equation, elements)
-        return _Balance(equation, elements).weak_form(term)
+        return _Balance(equation, elements, multipliers).weak_form(term)
     except UnsupportedTerm as error:
         raise error.within(term) from None
 
@@ -81,6 +83,8 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
         dimension = topological_dimension(elements[field])
         if field.dim not in (None, dimension):
             raise DimensionError(f"the field has dimension {field.dim}, but its mesh has dimension {dimension}", field)
+    if term.has(n):
+        raise UnsupportedTerm("the normal exists on the boundary only", n)
     for coordinate in SPACE[topological_dimension(elements[equation]) :]:
         if coordinate in term.atoms(sp.Symbol):
             raise DimensionError(f"the mesh has no coordinate {coordinate}", coordinate)
@@ -108,11 +112,12 @@ class _Piece:
 class _Balance:
     """Balances the derivatives in the terms of one equation."""
 
-    def __init__(self, equation: Field, elements: Mapping[Field, Any]):
+    def __init__(self, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()):
         self.dimension = topological_dimension(elements[equation])
         self.test = test_symbol(equation, self.dimension)
         self.elements = {**elements, self.test: elements[equation]}
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
+        self.carriers |= {field: replace(self.carriers[field], space=L2) for field in multipliers if field in self.carriers}
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
         self.parts = Parts(self.due)
 

@@ -195,6 +195,8 @@ def test_derivatives_that_elements_cannot_represent(term, elements, message):
 
 def test_broken_derivatives_are_given_when_asked_for():
     here = context()
+    with pytest.raises(UnsupportedTerm, match="boundary only"):
+        strong_form(dot(cf.n, grad(u)), here, {u: element()})
     with pytest.raises(NotRepresentable):
         strong_form(lap(u), here, {u: element(degree=1)})
     assert strong_form(lap(u), here, {u: element(degree=1)}, broken=True) == ufl.div(ufl.grad(here.values[u]))
@@ -213,6 +215,7 @@ def test_broken_derivatives_are_given_when_asked_for():
         (sp.Piecewise((1, x < 0), (2, True)) * lap(u), u, {u: element()}, r"jumps multiplies a derivative; write it inside"),
         (lap(u), u, {u: element("DG", degree=1)}, "leaves the gradient of u, which its degree 1 L2 element P does not have"),
         (lap(u), u, {}, "the field has no element"),
+        (dot(cf.n, grad(u)), u, {u: element()}, "the normal exists on the boundary only"),
         (lap(u), v, {u: element(), v: element(shape=(2,))}, "does not have the shape of v"),
         (cf.norm2(grad(u)), u, {u: element("DG", degree=1)}, "several derivatives"),
     ],

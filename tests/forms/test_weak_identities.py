@@ -155,3 +155,20 @@ def test_boundary_condition_replaces_the_trace():
     expected = scalar(2.0 * (1 + ufl.SpatialCoordinate(domain)[0]) * test * ufl.ds)
     assert scalar(weak.forms(context).boundary) == pytest.approx(expected, rel=1e-13)
     assert weak.imposing({g: sp.S.Zero}).boundary == 0
+
+
+def test_gradient_of_a_multiplier_is_the_transpose_of_the_divergence():
+    """Taylor–Hood as one mixed function: (grad p, v) is minus the transpose of (div v, q), up to the natural boundary term."""
+    domain = parallelepiped("triangle", 2, 2)
+    velocity, pressure = basix.ufl.element("Lagrange", "triangle", 2, shape=(2,)), basix.ufl.element("Lagrange", "triangle", 1)
+    space = fem.functionspace(domain, basix.ufl.mixed_element([velocity, pressure]))
+    v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
+    elements = {v: velocity, p: pressure}
+    gradient, divergence = weak_form(grad(p), v, elements, multipliers=[p]), weak_form(div(v), p, elements, multipliers=[p])
+    assert gradient.boundary == p * dot(cf.n, gradient.test)
+    trial, test = ufl.TrialFunctions(space), ufl.TestFunctions(space)
+    context = Context(domain.ufl_domain(), {v: trial[0], p: trial[1], gradient.test: test[0], divergence.test: test[1]})
+    difference = matrix(gradient.forms(context).volume) + matrix(divergence.forms(context).volume).T
+    assert abs(difference).max() <= 1e-15
+    whole = matrix(gradient.forms(context).total) - matrix(weak_form(grad(p), v, elements).forms(context).total)
+    assert abs(whole).max() <= 1e-15
