@@ -5,7 +5,7 @@ from cffem.symbols.constraints import Constraint, CurlFree, DivergenceFree, Zero
 from cffem.symbols.coordinates import Parameter, t, x, y, z
 from cffem.symbols.errors import InputError, LibraryError, ParseError, ShapeError, SymbolError, TermShapeError
 from cffem.symbols.fields import ScalarField, VectorField, n
-from cffem.symbols.interventions import Intervention, boundary, delete, force, joint, scale, start
+from cffem.symbols.interventions import Intervention, boundary, delete, force, joint, release, scale, start
 from cffem.symbols.interventions import set as set
 from cffem.symbols.library import Library
 from cffem.symbols.observables import Average, Energy, Flux, Front, Integral, Observable, PointAverage
@@ -18,6 +18,6 @@ __all__ = [
     "REWRITES", "Average", "Constraint", "CurlFree", "DivergenceFree", "Energy", "Flux", "Front", "InputError", "Integral",
     "Intervention", "Library", "LibraryError", "Observable", "Parameter", "ParseError", "PointAverage", "ScalarField",
     "ShapeError", "SymbolError", "System", "TermShapeError", "VectorField", "ZeroMean", "boundary", "component", "cross", "curl",
-    "delete", "div", "dot", "dt", "evaluate_on", "force", "grad", "inner", "joint", "lap", "n", "norm2", "outer", "rewrite",
-    "scale", "start", "sym", "t", "to_components", "trace", "transpose", "variation", "vector", "x", "y", "z",
+    "delete", "div", "dot", "dt", "evaluate_on", "force", "grad", "inner", "joint", "lap", "n", "norm2", "outer", "release",
+    "rewrite", "scale", "start", "sym", "t", "to_components", "trace", "transpose", "variation", "vector", "x", "y", "z",
 ]  # fmt: skip

@@ -67,7 +67,8 @@ def has_jump(expr: sp.Expr) -> bool:
 
 def split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """Split a monomial into a factor constant in space and the rest."""
-    constant, rest = [], []
+    constant: list[sp.Expr] = []
+    rest: list[sp.Expr] = []
     for factor in sp.Mul.make_args(expr):
         (rest if depends_on_space(factor) or shape_of(factor) != () else constant).append(factor)
     return sp.Mul(*constant), sp.Mul(*rest)
@@ -75,7 +76,8 @@ def split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 
 def split_scalar(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """Split a monomial into its scalar factor and its vector or tensor factor (1 if it is a scalar)."""
-    scalar, tensor = [], []
+    scalar: list[sp.Expr] = []
+    tensor: list[sp.Expr] = []
     for factor in sp.Mul.make_args(expr):
         (tensor if shape_of(factor) != () else scalar).append(factor)
     if len(tensor) > 1:

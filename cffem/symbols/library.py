@@ -56,6 +56,11 @@ class Library(Mapping[str, sp.Expr]):
     """
 
     __slots__ = ("_anchor", "_dim", "_parameters", "_terms", "_unknown")
+    _anchor: sp.Expr | None
+    _dim: int | None
+    _parameters: dict[Parameter, float]
+    _terms: dict[str, sp.Expr]
+    _unknown: Field
 
     def __init__(
         self,
@@ -231,7 +236,7 @@ class Library(Mapping[str, sp.Expr]):
     def _replaced(self, terms: Mapping[str, Any]) -> Library:
         kept = set().union(*(e.atoms(Parameter) for e in terms.values() if isinstance(e, sp.Basic)), set())
         kept |= self._anchor.atoms(Parameter) if self._anchor is not None else set()
-        values = {p: v for p, v in self._parameters.items() if p in kept}
+        values: dict[Parameter | str, float] = {p: v for p, v in self._parameters.items() if p in kept}
         return Library(self._anchor, terms, self._unknown, values)
 
     def _rows(self) -> list[tables.Row]:

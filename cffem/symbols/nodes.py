@@ -113,7 +113,10 @@ class LinearOperator(Node):
     latex_symbol = "?"
 
     def _latex(self, printer: Any) -> str:
-        return f"{self.latex_symbol} {self._latex_args(printer)[0]}"
+        return f"{self._latex_operator()} {self._latex_args(printer)[0]}"
+
+    def _latex_operator(self) -> str:
+        return self.latex_symbol
 
 
 class Grad(LinearOperator):
@@ -174,8 +177,7 @@ class Curl(LinearOperator):
             raise AmbiguousShape(f"curl({self.args[0]}) is a scalar in 2D and a vector in 3D; give a field its dim")
         return () if shape[0] == 2 else shape
 
-    @property
-    def latex_symbol(self) -> str:
+    def _latex_operator(self) -> str:
         # The rotated gradient of a 2D scalar is a different operator from the curl of a vector.
         return r"\nabla^{\perp}" if shape_of(self.args[0]) == () else r"\nabla \times"
 

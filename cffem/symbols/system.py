@@ -39,6 +39,7 @@ class System(Mapping[str, sp.Expr]):
     """
 
     __slots__ = ("_libraries",)
+    _libraries: dict[str, Library]
 
     def __init__(self, libraries: Mapping[str | Field, Library]):
         if not libraries:
