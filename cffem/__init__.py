@@ -29,6 +29,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.linear": "SolveError",
         "cffem.engine.model": "Model",
         "cffem.engine.solution": "Solution",
+        "cffem.engine.taylor": "taylor_linearised taylor_observable taylor_order taylor_test",
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",

@@ -122,8 +122,8 @@ class Reversal:
         self.step: float = about.step
         self.state_bar, self.velocity_bar = state_bar, velocity_bar
         count = len(about.scheme.b)
-        self.bases: dict[int, np.ndarray] = {}
-        self.speeds: dict[int, np.ndarray] = {}
+        self.bases: dict[int, Any] = {}
+        self.speeds: dict[int, Any] = {}
         self.count = count
 
     def stage(self, index: int) -> np.ndarray:
@@ -132,16 +132,16 @@ class Reversal:
         assert gamma is not None
         later = [(about.scheme.a[k][index], k) for k in range(index + 1, self.count)]
         weight = about.scheme.b[index]
-        rate_bar = self.step * about.dynamic * (weight * self.state_bar + sum(a * self.bases[k] for a, k in later))
+        rate_bar: Any = self.step * about.dynamic * (weight * self.state_bar + sum(a * self.bases[k] for a, k in later))
         value_bar = (1 - about.dynamic) * self.state_bar if index == self.count - 1 else np.zeros(len(self.state_bar))
-        speed_bar = np.zeros(1)
+        speed_bar: Any = 0.0
         if about.second_order is not None:
             pushed = weight * self.velocity_bar + sum(a * self.speeds[k] for a, k in later)
             acceleration_bar = self.step * about.second_order * pushed
             rate_bar = rate_bar + acceleration_bar / gamma
             speed_bar = -acceleration_bar / gamma
         multiplier = about.solve_transposed(value_bar + rate_bar / gamma)
-        base_bar = -rate_bar / gamma + about.partial(1, multiplier, transposed=True) / gamma
+        base_bar: Any = -rate_bar / gamma + about.partial(1, multiplier, transposed=True) / gamma
         if about.second_order is not None:
             pulled = about.partial(2, multiplier, transposed=True) / gamma
             base_bar += pulled / gamma

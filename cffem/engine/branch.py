@@ -1,8 +1,8 @@
 """The deletion branch ρ ↦ u_j(ρ), on which term j has the coefficient (1 − ρ) α_j, and its curvature M_j = sup ‖u_j''(ρ)‖.
 
-u_j is computed on a uniform grid of ρ. Second differences on every other point give ‖u_j''‖ inside, the linearised response gives it
-at ρ = 0, and a linear extrapolation of the norms gives both ends; M_j is the largest of these, an estimate and no bound. The
-points in between are not used for M_j, so that an inequality with M_j can be tested there.
+u_j is computed on a uniform grid of ρ. Second differences on every other point give ‖u_j''‖ inside, the linearised response gives
+it near ρ = 0, and a linear extrapolation of the norms gives both ends; M_j is the largest of these, an estimate and no bound.
+The points in between are not used for M_j, so that an inequality with M_j can be tested there.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from cffem.engine.traces import essential, given_values, on_part
 from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
+from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.coordinates import Parameter, t
@@ -242,6 +243,7 @@ class Discretisation:
 
     def ingredient(self, name: str, form: Any) -> Ingredient:
         """Differentiate a form and see what it depends on."""
+        form = with_fixed_quadrature(form)
         trial = ufl.TrialFunction(self.spaces.space)
         states = (self.state, self.rate, self.acceleration)
         jacobians = []

@@ -1,7 +1,7 @@
 """The two theorems on what a deletion does, checked on a model.
 
-Residual–counterfactual gap: |‖u_j(ρ) − u‖ − ρ ‖L_u⁻¹ g_j‖| ≤ ρ² M_j / 2 with g_j = α_j T_j[u]. Observable adjoint: O(u_j(ρ)) − O(u) =
-−ρ ⟨φ, g_j⟩ + R with |R| ≤ ρ²/2 ‖DO(u)‖ M_j + H_O/2 (ρ ‖L_u⁻¹ g_j‖ + ρ² M_j/2)².
+With g_j = α_j T_j[u], the residual–counterfactual gap theorem says |‖u_j(ρ) − u‖ − ρ ‖L_u⁻¹ g_j‖| ≤ ρ² M_j/2, and the theorem on
+the observable's adjoint O(u_j(ρ)) − O(u) = −ρ ⟨φ, g_j⟩ + R, |R| ≤ ρ²/2 ‖DO(u)‖ M_j + H_O/2 (ρ ‖L_u⁻¹ g_j‖ + ρ² M_j/2)².
 
 M_j is estimated along the branch, and so is H_O, as the largest |D²O[d, d]|/‖d‖² at and towards the samples; the results say
 `estimated`. The norm in the second theorem is that of what the observable sees: the state at its time, or over the window, so

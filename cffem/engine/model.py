@@ -271,6 +271,36 @@ class Model:
         self.counts["adjoint"] += scores.backward_solves
         return scores
 
+    def observable_deletions(self, observable: Any, names: Iterable[str] | None = None) -> Any:
+        """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with a nonzero coefficient)."""
+        from cffem.engine.gap import observable_deletions
+
+        return observable_deletions(self, observable, self.active if names is None else names)
+
+    def observable_bound(self, observable: Any, name: str, norm: str = "L2", points: int = 8) -> Any:
+        """The remainder bound of the adjoint approximation of one deletion, with estimated constants."""
+        from cffem.engine.gap import observable_bound
+
+        return observable_bound(self, observable, name, norm, points)
+
+    def residual_scores(self) -> Any:
+        """C_j, RCI_j and the one-step score of all terms on the factual solution."""
+        from cffem.engine.scores import residual_scores
+
+        return residual_scores(self)
+
+    def ranking_constants(self, norm: str = "L2") -> Any:
+        """c₋ and c₊ on span{α_j T_j[u]}: whether residual ranking is valid here."""
+        from cffem.engine.scores import ranking_constants
+
+        return ranking_constants(self, norm)
+
+    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> Any:
+        """The residual–counterfactual gap of one term along ρ, with M_j estimated."""
+        from cffem.engine.gap import gap_check
+
+        return gap_check(self, name, norm, points)
+
     def deletions(self, names: Iterable[str] | None = None, norm: str = "L2") -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution."""
         return run_sweep(self, tuple(names) if names is not None else self.active, norm)

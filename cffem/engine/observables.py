@@ -1,6 +1,6 @@
 """Observables on a model: their value, first and second derivative along a trajectory.
 
-An observable is a sum over time nodes, O[u] = Σ_q ω_q o(u(t_q), t_q), of the piecewise linear interpolant u(t) of the time levels:
+An observable is a sum over time nodes, O[u] = Σ_q ω_q o(u(t_q), t_q), on the piecewise linear interpolant u(t) of the levels:
 one node at the end or at a time; over the window the trapezoidal rule where o is linear in u and does not depend on t, which is
 then exact, else three Gauss points in each step, exact for quadratic o. Value and derivatives use the same nodes, so that the
 derivatives are exact for the value that is reported. A multiplier has no initial value; in the first step it has the value of its
@@ -9,6 +9,7 @@ end.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cffem import _compat
 from cffem.engine.tangent import unset_at_start
 from cffem.forms.derivative import gateaux
 from cffem.forms.lowering import Lowering
+from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.observables import Front, Observable
@@ -58,7 +60,7 @@ class Measurement:
             # One rule for the integral and for the weight it is divided by, so that the mean of a constant is that constant.
             degree = ufl.algorithms.estimate_total_polynomial_degree(weight * integrand) + 2
             measure = measure(metadata={"quadrature_degree": degree})
-        self.form = weight * integrand * measure
+        self.form = with_fixed_quadrature(weight * integrand * measure)
         self._value = _compat.form(self.form, model.comm)
         self._rated = d.rate in self.form.coefficients()
         self._gradients = [self._gradient(s) for s in ((d.state, d.rate) if self._rated else (d.state,))]
@@ -107,7 +109,7 @@ class Measurement:
         found: tuple[dict[int, np.ndarray], dict[int, np.ndarray]] = ({}, {})
         for weight, level, fraction in self.nodes:
             vectors = self.gradient_at(solution, level, fraction)
-            for levels, vector, unset in zip(found, vectors, (self._unset, 0.0), strict=False):
+            for levels, vector, unset in zip(found, vectors, (self._unset, np.zeros(1)), strict=False):
                 first, second = (1 - fraction) * vector, fraction * vector
                 if level == 0 and not solution.steady:
                     first, second = first * (1 - unset), second + first * unset
@@ -215,8 +217,8 @@ def measure_of(discretisation: Any, observable: Observable) -> Any:
         return ufl.Measure("dx", domain=domain, subdomain_data=marked.cell_tags)(tag)
     there = ", ".join(sorted({*marked.names, *boundary.tags})) or "none"
     raise InputError(
-        f"the observable {type(observable).__name__} is on {name!r}, which is no part of this mesh or of its boundary; there are: "
-        f"domain, boundary, {there}"
+        f"the observable {type(observable).__name__} is on {name!r}, which is no part of this mesh or of its boundary; "
+        f"there are: domain, boundary, {there}"
     )
 
 
@@ -256,7 +258,7 @@ def time_nodes(observable: Observable, times: np.ndarray, linear: bool) -> list[
 def _window_nodes(steps: np.ndarray, linear: bool) -> list[Node]:
     if linear:
         halves = [0.0, *(steps / 2), 0.0]
-        return [(float(a + b), level, 0.0) for level, (a, b) in enumerate(zip(halves, halves[1:], strict=False))]
+        return [(float(a + b), level, 0.0) for level, (a, b) in enumerate(itertools.pairwise(halves))]
     return [(float(step * weight), level, s) for level, step in enumerate(steps) for s, weight in GAUSS]
 
 

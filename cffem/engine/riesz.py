@@ -1,7 +1,7 @@
 """Riesz representatives: the function r with (r, v) = ⟨g, v⟩ for all test functions v, in a norm of the state.
 
-Where an element cannot represent T_j[u] itself (the Laplacian of degree 1), its L2 representative in the test space stands for it,
-and ‖g‖ in the dual norm is ‖r‖.
+Where an element cannot represent T_j[u] itself (the Laplacian of degree 1), its L2 representative in the test space stands for
+it. The dual norm of g is ‖r‖.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     C_j = |α_j| ‖T_j[u]‖,   RCI_j = C_j / ‖Σ_k α_k T_k[u]‖,   one-step score = Δt · rms(α_j T_j[u]),
 
-in L2(Ω×(0,T)), with the sum over the terms of the same equation. The root mean square is taken over space and time with the volume
-as weight, as a uniform grid of samples would, so the one-step score is Δt C_j / √(|Ω| T): C_j in other units, which is why it can
-mislead. What a deletion does is L_u⁻¹ g_j with g_j = α_j T_j[u]; residual ranking is right where L_u⁻¹ stretches all of
-span{g_j} alike. With c₋ ‖g‖ ≤ ‖L_u⁻¹ g‖ ≤ c₊ ‖g‖ there, the sharpest constants are the extreme eigenvalues of the Gram matrix of the
-L_u⁻¹ g_j against that of the g_j.
+in L2(Ω×(0,T)), with the sum over the terms of the same equation. The root mean square is taken over space and time with the
+volume as weight, as a uniform grid of samples would, so the one-step score is Δt C_j / √(|Ω| T): C_j in other units, which is why
+it can mislead. What a deletion does is L_u⁻¹ g_j with g_j = α_j T_j[u]; residual ranking is right where L_u⁻¹ stretches all of
+span{g_j} alike. With c₋ ‖g‖ ≤ ‖L_u⁻¹ g‖ ≤ c₊ ‖g‖ there, the squares of the sharpest constants are the extreme eigenvalues of the
+Gram matrix of the L_u⁻¹ g_j against that of the g_j.
 """
 
 from __future__ import annotations

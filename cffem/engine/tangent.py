@@ -141,7 +141,7 @@ def starts_consistently(model: Model) -> bool:
 
 
 def unset_at_start(model: Model) -> np.ndarray:
-    """Over owned unknowns, 1 for those that have no initial value: multipliers, and auxiliary fields where nothing solves for them."""
+    """Over owned unknowns, 1 for those without an initial value: multipliers, and auxiliary fields nothing is solved for."""
     algebraic = 1 - model.marching.dynamic
     return algebraic * model._held_at_start() if starts_consistently(model) else algebraic
 
