@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,10 @@ import ufl
 from dolfinx import fem, mesh
 from mpi4py import MPI
 
-try:
-    import cffem.engine.meshes
-except ImportError:
-    sys.modules["cffem.engine.meshes"] = SimpleNamespace(
-        read_mesh=lambda m, comm=None: m if hasattr(m, "names") else SimpleNamespace(mesh=m, facet_tags=None, names={})
-    )
-
 import cffem as cf
 from cffem._compat import form
 from cffem.engine.data import evaluator
+from cffem.engine.meshes import MeshData
 from cffem.symbols.components import evaluate_on
 
 SIDES = {"left": (0, 0.0), "right": (0, 1.0), "bottom": (1, 0.0), "top": (1, 1.0), "back": (2, 0.0), "front": (2, 1.0)}
@@ -62,7 +54,7 @@ def named(domain: Any) -> Any:
     index, value = np.concatenate(indices), np.concatenate(values)
     order = np.argsort(index)
     tags = mesh.meshtags(domain, facet, index[order].astype(np.int32), value[order])
-    return SimpleNamespace(mesh=domain, cell_tags=None, facet_tags=tags, names=names)
+    return MeshData(domain, None, tags, names)
 
 
 def forcing(library: Any, coefficients: Mapping[str, float], exact: Mapping[Any, Any], dim: int, pressure: Any = None) -> dict:
