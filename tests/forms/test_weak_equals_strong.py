@@ -66,7 +66,20 @@ class Problem:
             dot(b, lap(self.E)),
             div(div(self.E) * b),
         ]
-        return terms if self.dim == 1 else [*terms, u.diff(x, y), u * w.diff(x, y), lap(u) * w * x, curl(curl(self.E))[0]]
+        if self.dim == 1:
+            return terms
+        terms += [
+            u.diff(x, y),
+            u * w.diff(x, y),
+            lap(u) * w * x,
+            curl(curl(self.E))[0],
+            cf.inner(grad(grad(u)), cf.outer(self.E, b)),
+        ]
+        return (
+            terms
+            if self.dim == 3
+            else [*terms, cf.cross(lap(self.E), self.E), cf.cross(b, lap(self.E)), cf.cross(grad(u.diff(x)), b)]
+        )
 
     def vector_terms(self) -> list[sp.Expr]:
         u, E = self.u, self.E
@@ -83,6 +96,9 @@ class Problem:
             lap(u) * E,
             dot(grad(grad(u)), E),
             dot(E, cf.transpose(grad(grad(u)))),
+            dot(cf.outer(lap(E), E), E),
+            dot(cf.outer(E, lap(E)), E),
+            dot(cf.sym(grad(grad(u))), E),
             cf.vector(*(lap(E[0]) for _ in range(self.dim))),
         ]
         if self.dim == 1:
@@ -107,9 +123,9 @@ class Problem:
         return found
 
 
-def switched(cases: list, context: Context, domain) -> tuple[list[fem.Constant], ufl.Form, ufl.Form]:
+def switched(cases: list, context: Context, domain, degree: int) -> tuple[list[fem.Constant], ufl.Form, ufl.Form]:
     """Difference of the weak and the strong form, and the integral of |T v|, with each term behind a constant."""
-    dx, ds, dS = (measure(metadata={"quadrature_degree": 10}) for measure in (ufl.dx, ufl.ds, ufl.dS))
+    dx, ds, dS = (measure(metadata={"quadrature_degree": degree}) for measure in (ufl.dx, ufl.ds, ufl.dS))
     switches, difference, scale, tests = [], ufl.Form([]), ufl.Form([]), {}
     for term, equation, elements in cases:
         weak = weak_form(term, equation, elements)
@@ -130,10 +146,12 @@ def test_weak_form_is_the_integral_of_the_term(cell):
     domain = parallelepiped(cell, *{1: (3,), 2: (2, 2), 3: (2, 1, 1)}[dim])
     u, w, E = cf.ScalarField("u", dim=dim), cf.ScalarField("w", dim=dim), cf.VectorField("E", dim=dim)
     rng = random.Random(dim)
-    smooth = {f: polynomial(dim, 3, rng) for f in (u, w, dt(u))} | {E: cf.vector(*(polynomial(dim, 3, rng) for _ in range(dim)))}
+    smooth = {f: polynomial(dim, 2 if dim == 3 else 3, rng) for f in (u, w, dt(u))} | {
+        E: cf.vector(*(polynomial(dim, 2 if dim == 3 else 3, rng) for _ in range(dim)))
+    }
     context = smooth_context(domain, smooth).extended({NU: fem.Constant(domain, 0.8)})
     cases = Problem(cell, dim, u, w, E).cases()
-    switches, *functionals = switched(cases, context, domain)
+    switches, *functionals = switched(cases, context, domain, degree=8 if dim == 3 else 10)
     difference, scale = (form(functional, domain.comm) for functional in functionals)
     for switch, (term, *_) in zip(switches, cases):
         switch.value = 1.0
