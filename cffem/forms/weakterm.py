@@ -17,6 +17,7 @@ from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.symbols.fields import Field
+from cffem.symbols.operators import as_expr
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class WeakTerm:
             >>> weak.boundary, weak.imposing({cf.dot(cf.grad(u), cf.n): cf.x}).boundary
             (nu*u_test*dot(n, grad(u)), nu*u_test*x)
         """
-        replaced = tuple((sp.sympify(trace).xreplace(dict(values)), weight) for trace, weight in self.traces)
+        rule = {symbol: as_expr(value) for symbol, value in values.items()}
+        replaced = tuple((trace.xreplace(rule), weight) for trace, weight in self.traces)
         return replace(self, traces=tuple((trace, weight) for trace, weight in replaced if trace != 0))
 
     def forms(self, context: Context, dx: Any = ufl.dx, ds: Any = ufl.ds, dS: Any = ufl.dS) -> TermForms:
