@@ -1,11 +1,12 @@
 """Running a piece of a test on several ranks.
 
-`on_ranks(3, body)` runs the module-level function `body(comm)` under `mpirun -n 3` in a process group of its own; any rank that
-fails, or a run that hangs, fails the test with what was printed.
+`on_ranks(3, body)` runs the module-level function `body(comm)` under `mpirun -n 3`; any rank that fails, or a run that hangs, fails
+the test with what was printed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import shutil
@@ -22,17 +23,33 @@ RUNNER = "import sys; from mpi_runner import main; raise SystemExit(main(*sys.ar
 
 
 def run_group(command: Sequence[str], timeout: float, **kwargs) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process group of its own; when time is up the whole group is killed and the result says so."""
+    """Run a command; when time is up it and all processes below it are killed and the test fails."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **kwargs
     )
     try:
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        for pid in [process.pid, *descendants(process.pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         output, _ = process.communicate()
         pytest.fail(f"{' '.join(map(str, command[:6]))} … was still running after {timeout} s:\n{output[-3000:]}")
     return subprocess.CompletedProcess(command, process.returncode, output)
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one; mpirun gives each rank a process group of its own, so killing a group is not enough."""
+    parent = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as stat:
+            parent[int(entry)] = int(stat.read().rpartition(")")[2].split()[1])
+    found: list[int] = []
+    frontier = [pid]
+    while frontier:
+        frontier = [child for child, above in parent.items() if above in frontier]
+        found += frontier
+    return sorted(found)
 
 
 def mpi_environment() -> dict[str, str]:

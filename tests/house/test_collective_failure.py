@@ -66,7 +66,7 @@ def test_unknown_demo_is_one_sentence_on_the_command_line(mpirun):
 
 
 def test_a_killed_rank_ends_the_run(tmp_path):
-    from conftest import mpi_environment
+    from conftest import descendants, mpi_environment
 
     study = tmp_path / "study.py"
     study.write_text(SLEEP)
@@ -87,24 +87,8 @@ def test_a_killed_rank_ends_the_run(tmp_path):
         assert time.monotonic() - start < 10
         assert not any(os.path.exists(f"/proc/{pid}") and str(study) in command_line(pid) for pid in victims)
     finally:
-        if run.poll() is None:
-            os.killpg(run.pid, signal.SIGKILL)
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes below one, from /proc."""
-    parent = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat") as stat:
-                parent[int(entry)] = int(stat.read().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found, frontier = [], [pid]
-    while frontier:
-        frontier = [child for child, above in parent.items() if above in frontier]
-        found += frontier
-    return sorted(found)
+        for pid in [run.pid, *descendants(run.pid)] if run.poll() is None else []:
+            os.kill(pid, signal.SIGKILL)
 
 
 def command_line(pid: int) -> str:
