@@ -1,7 +1,8 @@
 """Linear solves that tell the truth: the true residual is recomputed, and a solve that misses its tolerance is an error.
 
 The default is a direct solve by MUMPS, whose symbolic analysis is kept as long as the matrix object is: overwriting its values
-and solving again refactorises in place. The user's PETSc options are merged over the defaults.
+and solving again refactorises in place. A factorisation says whether the matrix is singular to working precision; a singular
+one never yields a solution. Other solvers come from `presets`, and the user's PETSc options are merged over them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from mpi4py import MPI
 from petsc4py import PETSc
+
+from cffem.engine.presets import Plan, plan, symmetric
 
 _PREFIXES = itertools.count()
 
-DIRECT: dict[str, Any] = {"ksp_type": "preonly", "pc_type": "lu", "pc_factor_mat_solver_type": "mumps"}
 # What a direct solve with two steps of refinement reaches on any problem that is not singular to working precision.
 DIRECT_TOLERANCE = 1e-9
+ITERATIVE_TOLERANCE = 1e-10
+# Beyond this condition number, measured after row scaling, fewer than three digits of a solution are left.
+SINGULAR = 1e13
+# MUMPS ran out of the memory it had planned for: the percentage to add, and the errors that say so.
+MORE_MEMORY, OUT_OF_MEMORY = (200, 1000, 5000), (-8, -9, -19)
 
 
 class SolveError(RuntimeError):
@@ -35,13 +43,24 @@ class SolveError(RuntimeError):
 
 @dataclass
 class SolveRecord:
-    """What the solves of one run cost and how well they did."""
+    """What the solves of one run cost and how well they did.
+
+    Attributes:
+        solves: linear solves, steps of refinement included.
+        iterations: Krylov iterations of all solves.
+        factorisations: how often the preconditioner or the factors were made anew.
+        newton_steps: Newton steps of nonlinear problems.
+        worst_residual: the largest true relative residual.
+        solver: the preset that was used last, or "own" for the user's PETSc options.
+        reasons: what was done otherwise than planned, in words.
+    """
 
     solves: int = 0
     iterations: int = 0
     factorisations: int = 0
     newton_steps: int = 0
     worst_residual: float = 0.0
+    solver: str = ""
     reasons: list[str] = field(default_factory=list)
 
 
@@ -50,37 +69,174 @@ class LinearSolver:
 
     Args:
         matrix: the matrix, with essential rows and columns eliminated.
-        options: PETSc options without prefix, merged over the direct default; any `ksp_type` or `pc_type` replaces it.
+        options: a plan from `presets`, or PETSc options without prefix; nothing means the direct solve.
+        record: where the costs are counted.
+
+    Example:
+        >>> from petsc4py import PETSc
+        >>> matrix = PETSc.Mat().createDense((2, 2), array=[[2.0, 0.0], [0.0, 0.0]], comm=PETSc.COMM_SELF).convert("aij")
+        >>> LinearSolver(matrix).solve(matrix.createVecLeft() + 1.0, matrix.createVecRight())
+        Traceback (most recent call last):
+        ...
+        cffem.engine.linear.SolveError: the linear system has no unique solution: its matrix is singular (...)
     """
 
-    def __init__(self, matrix: Any, options: Mapping[str, Any] | None = None, record: SolveRecord | None = None):
+    def __init__(self, matrix: Any, options: Plan | Mapping[str, Any] | None = None, record: SolveRecord | None = None):
         self.matrix = matrix
         self.record = record if record is not None else SolveRecord()
-        given = dict(options or {})
-        self.direct = not ({"ksp_type", "pc_type"} & set(given))
-        self.options = {**(DIRECT if self.direct else {}), **given}
-        self.ksp = PETSc.KSP().create(matrix.comm)
+        self.plan = options if isinstance(options, Plan) else plan(options)
         self.prefix = f"cffem_{next(_PREFIXES)}_"
-        self.ksp.setOptionsPrefix(self.prefix)
-        database = PETSc.Options()
-        for key, value in self.options.items():
-            database[self.prefix + key] = value
-        if not self.direct:
-            self.ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-            self.ksp.setTolerances(rtol=1e-10, atol=1e-50, max_it=1000)
-        self.ksp.setFromOptions()
-        for key in self.options:
-            database.delValue(self.prefix + key)
-        self.ksp.setErrorIfNotConverged(False)
-        self.ksp.setOperators(matrix)
-        self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
-        self._residual = matrix.createVecLeft()
-        self._correction = matrix.createVecRight()
+        self.ksp: Any = None
+        self.direct = False
+        self.symmetric = True
+        self._current = False
+        self._helper: Any = None
+        self._transposed: LinearSolver | None = None
+        self._residual, self._correction = matrix.createVecLeft(), matrix.createVecRight()
 
-    def refresh(self) -> None:
-        """Say that the values of the matrix have changed."""
-        self.ksp.setOperators(self.matrix)
+    # Setting up -----------------------------------------------------------------------------------------------------------
+
+    def refresh(self, what: str = "the linear system") -> None:
+        """Take over changed values of the matrix.
+
+        Raises:
+            SolveError: the matrix is singular to working precision, or holds numbers that are not finite.
+        """
         self.record.factorisations += 1
+        self._current = False
+        self._drop_transposed()
+        if not np.isfinite(self.matrix.norm(PETSc.NormType.NORM_INFINITY)):
+            raise SolveError(f"{what} has a matrix with entries that are not finite")
+        try:
+            self._set_up(what)
+        except SolveError as error:
+            if not self.plan.automatic:
+                raise
+            self._give_way(str(error))
+            self._set_up(what)
+        self.record.solver = self.plan.name
+        self._current = True
+
+    def _set_up(self, what: str) -> None:
+        # Newton's method keeps one Krylov solver through all its steps, so that one must take any matrix.
+        steady = self.plan.equation is None or self.plan.equation.affine
+        is_symmetric = self.plan.name == "direct" or (steady and symmetric(self.matrix))
+        if self.ksp is not None and is_symmetric != self.symmetric:
+            self._forget()
+        self.symmetric = is_symmetric
+        try:
+            if self.ksp is None:
+                self._create()
+            else:
+                self.ksp.setOperators(self.matrix)
+                self._prepare()
+                self.ksp.setUp()
+        except PETSc.Error as error:
+            self._forget()
+            raise SolveError(
+                f"{what} could not be prepared by the solver {self.plan.name!r} (PETSc error {error.ierr})"
+            ) from None
+        if self.direct:
+            self._check_factors(what)
+
+    def _create(self) -> None:
+        self.ksp = PETSc.KSP().create(self.matrix.comm)
+        self.ksp.setOptionsPrefix(self.prefix)
+        self.ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
+        self.ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-50, max_it=1000)
+        self.ksp.setErrorIfNotConverged(False)
+        self.ksp.setOperators(self.matrix)
+        options, database = self.plan.all_options(self.symmetric), PETSc.Options()
+        if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
+            self.ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
+        for key, value in options.items():
+            database[self.prefix + key] = value
+        try:
+            self.ksp.setFromOptions()
+            self._prepare()
+            # Inner solvers read their options now; afterwards nothing of ours stays in PETSc's database.
+            self.ksp.setUp()
+            self.ksp.setUpOnBlocks()
+        finally:
+            for key in options:
+                database.delValue(self.prefix + key)
+        self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in ("lu", "cholesky")
+        self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
+
+    def _prepare(self) -> None:
+        """Give the preset's preconditioner what it needs besides the matrix."""
+        from cffem.engine.preconditioners import AuxiliarySpaces, SaddlePoint
+
+        rows = np.asarray(self.plan.held, dtype=np.int64)
+        if self.plan.name == "ams":
+            self._helper = self._helper or AuxiliarySpaces(self.plan.equation)
+            self._helper.attach(self.ksp, self.matrix, rows)
+            if self._helper.without_mass and self.plan.automatic:
+                raise SolveError("the curl-curl matrix has no mass, so its solution is determined up to gradients only")
+        elif self.plan.name == "stokes":
+            first = self._helper is None
+            self._helper = self._helper or SaddlePoint(self.plan)
+            self._helper.null_space(self.matrix)
+            self._helper.measure(self.matrix, rows)
+            if first:
+                self._helper.attach(self.ksp, self.matrix)
+
+    def _check_factors(self, what: str) -> None:
+        """Refuse a matrix that is singular to working precision: by failing or vanishing pivots, and by a measured condition."""
+        mumps = self.ksp.getPC().getFactorSolverType() == "mumps"
+        for percentage in MORE_MEMORY:
+            if mumps and self.ksp.getPC().getFactorMatrix().getMumpsInfog(1) in OUT_OF_MEMORY:
+                self.ksp.getPC().getFactorMatrix().setMumpsIcntl(14, percentage)
+                self.matrix.stateIncrease()
+                self.ksp.setOperators(self.matrix)
+                self.ksp.setUp()
+        singular = f"{what} has no unique solution: its matrix is singular"
+        if self.ksp.getPC().getFailedReason():
+            code = f" (MUMPS error {self.ksp.getPC().getFactorMatrix().getMumpsInfog(1)})" if mumps else ""
+            raise SolveError(f"{singular}, its factorisation broke down{code}")
+        vanishing = self.ksp.getPC().getFactorMatrix().getMumpsInfog(28) if mumps else 0
+        if vanishing > 0:
+            raise SolveError(f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)")
+        condition = self._condition()
+        if not condition < SINGULAR:
+            raise SolveError(f"{singular} to working precision (condition number {condition:.0e})")
+
+    def _condition(self) -> float:
+        """A lower bound of the condition number of the row-scaled matrix: one solve with a right-hand side without structure."""
+        starts, _, values = self.matrix.getValuesCSR()
+        scale = np.ones(len(starts) - 1)
+        filled = np.flatnonzero(np.diff(starts))
+        if len(filled):
+            scale[filled] = np.maximum.reduceat(np.abs(values), starts[:-1][filled])
+        first = self.matrix.getOwnershipRange()[0]
+        signs = np.cos(1.7 * np.arange(first, first + len(scale)) ** 1.5)
+        self._residual.array[:] = scale * signs
+        self.ksp.solve(self._residual, self._correction)
+        self._residual.array[:] = signs / scale
+        columns = self.matrix.createVecRight()
+        self.matrix.multTranspose(self._residual, columns)
+        most = float(np.abs(columns.array_r * self._correction.array_r).max(initial=0.0))
+        columns.destroy()
+        return self.matrix.comm.tompi4py().allreduce(most if np.isfinite(most) else np.inf, op=MPI.MAX)
+
+    def _give_way(self, why: str) -> None:
+        self.record.reasons.append(f"solver preset {self.plan.name!r} gave way to the direct solve: {why}")
+        self._forget()
+        self.plan.give_way(self.matrix)
+
+    def _forget(self) -> None:
+        for thing in (self.ksp, self._helper):
+            if thing is not None:
+                thing.destroy()
+        self.ksp, self._helper = None, None
+
+    def _drop_transposed(self) -> None:
+        if self._transposed is not None:
+            self._transposed.matrix.destroy()
+            self._transposed.destroy()
+            self._transposed = None
+
+    # Solving --------------------------------------------------------------------------------------------------------------
 
     def solve(self, right: Any, solution: Any, what: str = "the linear system") -> float:
         """Solve and return the true relative residual.
@@ -88,6 +244,34 @@ class LinearSolver:
         Raises:
             SolveError: the matrix is singular, or the tolerance was missed.
         """
+        if not self._current:
+            self.refresh(what)
+        try:
+            return self._refined(right, solution, what, self.matrix.mult, self.ksp.solve)
+        except SolveError as error:
+            if not self.plan.automatic:
+                raise
+            self._give_way(str(error))
+            self._set_up(what)
+            return self._refined(right, solution, what, self.matrix.mult, self.ksp.solve)
+
+    def solve_transpose(self, right: Any, solution: Any, what: str = "the adjoint system") -> float:
+        """Solve with the transposed matrix and return the true relative residual.
+
+        A direct solve uses its factors; a symmetric matrix needs no transpose; for any other one the transposed matrix is made.
+        """
+        if not self._current:
+            self.refresh(what)
+        if self.direct:
+            return self._refined(right, solution, what, self.matrix.multTranspose, self.ksp.solveTranspose)
+        if self.symmetric:
+            return self.solve(right, solution, what)
+        if self._transposed is None:
+            self._transposed = LinearSolver(self.matrix.transpose(PETSc.Mat()), self.plan, self.record)
+        return self._transposed.solve(right, solution, what)
+
+    def _refined(self, right: Any, solution: Any, what: str, multiply: Any, apply: Any) -> float:
+        self.plan.balance(right)
         scale = right.norm()
         if not np.isfinite(scale):
             raise SolveError(f"{what} has a right-hand side that is not finite")
@@ -98,11 +282,11 @@ class LinearSolver:
         relative = np.inf
         # One or two steps of iterative refinement make a direct solve as good as working precision allows.
         for _ in range(3 if self.direct else 1):
-            self.matrix.mult(solution, self._residual)
+            multiply(solution, self._residual)
             self._residual.aypx(-1.0, right)
-            self._ksp_solve(self._residual, self._correction, what)
+            self._ksp_solve(self._residual, self._correction, what, apply)
             solution.axpy(1.0, self._correction)
-            self.matrix.mult(solution, self._residual)
+            multiply(solution, self._residual)
             self._residual.aypx(-1.0, right)
             relative = self._residual.norm() / scale
             history.append(relative)
@@ -112,12 +296,15 @@ class LinearSolver:
             raise SolveError(
                 f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}", history
             )
+        self.plan.shift(solution)
         self.record.worst_residual = max(self.record.worst_residual, relative)
         return relative
 
-    def _ksp_solve(self, right: Any, solution: Any, what: str) -> None:
+    def _ksp_solve(self, right: Any, solution: Any, what: str, apply: Any) -> None:
+        if not self.direct:
+            self.ksp.setConvergenceHistory()
         try:
-            self.ksp.solve(right, solution)
+            apply(right, solution)
         except PETSc.Error as error:
             raise SolveError(f"{what} could not be solved: PETSc error {error.ierr}") from None
         self.record.solves += 1
@@ -126,26 +313,16 @@ class LinearSolver:
         if reason < 0:
             names = {v: k for k, v in vars(PETSc.KSP.ConvergedReason).items() if isinstance(v, int)}
             name = names.get(reason, str(reason)).lower()
-            singular = " (the matrix is singular)" if "pc" in name or "pcsetup" in name else ""
-            raise SolveError(f"{what} could not be solved: {name}{singular}", self.ksp.getConvergenceHistory())
-
-    def solve_transpose(self, right: Any, solution: Any, what: str = "the adjoint system") -> float:
-        """Solve with the transposed matrix and return the true relative residual."""
-        scale = right.norm()
-        solution.set(0.0)
-        if scale == 0.0:
-            return 0.0
-        self.ksp.solveTranspose(right, solution)
-        self.record.solves += 1
-        self.record.iterations += self.ksp.getIterationNumber()
-        self.matrix.multTranspose(solution, self._residual)
-        self._residual.aypx(-1.0, right)
-        relative = self._residual.norm() / scale
-        if self.ksp.getConvergedReason() < 0 or not relative <= self.tolerance:
-            raise SolveError(f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}")
-        return relative
+            steps = self.ksp.getIterationNumber()
+            raise SolveError(
+                f"{what} could not be solved by {self.ksp.getType()} with {self.ksp.getPC().getType()}: {name} after {steps} "
+                "iterations",
+                self.ksp.getConvergenceHistory(),
+            )
 
     def destroy(self) -> None:
         """Free the solver; collective."""
-        for thing in (self.ksp, self._residual, self._correction):
+        self._forget()
+        self._drop_transposed()
+        for thing in (self._residual, self._correction):
             thing.destroy()

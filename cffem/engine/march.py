@@ -223,7 +223,7 @@ def consistent_start(stage: Stage, dynamic: np.ndarray, state: np.ndarray, time:
         state: owned values.
         time: the initial time.
     """
-    solver = Stage(stage.equation, stage.essential.holding(dynamic), stage.options, stage.record)
+    solver = Stage(stage.equation, stage.essential.holding(dynamic), None, stage.record)
     whole = stage.equation.new_vector()
     whole.array[:] = state
     solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")
