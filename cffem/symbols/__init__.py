@@ -10,6 +10,7 @@ from cffem.symbols.interventions import set as set
 from cffem.symbols.library import Library
 from cffem.symbols.observables import Average, Energy, Flux, Front, Integral, Observable, PointAverage
 from cffem.symbols.operators import cross, curl, div, dot, dt, grad, inner, lap, norm2, outer, sym, trace, transpose, vector
+from cffem.symbols.parser import parse
 from cffem.symbols.rewrites import REWRITES, rewrite
 from cffem.symbols.system import System
 from cffem.symbols.variation import variation
@@ -18,6 +19,7 @@ __all__ = [
     "REWRITES", "Average", "Constraint", "CurlFree", "DivergenceFree", "Energy", "Flux", "Front", "InputError", "Integral",
     "Intervention", "Library", "LibraryError", "Observable", "Parameter", "ParseError", "PointAverage", "ScalarField",
     "ShapeError", "SymbolError", "System", "TermShapeError", "VectorField", "ZeroMean", "boundary", "component", "cross", "curl",
-    "delete", "div", "dot", "dt", "evaluate_on", "force", "grad", "inner", "joint", "lap", "n", "norm2", "outer", "release",
-    "rewrite", "scale", "start", "sym", "t", "to_components", "trace", "transpose", "variation", "vector", "x", "y", "z",
+    "delete", "div", "dot", "dt", "evaluate_on", "force", "grad", "inner", "joint", "lap", "n", "norm2", "outer", "parse",
+    "release", "rewrite", "scale", "start", "sym", "t", "to_components", "trace", "transpose", "variation", "vector", "x", "y",
+    "z",
 ]  # fmt: skip

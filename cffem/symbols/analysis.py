@@ -89,10 +89,21 @@ def dependence(expr: sp.Expr, fields: Collection[Field], dim: int | None = None)
     for entry in plain:
         for dummy in unknown & entry.free_symbols:
             slope = sp.expand(entry.diff(dummy))
-            if slope.free_symbols & unknown and sp.simplify(slope).free_symbols & unknown:
+            if slope.free_symbols & unknown and (_varies(slope, unknown) or sp.simplify(slope).free_symbols & unknown):
                 return "nonlinear"
     at_zero = [entry.xreplace(dict.fromkeys(unknown, sp.S.Zero)) for entry in plain]
     return "linear" if all(sp.expand(value) == 0 for value in at_zero) else "affine"
+
+
+def _varies(slope: sp.Expr, unknown: set[sp.Dummy]) -> bool:
+    """Whether random numbers show that a slope changes with the unknown; where they do not, it takes a proof."""
+    others = {s: sp.Float(_random_value(s, 0)) for s in slope.atoms(sp.Symbol, ScalarField, Component, sp.Derivative) - unknown}
+    values = []
+    for sample in range(2):
+        generator = random.Random(sample)
+        rule = {s: sp.Float(generator.uniform(0.4, 1.6)) for s in sorted(unknown, key=default_sort_key)}
+        values.append(sp.N(slope.xreplace({**others, **rule})))
+    return all(v.is_Float or v.is_Integer for v in values) and abs(values[0] - values[1]) > 1e-9 * (1 + abs(values[0]))
 
 
 def is_zero(expr: sp.Expr, dim: int | None = None) -> bool:

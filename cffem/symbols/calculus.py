@@ -241,7 +241,7 @@ def bilinear(of_pair: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> Callable[[sp.Exp
 @normal_form(Dot)
 @bilinear
 def dot_product(a: sp.Expr, b: sp.Expr) -> sp.Expr:
-    """Symmetric for vectors; a product with a unit vector or between vectors given by components is written out."""
+    """Symmetric for vectors; products with a unit vector, with a⊗b or between vectors given by components are written out."""
     if len(shape_of(a)) == len(shape_of(b)) == 1:
         for unit, other in ((a, b), (b, a)):
             if is_unit(unit) and isinstance(other, VectorField | Vec | Grad | Curl | sp.Derivative):
@@ -252,6 +252,10 @@ def dot_product(a: sp.Expr, b: sp.Expr) -> sp.Expr:
         return Dot.build(*sorted((a, b), key=default_sort_key))
     if is_unit(b) and is_a(a, Grad):
         return a.args[0].diff(b.args[0])
+    if is_a(a, Outer) and len(shape_of(b)) == 1:
+        return a.args[0] * Dot(a.args[1], b)
+    if is_a(b, Outer) and len(shape_of(a)) == 1:
+        return Dot(a, b.args[0]) * b.args[1]
     return Dot.build(a, b)
 
 

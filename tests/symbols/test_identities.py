@@ -154,6 +154,8 @@ def test_identities_hold_as_equalities():
     assert cf.dt(cf.lap(u)) == cf.lap(cf.dt(u))
     assert u.diff(x, y) == u.diff(y, x)
     assert cf.lap(cf.curl(E)) == cf.curl(cf.lap(E))
+    assert cf.dot(cf.outer(E, B), E) == cf.dot(B, E) * E
+    assert cf.dot(E, cf.outer(E, B)) == cf.norm2(E) * B
 
 
 def test_the_laplacian_of_a_tensor_is_never_needed():
