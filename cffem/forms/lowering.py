@@ -269,13 +269,18 @@ class Lowering:
     @lower.register(Curl)
     def curl(self, node: Curl) -> UflExpr:
         f = ufl.as_ufl(self.visit(node.args[0]))
-        if self.dimension == 3:
-            return Zero((3,)) if extract_unique_domain(f) is None else ufl.curl(f)
         if self.dimension == 1:
             raise DimensionError("there is no curl on an interval", node)
         if f.ufl_shape == ():
             return ufl.as_vector((self.partial(f, 1), -self.partial(f, 0)))
-        return self.partial(f[1], 0) - self.partial(f[0], 1)
+        if self.dimension == 2:
+            return self.rotation(f, 0, 1)
+        # Written out, because UFL's own curl fails on vectors with a constant component.
+        return ufl.as_vector([self.rotation(f, i, j) for i, j in ((1, 2), (2, 0), (0, 1))])
+
+    def rotation(self, f: UflExpr, i: int, j: int) -> UflExpr:
+        """∂f_j/∂x_i − ∂f_i/∂x_j."""
+        return self.partial(f[j], i) - self.partial(f[i], j)
 
     # Products and tensors --------------------------------------------------------------------------------------------------
 

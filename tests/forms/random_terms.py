@@ -11,6 +11,7 @@ import sympy as sp
 import cffem as cf
 from cffem.forms.orders import order_of
 from cffem.symbols.coordinates import SPACE
+from cffem.symbols.errors import AmbiguousShape
 from cffem.symbols.fields import fields_of
 
 SMOOTH = [
@@ -50,7 +51,10 @@ class TermGenerator:
     def term(self, highest_order: int = 3) -> sp.Expr:
         """A term that contains a field and takes derivatives up to the given order."""
         while True:
-            expr = self.random.choice([self.scalar, self.vector])(4, smooth=False)
+            try:
+                expr = self.random.choice([self.scalar, self.vector])(4, smooth=False)
+            except AmbiguousShape:  # the held curl of the gradient of a constant, which tells no dimension
+                continue
             if fields_of(expr) and expr.count_ops() < 60 and order_of(expr) <= highest_order:
                 return expr
 
