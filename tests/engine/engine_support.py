@@ -13,7 +13,7 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 import ufl
-from dolfinx import fem, mesh
+from dolfinx import fem, geometry, mesh
 from mpi4py import MPI
 
 import cffem as cf
@@ -114,3 +114,13 @@ def assert_order(errors: Iterable[float], theory: float, ratio: float = 2.0) -> 
 def solved(make: Callable[[Any], cf.Model], level: Any) -> cf.Solution:
     """Solve the model of a level."""
     return make(level).solve()
+
+
+def values_at(function: Any, points: Any) -> np.ndarray:
+    """The values of a function on one rank at points, given as rows of two or three coordinates."""
+    places = np.zeros((len(points), 3))
+    places[:, : np.shape(points)[1]] = points
+    domain = function.function_space.mesh
+    tree = geometry.bb_tree(domain, domain.topology.dim)
+    cells = geometry.compute_colliding_cells(domain, geometry.compute_collisions_points(tree, places), places)
+    return function.eval(places, np.array([cells.links(i)[0] for i in range(len(places))], dtype=np.int32))
