@@ -22,7 +22,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.system": "System",
         "cffem.symbols.parser": "parse",
         "cffem.symbols.interventions": "Intervention boundary delete force release scale set start",
-        "cffem.symbols.constraints": "Constraint CurlFree DivergenceFree",
+        "cffem.symbols.constraints": "Constraint CurlFree DivergenceFree ZeroMean",
         "cffem.symbols.observables": "Average Energy Flux Front Integral PointAverage",
         "cffem.engine.boundary": "Dirichlet Neumann Periodic Robin Tangential",
         "cffem.engine.experiment": "Experiment Window",
@@ -30,6 +30,8 @@ _HOME: dict[str, str] = {
         "cffem.engine.model": "Model",
         "cffem.engine.solution": "Solution",
         "cffem.engine.taylor": "taylor_linearised taylor_observable taylor_order taylor_test",
+        "cffem.constraints.choose": "projection",
+        "cffem.constraints.effective": "effective_library",
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",
@@ -40,6 +42,8 @@ _HOME: dict[str, str] = {
 
 __all__ = ["__version__", *sorted(_HOME)]
 
+# Rooms that give a name further methods when they are imported, and that its own room may not import.
+_COMPANIONS = {"Model": "cffem.constraints"}
 _FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
 
 
@@ -52,6 +56,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'cffem' has no attribute {name!r}")
     try:
         module = importlib.import_module(_HOME[name])
+        if name in _COMPANIONS:
+            importlib.import_module(_COMPANIONS[name])
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
             raise

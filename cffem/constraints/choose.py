@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cffem.constraints.base import MeanProjection, Projection
 from cffem.constraints.helmholtz import CurlFreeProjection, HelmholtzProjection
-from cffem.constraints.projection import MeanProjection, Projection
 from cffem.constraints.saddle import SaddleProjection
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation

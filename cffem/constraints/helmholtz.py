@@ -23,17 +23,17 @@ from dolfinx.fem import petsc
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.constraints.base import Projection
 from cffem.constraints.harmonic import HarmonicFields
-from cffem.constraints.projection import MASS_OPTIONS, Projection
+from cffem.constraints.solver import MASS, Solver
 from cffem.engine.dirichlet import EssentialConditions, local_dofs
 from cffem.engine.discretisation import Discretisation
-from cffem.engine.linear import LinearSolver
 from cffem.engine.traces import essential as all_given
 from cffem.forms.elements import before
 from cffem.symbols.fields import VectorField
 
 # Two passes of this make round-off; a tighter tolerance would only iterate on noise.
-POISSON_OPTIONS: dict[str, Any] = {
+POISSON: dict[str, Any] = {
     "ksp_type": "cg",
     "pc_type": "hypre",
     "pc_hypre_type": "boomeramg",
@@ -75,8 +75,8 @@ class HelmholtzProjection(Projection):
         self._where = self._where[self._where < self.spaces.owned]
         factor = ufl.as_ufl(1) if weight is None else weight
         self._assemble(factor)
-        self.solver = LinearSolver(self.stiffness, POISSON_OPTIONS if options is None else options)
-        self._masses: LinearSolver | None = None
+        self.solver = Solver(self.stiffness, POISSON if options is None else options)
+        self._masses: Solver | None = None
 
     def _assemble(self, factor: Any) -> None:
         """The constraint (ε u, ∇q) and, from it and the discrete gradient, the stiffness matrix that goes with it exactly."""
@@ -113,7 +113,7 @@ class HelmholtzProjection(Projection):
     def violation(self, state: np.ndarray) -> float:
         """‖div_h w‖: the L2 norm of s with (s, q) = −(ε w, ∇q)."""
         if self._masses is None:
-            self._masses = LinearSolver(self._scalar_mass(), MASS_OPTIONS)
+            self._masses = Solver(self._scalar_mass(), MASS)
         self.source(state)
         self._source.array[self.grounded] = 0.0
         self._masses.solve(self._source, self._potential, "the weak divergence")
@@ -130,9 +130,8 @@ class HelmholtzProjection(Projection):
         super().destroy()
         self.solver.destroy()
         if self._masses is not None:
-            self._masses.matrix.destroy()
             self._masses.destroy()
-        for thing in (self.gradient, self.constraint, self.stiffness):
+        for thing in (self.gradient, self.constraint):
             thing.destroy()
         for vector in (self._field, self._change, self._potential, self._source):
             vector.destroy()

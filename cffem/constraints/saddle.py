@@ -19,15 +19,13 @@ import ufl
 from petsc4py import PETSc
 
 from cffem import _compat
-from cffem.constraints.projection import MASS_OPTIONS, Projection, assembled, global_rows
+from cffem.constraints.base import Projection, assembled, global_rows
+from cffem.constraints.solver import MASS, Solver
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
-from cffem.engine.linear import LinearSolver
 from cffem.symbols.errors import InputError
 
-# A multiplier may be determined only up to a kernel that no field sees; MUMPS then fixes it where it finds a null pivot.
-DIRECT_SADDLE: dict[str, Any] = {"mat_mumps_icntl_24": 1}
 # The diagonal of the mass matrix is equivalent to it on any mesh, so its Schur complement is a Laplacian of the multiplier.
 KRYLOV_SADDLE: dict[str, Any] = {
     "ksp_type": "fgmres",
@@ -69,12 +67,14 @@ class SaddleProjection(Projection):
         self.on_multiplier = self.spaces.mask([self.multiplier])
         self._rows = self.on_multiplier.copy()
         self._rows[essential.owned] = 0.0
-        self.matrix = self._saddle()
-        self.solver = LinearSolver(self.matrix, DIRECT_SADDLE if options is None else options)
-        if not self.solver.direct:
-            self._split()
-        self._masses: LinearSolver | None = None
-        self._change, self._defect = self.matrix.createVecs()
+        if essential.floating is not None:
+            # One value of a floating multiplier is held to make it unique; its row is part of the constraint all the same.
+            self._rows[essential.floating.pinned] = 1.0
+        matrix = self._saddle()
+        self._change, self._defect = matrix.createVecs()
+        blocks = self._blocks() if options and options.get("pc_type") == "fieldsplit" else None
+        self.solver = Solver(matrix, options or {}, blocks)
+        self._masses: Solver | None = None
 
     def _saddle(self) -> Any:
         """Mass of the constrained fields plus coupling, the identity on everything else."""
@@ -87,11 +87,13 @@ class SaddleProjection(Projection):
         matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
         return matrix
 
-    def _split(self) -> None:
-        """Tell the iterative solver which unknowns are multipliers; fixed ones are harmless in either block."""
+    def _blocks(self) -> dict[str, Any]:
+        """Which unknowns are multipliers, for an iterative solver; held ones are harmless in either block."""
         on = self.on_multiplier != 0.0
-        sets = [PETSc.IS().createGeneral(global_rows(self.spaces, np.flatnonzero(which)), comm=self.comm) for which in (~on, on)]
-        self.solver.ksp.getPC().setFieldSplitIS(("field", sets[0]), ("multiplier", sets[1]))
+        return {
+            name: PETSc.IS().createGeneral(global_rows(self.spaces, np.flatnonzero(which)), comm=self.comm)
+            for name, which in (("field", ~on), ("multiplier", on))
+        }
 
     def defect(self, state: np.ndarray) -> np.ndarray:
         """c(w, μ) for all multipliers."""
@@ -118,7 +120,7 @@ class SaddleProjection(Projection):
             form = ufl.inner(trial, self.discretisation.tests[self.multiplier]) * ufl.dx
             mass = _compat.assemble_matrix(_compat.form(form, self.comm))
             mass.zeroRowsColumns(global_rows(self.spaces, np.flatnonzero(self._rows == 0.0)), diag=1.0)
-            self._masses = LinearSolver(mass, MASS_OPTIONS)
+            self._masses = Solver(mass, MASS)
         values = self.defect(state)
         self._defect.array[:] = values
         self._masses.solve(self._defect, self._change, "the constraint residual")
@@ -129,7 +131,6 @@ class SaddleProjection(Projection):
         super().destroy()
         self.solver.destroy()
         if self._masses is not None:
-            self._masses.matrix.destroy()
             self._masses.destroy()
-        for thing in (self.coupling, self.matrix, self._change, self._defect):
+        for thing in (self.coupling, self._change, self._defect):
             thing.destroy()

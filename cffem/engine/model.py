@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,9 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.interventions import Intervention, joint
 from cffem.symbols.operators import dt
+
+# What rooms above the engine offer on a model; each enters its own when it is imported, since the engine may not import them.
+OFFERED: dict[str, Callable[..., Any]] = {}
 
 
 class Model:
@@ -300,6 +303,17 @@ class Model:
         from cffem.engine.gap import gap_check
 
         return gap_check(self, name, norm, points)
+
+    def constraint_nulls(self, tested: bool | None = None, trajectory: bool = True) -> list[Any]:
+        """Terms that vanish on the declared constraint class, each with `.term`, `.evidence` and `.ratio`.
+
+        Args:
+            tested: whether the equation is tested against the class only; default: where the constraint names its multiplier.
+            trajectory: whether the terms are also measured on the factual solution.
+        """
+        if "constraint_nulls" not in OFFERED:
+            raise InputError("import cffem.constraints first, or take Model from cffem: then it is there")
+        return OFFERED["constraint_nulls"](self, tested, trajectory)
 
     def deletions(self, names: Iterable[str] | None = None, norm: str = "L2") -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution."""

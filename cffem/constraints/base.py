@@ -24,14 +24,12 @@ from dolfinx import fem
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.constraints.solver import MASS, Solver
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
-from cffem.engine.linear import LinearSolver
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
-# A mass matrix is as well conditioned as its cells are; diagonal scaling is all it needs.
-MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 PASSES = 2
 
 
@@ -164,7 +162,7 @@ class MeanProjection(Projection):
         free = self.mask.copy()
         free[essential.owned] = 0.0
         eliminated = identity_outside(self.mass, free, self.spaces)
-        solver = LinearSolver(eliminated, MASS_OPTIONS)
+        solver = Solver(eliminated, MASS)
         domain = discretisation.mesh.ufl_domain()
         self.volume = integral(ufl.as_ufl(1) * ufl.dx(domain=domain), discretisation.mesh)
         self.functionals, self.directions = [], []
@@ -177,7 +175,6 @@ class MeanProjection(Projection):
         gram = [[self._sum(b, z) for z in self.directions] for b in self.functionals]
         self._inverse = np.linalg.inv(np.array(gram))
         solver.destroy()
-        eliminated.destroy()
 
     def _sum(self, a: np.ndarray, b: np.ndarray) -> float:
         return self.comm.allreduce(float(a @ b))

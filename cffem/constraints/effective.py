@@ -1,0 +1,185 @@
+"""Equivalence classes of terms modulo the constraint, and the effective library that is left for identification.
+
+Restricted to the class, the terms of an equation span a space; where they are linearly dependent only combinations of their
+coefficients can be identified. With the terms as columns, written in the jets that are independent on the class, the reduced row
+echelon form gives both: its pivots are representatives T_b, every other term is T_j = Σ_b R_bj T_b, and what is identified is
+α_b + Σ_j R_bj α_j. In an equation tested against the class only, terms are compared modulo gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from cffem.constraints.modulo import coordinates_of
+from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, TermEvidence
+from cffem.symbols.checks import nearest
+from cffem.symbols.errors import InputError
+
+
+@dataclass(frozen=True)
+class EquivalenceClass:
+    """Terms that the class ties together.
+
+    Attributes:
+        terms: their names.
+        representatives: terms that stand for the others; one for each identified combination.
+        identified: the combinations of coefficients that can be identified, by representative, in symbols named after the terms.
+        relations: for each term that is not a representative, the combination of representatives that it equals on the class.
+        ratio: the largest ‖T_j − Σ R_bj T_b‖ / ‖T_j‖ over random members of the discrete class.
+        label: "exact" or "null up to discretisation", for the differences.
+    """
+
+    terms: tuple[str, ...]
+    representatives: tuple[str, ...]
+    identified: Mapping[str, sp.Expr]
+    relations: Mapping[str, Mapping[str, sp.Expr]]
+    ratio: float
+    label: str
+
+    def __str__(self) -> str:
+        listed = " and ".join(filter(None, [", ".join(self.terms[:-1]), self.terms[-1]]))
+        combinations = ", ".join(str(expr) for expr in self.identified.values())
+        only = "only the combination" if len(self.identified) == 1 else "only the combinations"
+        return f"{only} {combinations} of the coefficients of {listed} can be identified"
+
+
+@dataclass(frozen=True)
+class EffectiveLibrary:
+    """What is left of a library on its constraint class.
+
+    Attributes:
+        library: the terms that can be identified, one representative for each class.
+        removed: the null terms that were taken out, with their evidence.
+        classes: the terms that were grouped.
+        forced: null terms that were kept because the user asked; their verdict is `constraint_null`.
+        evidence: what is known about every term.
+    """
+
+    library: Any
+    removed: tuple[TermEvidence, ...]
+    classes: tuple[EquivalenceClass, ...]
+    forced: tuple[TermEvidence, ...]
+    evidence: Mapping[str, TermEvidence]
+
+    def verdict(self, name: str) -> str | None:
+        """ "constraint_null" for a null term, forced or not; "grouped" for one that another stands for; None for the others."""
+        if self.evidence[name].status == "constraint_null":
+            return "constraint_null"
+        grouped = any(name in group.terms and name not in group.representatives for group in self.classes)
+        return "grouped" if grouped else None
+
+    def __str__(self) -> str:
+        lines = [
+            f"removed {null.term}: {null.reason} ({null.evidence}, ratio {null.ratio:.1e}, {null.label})" for null in self.removed
+        ]
+        lines += [f"kept {null.term} as asked, verdict constraint_null: {null.reason}" for null in self.forced]
+        lines += [f"grouped: {group} ({group.label}, ratio {group.ratio:.1e})" for group in self.classes]
+        return "\n".join(lines) or "nothing was removed or grouped"
+
+
+def effective_library(
+    model: Any, force: Collection[str] = (), tested: bool | None = None, trajectory: bool = False
+) -> EffectiveLibrary:
+    """Remove null terms and group equivalent ones.
+
+    Args:
+        model: a model whose experiment declares a constraint.
+        force: null terms to keep all the same.
+        tested: whether the equation is tested against the class only; default: where the constraint names its multiplier.
+        trajectory: whether terms are also measured on the factual solution.
+
+    Raises:
+        InputError: a forced term does not exist.
+    """
+    for name in force:
+        if name not in model.library.names:
+            raise InputError(f"there is no term {name!r} to keep; {nearest(name, model.library.names)}")
+    analysis = ConstraintAnalysis(model, tested, trajectory)
+    evidence = analysis.terms
+    classes = equivalence_classes(analysis)
+    nulls = {null.term: null for null in analysis.nulls}
+    grouped = {name for group in classes for name in group.terms if name not in group.representatives}
+    gone = [name for name in model.library.names if (name in nulls and name not in force) or name in grouped]
+    kept = model.library.without(*gone) if gone else model.library
+    removed = tuple(null for name, null in nulls.items() if name not in force)
+    forced = tuple(null for name, null in nulls.items() if name in force)
+    analysis.destroy()
+    return EffectiveLibrary(kept, removed, classes, forced, evidence)
+
+
+def equivalence_classes(analysis: ConstraintAnalysis) -> tuple[EquivalenceClass, ...]:
+    """The classes of all equations of a model, null terms left out."""
+    model, found = analysis.model, []
+    equations: dict[Any, list[str]] = {}
+    for name in analysis.names:
+        if analysis.terms[name].status != "constraint_null":
+            equations.setdefault(model.library.locate(name)[0], []).append(name)
+    for names in equations.values():
+        found += _classes_of(analysis, names)
+    return tuple(found)
+
+
+def _classes_of(analysis: ConstraintAnalysis, names: Sequence[str]) -> list[EquivalenceClass]:
+    tested = analysis.closed and all(analysis.tested_here(name) for name in names)
+    modulo, library = analysis.modulo, analysis.model.library
+    entries = {
+        name: modulo.tested_against_class(library[name]) if tested else modulo.normal_form(library[name]) for name in names
+    }
+    rows = {name: coordinates_of(entry) for name, entry in entries.items()}
+    keys = sorted({key for row in rows.values() for key in row}, key=str)
+    matrix = sp.Matrix(len(keys), len(names), lambda i, j: sp.nsimplify(rows[names[j]].get(keys[i], 0)))
+    reduced, pivots = matrix.rref()
+    relations = {
+        name: {names[b]: reduced[row, j] for row, b in enumerate(pivots) if reduced[row, j] != 0}
+        for j, name in enumerate(names)
+        if j not in pivots
+    }
+    return [_class(analysis, group, relations) for group in _connected(relations)]
+
+
+def _connected(relations: Mapping[str, Mapping[str, sp.Expr]]) -> list[set[str]]:
+    """Terms that share a representative belong together."""
+    groups: list[set[str]] = []
+    for name, combination in relations.items():
+        together = {name, *combination}
+        touching = [group for group in groups if group & together]
+        groups = [group for group in groups if not group & together] + [together.union(*touching)]
+    return groups
+
+
+def _class(analysis: ConstraintAnalysis, group: set[str], relations: Mapping[str, Mapping[str, sp.Expr]]) -> EquivalenceClass:
+    names = tuple(name for name in analysis.names if name in group)
+    inside = {name: relations[name] for name in names if name in relations}
+    representatives = tuple(name for name in names if name not in inside)
+    symbols = {name: sp.Symbol(name) for name in names}
+    identified = {
+        b: symbols[b] + sp.Add(*(combination[b] * symbols[name] for name, combination in inside.items() if b in combination))
+        for b in representatives
+    }
+    ratio = max(difference(analysis, name, combination) for name, combination in inside.items())
+    label = "exact" if ratio <= analysis.threshold else UP_TO_DISCRETISATION
+    return EquivalenceClass(names, representatives, identified, inside, ratio, label)
+
+
+def difference(analysis: ConstraintAnalysis, name: str, combination: Mapping[str, sp.Expr]) -> float:
+    """The largest ‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on random members of the class, seen by the test functions that count."""
+    return max(difference_on(analysis, name, combination, members) for _, members in analysis.samples)
+
+
+def difference_on(analysis: ConstraintAnalysis, name: str, combination: Mapping[str, sp.Expr], members: tuple[Any, ...]) -> float:
+    """‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on one member of the class with its rate and acceleration."""
+    evaluation = analysis.evaluation
+    values = {str(p): v for p, v in analysis.model.library.parameters.items() if v is not None}
+    whole = evaluation.representative(evaluation.functional(name, members))
+    rest = whole.copy()
+    for b, factor in combination.items():
+        number = float(factor.subs({s: values[str(s)] for s in factor.free_symbols}))
+        rest -= number * evaluation.representative(evaluation.functional(b, members))
+    if analysis.tested_here(name):
+        whole, rest = analysis.projection.project(whole), analysis.projection.project(rest)
+    size = evaluation.norm(whole)
+    return evaluation.norm(rest) / size if size else 0.0

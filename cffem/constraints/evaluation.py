@@ -1,0 +1,230 @@
+"""Terms on states: T_j[w] as a functional, its L2-Riesz norm in the test space, and the operator norm of linear terms.
+
+Auxiliary fields (the weak divergence of a Nédélec field, say) are functions of the others; here they are solved for first, so
+that T_j is an operator on the unknowns alone. A linear term is then a matrix T with T* = M⁻¹Tᵀ, and SLEPc finds its largest
+singular value, with or without the projection, as the square root of the largest eigenvalue of P T* T P.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from dolfinx import fem
+from petsc4py import PETSc
+from slepc4py import SLEPc
+
+from cffem.constraints.base import Projection, global_rows
+from cffem.constraints.solver import MASS, Solver
+from cffem.constraints.waves import random_field
+from cffem.engine.equation import add
+
+Map = Callable[[np.ndarray], np.ndarray]
+# Enough digits of the largest singular value to compare two of them.
+SINGULAR_TOLERANCE = 1e-4
+SINGULAR_STEPS = 60
+
+
+class Evaluation:
+    """Evaluates the terms of a model on states.
+
+    Args:
+        model: the model; its equation's compiled forms are shared.
+    """
+
+    def __init__(self, model: Any):
+        self.model, self.spaces, self.equation, self.comm = model, model.spaces, model.equation, model.comm
+        d = model.discretisation
+        self.unknowns = self.spaces.mask(d.unknowns)
+        self.auxiliary = self.spaces.mask([a.field for a in d.auxiliaries])
+        self.free = self.unknowns.copy()
+        self.free[model.essential.owned] = 0.0
+        self.mass = model.norm("L2").matrix
+        self._a, self._b = self.mass.createVecs()
+        eliminated = self.mass.copy()
+        eliminated.zeroRowsColumns(global_rows(self.spaces, np.flatnonzero(self.free == 0.0)), diag=1.0)
+        self._riesz = Solver(eliminated, MASS)
+        self._definitions: Any = None
+        self._auxiliaries: Solver | None = None
+        if d.auxiliaries:
+            self._prepare_auxiliaries({str(a.field) for a in d.auxiliaries})
+
+    def _prepare_auxiliaries(self, names: set[str]) -> None:
+        """The equations that define auxiliary fields, and a solver for them with everything else held."""
+        parts = [part for _, part in self.equation.fixed if part.ingredient.name in names]
+        matrices = [part.matrix(0) for part in parts]
+        self._definitions = matrices[0].copy()
+        for matrix in matrices[1:]:
+            add(self._definitions, 1.0, matrix)
+        solvable = self.auxiliary.copy()
+        solvable[self.model.essential.owned] = 0.0
+        self._solvable = solvable
+        own = self._definitions.copy()
+        own.zeroRowsColumns(global_rows(self.spaces, np.flatnonzero(solvable == 0.0)), diag=1.0)
+        self._auxiliaries = Solver(own, MASS)
+
+    # States ---------------------------------------------------------------------------------------------------------------
+
+    def random_state(self, wavenumber: float, seed: int) -> np.ndarray:
+        """Random fields and multipliers with zero essential values; auxiliary fields are left to `completed`."""
+        state = np.zeros(self.spaces.owned)
+        skipped = {a.field for a in self.model.discretisation.auxiliaries}
+        for index, unknown in enumerate(f for f in self.spaces.fields if f not in skipped):
+            own, _ = self.spaces.own(unknown)
+            function = fem.Function(own)
+            components = unknown.shape[0] if unknown.shape else 1
+            function.interpolate(random_field(components, wavenumber, seed + 1000 * index))
+            dofs = self.spaces.dofs(unknown)
+            mine = dofs < self.spaces.owned
+            state[dofs[mine]] = function.x.array[mine]
+        state[self.model.essential.owned] = 0.0
+        self.model.essential.complete(state)
+        return state
+
+    def completed(self, state: np.ndarray) -> np.ndarray:
+        """The state with its auxiliary fields solved for."""
+        if self._auxiliaries is None:
+            return state
+        self._a.array[:] = state * (1.0 - self.auxiliary)
+        self._definitions.mult(self._a, self._b)
+        self._b.array[:] *= -self._solvable
+        self._auxiliaries.solve(self._b, self._a, "the auxiliary fields")
+        return state * (1.0 - self.auxiliary) + self._a.array_r * self._solvable
+
+    # Terms ----------------------------------------------------------------------------------------------------------------
+
+    def orders(self, name: str) -> tuple[int, ...]:
+        """Whether a term sees the state (0), its rate (1), its acceleration (2)."""
+        return tuple(o for o, jacobian in enumerate(self.equation.terms[name].ingredient.jacobians) if jacobian is not None)
+
+    def linear(self, name: str) -> bool:
+        """Whether a term is linear in the state, without a constant part."""
+        ingredient = self.equation.terms[name].ingredient
+        return ingredient.by_matrix and ingredient.constant is None and bool(self.orders(name))
+
+    def functional(self, name: str, states: tuple[np.ndarray | None, ...], time: float = 0.0) -> np.ndarray:
+        """⟨T_j[w], v_i⟩ for the free test functions, auxiliary fields of the state solved for."""
+        vectors = []
+        for values in states:
+            vector = None if values is None else self.equation.new_vector()
+            if vector is not None:
+                vector.array[:] = self.completed(values)
+            vectors.append(vector)
+        out = self.equation.new_vector()
+        first, second, third = vectors
+        self.equation.term_vector(name, (first, second, third), time, out)
+        result = out.array_r * self.free
+        for vector in (out, *vectors):
+            if vector is not None:
+                vector.destroy()
+        return result
+
+    def representative(self, functional: np.ndarray) -> np.ndarray:
+        """The L2-Riesz representative in the test space."""
+        self._b.array[:] = functional * self.free
+        self._riesz.solve(self._b, self._a, "the Riesz representative")
+        return self._a.array_r * self.free
+
+    def dual_norm(self, functional: np.ndarray) -> float:
+        """The norm of a functional, equal to that of its representative."""
+        value = float(functional @ self.representative(functional))
+        return math.sqrt(max(self.comm.allreduce(value), 0.0))
+
+    def norm(self, state: np.ndarray) -> float:
+        """The L2 norm of the unknown fields."""
+        return self.model.norm("L2")(state)
+
+    # Operator norms -------------------------------------------------------------------------------------------------------
+
+    def operator(self, name: str, order: int) -> tuple[Map, Map]:
+        """A linear term as the map T* T needs: w ↦ M⁻¹ T w, and its adjoint."""
+        matrix = self.equation.terms[name].matrix(order)
+
+        def forward(state: np.ndarray) -> np.ndarray:
+            self._set(self.completed(state))
+            matrix.mult(self._a, self._b)
+            return self.representative(self._b.array_r.copy())
+
+        def adjoint(state: np.ndarray) -> np.ndarray:
+            self._set(state * self.free)
+            matrix.multTranspose(self._a, self._b)
+            values = self._b.array_r.copy()
+            if self._auxiliaries is not None:
+                self._b.array[:] = values * self._solvable
+                self._auxiliaries.solve(self._b, self._a, "the auxiliary fields")
+                self._a.array[:] *= self._solvable
+                self._definitions.multTranspose(self._a, self._b)
+                values = values - self._b.array_r
+            return self.representative(values)
+
+        return forward, adjoint
+
+    def _set(self, state: np.ndarray) -> None:
+        self._a.array[:] = state
+
+    def largest_singular_value(self, forward: Map, adjoint: Map, scale: float = 0.0) -> float:
+        """The largest singular value in L2 of a map between states.
+
+        Args:
+            forward, adjoint: the map and its L2 adjoint.
+            scale: the singular value below a millionth of which only its size counts.
+        """
+        shell = PETSc.Mat().createPython(self.mass.sizes, _Normal(forward, adjoint, self.free), comm=self.comm)
+        shell.setUp()
+        solver = SLEPc.EPS().create(self.comm)
+        solver.setOperators(shell)
+        solver.setProblemType(SLEPc.EPS.ProblemType.NHEP)
+        solver.setWhichEigenpairs(SLEPc.EPS.Which.LARGEST_MAGNITUDE)
+        solver.setDimensions(1, 12)
+        if scale:
+            solver.setConvergenceTest(SLEPc.EPS.Conv.ABS)
+            solver.setTolerances((1e-6 * scale) ** 2, SINGULAR_STEPS)
+        else:
+            solver.setTolerances(SINGULAR_TOLERANCE, SINGULAR_STEPS)
+        start = shell.createVecRight()
+        start.array[:] = self.random_state(7.0, seed=5) * self.free
+        solver.setInitialSpace([start])
+        solver.solve()
+        if solver.getConverged():
+            solver.getEigenvector(0, start)
+        # The map itself at the vector that SLEPc found: its size is known to round-off of the map, not of its square.
+        vector = start.array_r * self.free
+        size = self.norm(vector)
+        value = self.norm(forward(vector)) / size if size else 0.0
+        for thing in (solver, shell, start):
+            thing.destroy()
+        return value
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        self._riesz.destroy()
+        if self._auxiliaries is not None:
+            self._auxiliaries.destroy()
+            self._definitions.destroy()
+        self._a.destroy()
+        self._b.destroy()
+
+
+class _Normal:
+    """The map w ↦ A* A w for PETSc."""
+
+    def __init__(self, forward: Map, adjoint: Map, free: np.ndarray):
+        self.forward, self.adjoint, self.free = forward, adjoint, free
+
+    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
+        out.array[:] = self.adjoint(self.forward(vector.array_r * self.free)) * self.free
+
+
+def projected(forward: Map, adjoint: Map, projection: Projection, tested: bool = False) -> tuple[Map, Map]:
+    """A map after the projection and, where the equation is tested against the class only, also before it."""
+
+    def after(state: np.ndarray) -> np.ndarray:
+        image = forward(projection.project(state))
+        return projection.project(image) if tested else image
+
+    def before(state: np.ndarray) -> np.ndarray:
+        return projection.project(adjoint(projection.project(state) if tested else state))
+
+    return after, before

@@ -1,0 +1,282 @@
+"""Constraint-null terms: those that vanish on the class M, with what proves it and what was measured.
+
+A term is constraint-null if T_j[u] = 0 for every u in M. In an equation that is tested against M only (the multiplier takes up
+the rest, as a pressure does), it is enough that T_j[u] is orthogonal to M, as gradients are. Symbolic evidence is a proof by
+rewriting modulo the constraint; numeric evidence is the ratio ‖T_j[P w]‖ / ‖T_j[w]‖ over random fields from smooth to rough
+and, for linear terms, of operator norms, at the level of round-off. What is proved but not at round-off is null up to
+discretisation. A term that vanishes on the trajectory only is no null term: this experiment cannot see it, another one could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import ufl
+
+from cffem.constraints.base import integral
+from cffem.constraints.choose import projection_of
+from cffem.constraints.evaluation import Evaluation, projected
+from cffem.constraints.modulo import Modulo
+from cffem.constraints.waves import scales
+from cffem.engine.samples import level_states
+from cffem.engine.traces import essential as all_given
+from cffem.forms.elements import HCURL, carrier
+from cffem.symbols.constraints import DivergenceFree
+
+# What two passes of the projection, an auxiliary solve and the assembly leave of a term that is null.
+ROUND_OFF = 1e3
+# Samples above this leave no doubt that a term is not null; below it linear terms are judged by their operator norms.
+DOUBT = 1e-5
+SEEDS = 2
+LEVELS = 4
+UP_TO_DISCRETISATION = "null up to discretisation"
+
+
+@dataclass(frozen=True)
+class TermEvidence:
+    """What is known about one term on the constraint class.
+
+    Attributes:
+        term: the term's name.
+        status: "constraint_null", "vanishes_on_trajectory" or "active".
+        kind: "vanishes" (T_j[u] = 0 on the class), "gradient" (orthogonal to the class, where the equation is tested against it
+            only) or "".
+        evidence: "symbolic", "numeric", "symbolic and numeric" or "".
+        ratio: the largest ratio of the term on the class to the term on all fields (for gradients: of the part that the class
+            sees to the whole).
+        trajectory: ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution, nan where it was not asked for.
+        label: "exact", "null up to discretisation" or "".
+        reason: a sentence for the report.
+    """
+
+    term: str
+    status: str
+    kind: str
+    evidence: str
+    ratio: float
+    trajectory: float
+    label: str
+    reason: str
+
+
+class ConstraintAnalysis:
+    """Everything about a model's terms on the constraint class that its experiment declares.
+
+    Args:
+        model: a model with a constraint.
+        tested: whether the equation is tested against the class only; default: where the constraint names its multiplier, as
+            the pressure of a flow.
+        trajectory: whether the factual solution is looked at as well (it is solved if need be).
+        names: the terms to look at (default: all).
+    """
+
+    def __init__(self, model: Any, tested: bool | None = None, trajectory: bool = True, names: Sequence[str] | None = None):
+        self.model = model
+        self.constraint = model.experiment.constraint
+        self.projection = projection_of(model)
+        self.evaluation = Evaluation(model)
+        self.modulo = Modulo(self.constraint, model.discretisation.mesh.geometry.dim)
+        self.tested = self.constraint.multiplier is not None if tested is None else tested
+        self.names = tuple(model.library.names if names is None else names)
+        self.threshold = ROUND_OFF * self.projection.tolerance
+        self.with_trajectory = trajectory
+
+    # Samples --------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def samples(self) -> list[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]:
+        """Pairs (w, P w) of state, rate and acceleration, from smooth to rough."""
+        found = []
+        for scale, wavenumber in enumerate(scales(self.model.discretisation.mesh)):
+            for seed in range(SEEDS):
+                fields = tuple(self.evaluation.random_state(wavenumber, 10 * seed + 100 * scale + k) for k in range(3))
+                found.append((fields, tuple(self.projection.project(w) for w in fields)))
+        return found
+
+    @cached_property
+    def closed(self) -> bool:
+        """Whether no member of the class has a flux through the boundary, so that all gradients are orthogonal to it."""
+        d = self.model.discretisation
+        field = getattr(self.constraint, "field", None)
+        if not isinstance(self.constraint, DivergenceFree) or field is None:
+            return False
+        conditions = d.boundary.conditions
+        if carrier(self.model.spaces.elements[field]).space == HCURL:
+            return not any(all_given(given, field) for given in conditions.values())
+        if not conditions:
+            return True
+        normal, measure = ufl.FacetNormal(d.mesh.ufl_domain()), d.boundary.measure
+        member = self.samples[0][1][0]
+        function = self.model.spaces.function(field, member)
+        through = sum(ufl.dot(function, normal) ** 2 * measure(d.boundary.tags[part]) for part in conditions)
+        return integral(through, d.mesh) <= 1e-20 * self.evaluation.norm(member) ** 2
+
+    def tested_here(self, name: str) -> bool:
+        """Whether a term stands in the equation that is tested against the class only."""
+        return self.tested and self.model.library.locate(name)[0] in self.constraint.fields
+
+    # Evidence -------------------------------------------------------------------------------------------------------------
+
+    def proof(self, name: str) -> str:
+        """What is proved symbolically: "vanishes", "gradient" or nothing."""
+        term = self.model.library[name]
+        if self.modulo.vanishes(term):
+            return "vanishes"
+        return "gradient" if self.tested_here(name) and self.closed and self.modulo.is_gradient(term) else ""
+
+    def class_ratio(self, name: str) -> float:
+        """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, where they leave doubt, by operator norms."""
+        evaluation, largest = self.evaluation, 0.0
+        for fields, members in self.samples:
+            whole = evaluation.dual_norm(evaluation.functional(name, fields))
+            inside = evaluation.dual_norm(evaluation.functional(name, members))
+            largest = max(largest, inside / whole if whole else 0.0)
+        if largest <= DOUBT and evaluation.linear(name):
+            for order in evaluation.orders(name):
+                forward, adjoint = evaluation.operator(name, order)
+                whole = self.singular_value(name, order)
+                inside = evaluation.largest_singular_value(*projected(forward, adjoint, self.projection), scale=whole)
+                largest = max(largest, inside / whole if whole else 0.0)
+        return largest
+
+    def tested_ratio(self, name: str) -> float:
+        """The largest share of T_j[P w] that test functions of the class see, by samples and operator norms."""
+        evaluation = self.evaluation
+        largest = max(self.share(name, members) for _, members in self.samples)
+        if largest <= DOUBT and evaluation.linear(name):
+            for order in evaluation.orders(name):
+                forward, adjoint = evaluation.operator(name, order)
+                whole = self.singular_value(name, order)
+                seen = evaluation.largest_singular_value(*projected(forward, adjoint, self.projection, True), scale=whole)
+                largest = max(largest, seen / whole if whole else 0.0)
+        return largest
+
+    def share(self, name: str, members: tuple[Any, ...]) -> float:
+        """The share of T_j[w] that test functions of the class see, for one member w with its rate and acceleration."""
+        image = self.evaluation.representative(self.evaluation.functional(name, members))
+        size = self.evaluation.norm(image)
+        return self.evaluation.norm(self.projection.project(image)) / size if size else 0.0
+
+    def singular_value(self, name: str, order: int) -> float:
+        """σ_max of a linear term on all fields, found once."""
+        key = name, order
+        if key not in self._singular:
+            self._singular[key] = self.evaluation.largest_singular_value(*self.evaluation.operator(name, order))
+        return self._singular[key]
+
+    @cached_property
+    def _singular(self) -> dict[tuple[str, int], float]:
+        return {}
+
+    @cached_property
+    def levels(self) -> list[tuple[Any, ...]]:
+        """State, rate and acceleration of the factual solution at a few times."""
+        factual = self.model.factual
+        last = len(factual.states) - 1
+        chosen = sorted({round(k) for k in np.linspace(min(1, last), last, LEVELS)})
+        return [level_states(factual, k) for k in chosen]
+
+    def trajectory_ratio(self, name: str) -> float:
+        """The largest ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution; of nonlinear terms against random w of equal norm."""
+        evaluation, largest = self.evaluation, 0.0
+        for states in self.levels:
+            image = evaluation.representative(evaluation.functional(name, states))
+            if self.tested_here(name):
+                image = self.projection.project(image)
+            size = evaluation.norm(image)
+            if evaluation.linear(name):
+                orders = evaluation.orders(name)
+                parts = [(states[o], self.singular_value(name, o)) for o in orders]
+                scale = sum(sigma * evaluation.norm(u) for u, sigma in parts if u is not None)
+            else:
+                scale = self._random_size(name, states)
+            largest = max(largest, size / scale if scale else 0.0)
+        return largest
+
+    def _random_size(self, name: str, states: tuple[Any, ...]) -> float:
+        """The largest ‖T_j[w]‖ over random fields with the norms of these states."""
+        evaluation, largest = self.evaluation, 0.0
+        for fields, _ in self.samples:
+            scaled = []
+            for state, field in zip(states, fields, strict=True):
+                size = evaluation.norm(field)
+                scaled.append(None if state is None else field * (evaluation.norm(state) / size if size else 0.0))
+            largest = max(largest, evaluation.dual_norm(evaluation.functional(name, tuple(scaled))))
+        return largest
+
+    @cached_property
+    def trajectory_distance(self) -> float:
+        """How far the factual solution is from the class, relative to its norm."""
+        return max(self.projection.distance(states[0]) for states in self.levels)
+
+    # Verdicts -------------------------------------------------------------------------------------------------------------
+
+    def evidence(self, name: str) -> TermEvidence:
+        """Everything about one term."""
+        proof, ratio, kind = self.proof(name), self.class_ratio(name), "vanishes"
+        if ratio > self.threshold and proof != "vanishes" and self.tested_here(name):
+            ratio, kind = self.tested_ratio(name), "gradient"
+        numeric = ratio <= self.threshold
+        trajectory = self.trajectory_ratio(name) if self.with_trajectory else float("nan")
+        if numeric or proof:
+            found = " and ".join(word for word, there in (("symbolic", bool(proof)), ("numeric", numeric)) if there)
+            label = "exact" if numeric else UP_TO_DISCRETISATION
+            return TermEvidence(
+                name, "constraint_null", proof or kind, found, ratio, trajectory, label, self._reason(proof or kind, label)
+            )
+        if trajectory <= self.threshold:
+            text = "it vanishes on this trajectory but not on the class: aliased in this experiment, another one can identify it"
+            return TermEvidence(name, "vanishes_on_trajectory", "", "", ratio, trajectory, "", text)
+        return TermEvidence(name, "active", "", "", ratio, trajectory, "", "it does not vanish on the class")
+
+    def _reason(self, kind: str, label: str) -> str:
+        what = "it is zero for every field that obeys the constraint"
+        if kind == "gradient":
+            what = "it is orthogonal to every field that obeys the constraint, so the multiplier takes it up"
+        if label != "exact":
+            what += ", in the limit of fine meshes"
+        if self.with_trajectory and self.trajectory_distance > self.threshold:
+            distance = f"{self.trajectory_distance:.1e}"
+            what += f"; the solution itself is at a relative distance of {distance} from the class, so project it first"
+        return what
+
+    @cached_property
+    def terms(self) -> dict[str, TermEvidence]:
+        """The evidence for every term."""
+        return {name: self.evidence(name) for name in self.names}
+
+    @property
+    def nulls(self) -> list[TermEvidence]:
+        """The constraint-null terms."""
+        return [found for found in self.terms.values() if found.status == "constraint_null"]
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        self.evaluation.destroy()
+        self.projection.destroy()
+
+
+def constraint_nulls(model: Any, tested: bool | None = None, trajectory: bool = True) -> list[TermEvidence]:
+    """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the arguments.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_cube
+        >>> E = cf.VectorField("E", dim=3)
+        >>> library = cf.Library(anchor=cf.dt(E), terms={"rotation": -cf.curl(cf.curl(E)), "graddiv": cf.grad(cf.div(E))})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_cube(MPI.COMM_SELF, 2, 2, 2), elements={E: ("N1curl", 1)}, boundary=[cf.Tangential(E, 0)],
+        ...     initial={E: (cf.y, cf.z, cf.x)}, time=cf.Window(0, 0.1, steps=2), constraint=cf.DivergenceFree(E))
+        >>> model = cf.Model(library, {"rotation": 1.0, "graddiv": 1.0}, experiment)
+        >>> [(null.term, null.evidence) for null in model.constraint_nulls()]
+        [('graddiv', 'symbolic and numeric')]
+    """
+    analysis = ConstraintAnalysis(model, tested, trajectory)
+    found = analysis.nulls
+    analysis.destroy()
+    return found
