@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from petsc4py import PETSc
 
 from cffem.engine.linear import LinearSolver
 
@@ -28,32 +27,31 @@ class Riesz:
 
     def __init__(self, model: Model, kind: str = "L2"):
         self.model = model
-        spaces = model.spaces
-        mask = spaces.mask(model.discretisation.unknowns)
         # Multipliers and auxiliary fields have no part in the norm.
-        held = np.union1d(model.essential.owned, np.flatnonzero(mask == 0)).astype(np.int64)
-        self._held = held
-        self.matrix = model.norm(kind).matrix.copy()
-        first = self.matrix.getOwnershipRange()[0]
-        self.matrix.zeroRowsColumns((held + first).astype(PETSc.IntType), diag=1.0)
+        self.essential = model.essential.holding(1 - model.spaces.mask(model.discretisation.unknowns))
+        self._norm = model.norm(kind).matrix.copy()
+        self.matrix = model.equation.eliminated(self._norm, self.essential.rows)
         self.solver = LinearSolver(self.matrix)
         self._right, self._solution = model.equation.new_vector(), model.equation.new_vector()
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:
         """The representative of a functional given by its values on the basis (owned values)."""
         self._right.array[:] = vector
-        self._right.array[self._held] = 0.0
+        self.essential.restrict(self._right)
         self.solver.solve(self._right, self._solution, "the mass system of a Riesz representative")
-        return self._solution.array_r.copy()
+        values = self._solution.array_r.copy()
+        self.essential.complete(values)
+        return values
 
     def dual_norm(self, vector: np.ndarray) -> float:
         """The norm of a functional, dual to the norm of the test functions."""
-        representative = self(vector)
-        local = float(np.dot(representative, np.asarray(self._right.array_r)))
+        local = float(np.dot(self(vector), vector))
         return math.sqrt(max(self.model.comm.allreduce(local), 0.0))
 
     def destroy(self) -> None:
         """Free matrix and solver; collective."""
         self.solver.destroy()
+        if self.matrix is not self._norm:
+            self._norm.destroy()
         for thing in (self.matrix, self._right, self._solution):
             thing.destroy()

@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy as sp
 from dolfinx.mesh import CellType, create_unit_cube, create_unit_interval, create_unit_square
+from engine_support import unit
 from mpi4py import MPI
 
 import cffem as cf
@@ -59,6 +60,20 @@ def reaction_diffusion(comm: Any = MPI.COMM_SELF) -> Any:
     )
     model = cf.Model(cf.Library(anchor=cf.dt(u), terms=terms), {"u": 1.0, "sin": -0.7, "burgers": -0.5, "lap": 0.05}, experiment)
     return model, cf.Energy(cf.grad(u), at="window")
+
+
+def periodic(comm: Any = MPI.COMM_SELF) -> Any:
+    """A nonlinear wave going around, in a box that is periodic in one direction."""
+    terms = {"u_x": u.diff(x), "lap": cf.lap(u), "square": u**2}
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 4, comm),
+        elements={u: ("Lagrange", 2)},
+        initial={u: 1 + sp.sin(2 * sp.pi * x) * sp.cos(sp.pi * y)},
+        boundary=[cf.Periodic(on="right", to="left"), cf.Neumann(u, 0, on=("top", "bottom"))],
+        time=cf.Window(0, 0.4, steps=4),
+    )
+    model = cf.Model(cf.Library(anchor=cf.dt(u), terms=terms), {"u_x": -1.0, "lap": 0.05, "square": -0.3}, experiment)
+    return model, cf.Integral(u**2 * sp.sin(3 * x), at="window")
 
 
 def stokes(comm: Any = MPI.COMM_SELF) -> Any:
@@ -137,7 +152,8 @@ def coupled(comm: Any = MPI.COMM_SELF) -> Any:
 
 
 PROBLEMS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (heat, advection_diffusion, reaction_diffusion, stokes, navier_stokes, curl_curl, maxwell, coupled)
+    f.__name__: f
+    for f in (heat, advection_diffusion, reaction_diffusion, periodic, stokes, navier_stokes, curl_curl, maxwell, coupled)
 }
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("dolfinx")
 import sympy as sp
 from derivative_problems import problem
 from dolfinx.mesh import create_unit_interval, create_unit_square
+from engine_support import unit
 from mpi4py import MPI
 from scipy.linalg import eigh
 
@@ -61,6 +62,22 @@ def test_the_laplacian_of_degree_one_goes_through_its_riesz_representative():
     score = model.residual_scores()["lap"]
     assert score.representation == "weak"
     assert score.contribution == pytest.approx(0.05 * eigenvalue * model.factual.norm("L2"), rel=1e-11)
+
+
+def test_the_riesz_representative_of_a_periodic_problem_is_periodic():
+    number = 12
+    experiment = cf.Experiment(
+        mesh=unit("interval", number),
+        elements={u: ("Lagrange", 1)},
+        initial={u: sp.sin(2 * sp.pi * x + 1)},
+        boundary=[cf.Periodic(on="right", to="left")],
+        time=cf.Window(0, 1, steps=3),
+    )
+    model = cf.Model(cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 0.05}, experiment)
+    angle = 2 * np.pi / number
+    eigenvalue = 6 * number**2 * (1 - np.cos(angle)) / (2 + np.cos(angle))
+    contribution = model.residual_scores()["lap"].contribution
+    assert contribution == pytest.approx(0.05 * eigenvalue * model.factual.norm("L2"), rel=1e-11)
 
 
 def test_strong_and_weak_representatives_tend_to_the_same_number():
