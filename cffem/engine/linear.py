@@ -7,6 +7,7 @@ one never yields a solution. Other solvers come from `presets`, and the user's P
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,6 +65,12 @@ class SolveRecord:
     reasons: list[str] = field(default_factory=list)
 
 
+def collect_garbage(comm: Any) -> None:
+    """Free PETSc objects that Python has let go of but that wait for a collective call; collective."""
+    gc.collect()
+    PETSc.garbage_cleanup(comm)
+
+
 class LinearSolver:
     """A Krylov or direct solver bound to one matrix object whose values may be overwritten.
 
@@ -105,7 +112,8 @@ class LinearSolver:
         self.record.factorisations += 1
         self._current = False
         self._drop_transposed()
-        if not np.isfinite(self.matrix.norm(PETSc.NormType.NORM_INFINITY)):
+        # The Frobenius norm is a sum, in which a NaN stays a NaN.
+        if not np.isfinite(self.matrix.norm(PETSc.NormType.FROBENIUS)):
             raise SolveError(f"{what} has a matrix with entries that are not finite")
         try:
             self._set_up(what)

@@ -19,7 +19,7 @@ from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import Equation
 from cffem.engine.experiment import Experiment
-from cffem.engine.linear import SolveRecord
+from cffem.engine.linear import SolveRecord, collect_garbage
 from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
@@ -320,11 +320,19 @@ class Model:
         return run_sweep(self, tuple(names) if names is not None else self.active, norm)
 
     def destroy(self) -> None:
-        """Free PETSc objects; collective."""
+        """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""
         self._variants.destroy()
         for norm in self._norms.values():
             norm.destroy()
+        self._norms.clear()
         self.equation.destroy()
+        collect_garbage(self.comm)
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.destroy()
 
 
 def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dict[str, float]:

@@ -144,7 +144,7 @@ def plan(options: Mapping[str, Any] | None, equation: Equation | None = None, es
     name = given.pop("preset", None)
     if name is None:
         own = {"ksp_type", "pc_type"} & set(given)
-        chosen = "own" if own else "direct" if equation is None else automatic(equation)
+        chosen = "own" if own else "direct" if equation is None or _released(equation, essential) else automatic(equation)
         return Plan(chosen, given, not own and chosen != "direct", equation, _floating(chosen, essential))
     if name not in PRESETS:
         raise InputError(f"there is no solver preset {name!r}; {nearest(str(name), PRESETS)}")
@@ -152,11 +152,22 @@ def plan(options: Mapping[str, Any] | None, equation: Equation | None = None, es
         wanted = "one field on Nédélec elements" if name == "ams" else "a vector Lagrange field with a Lagrange multiplier"
         if equation is None or structure(equation) != name:
             raise InputError(f"the solver preset {name!r} is for {wanted}; use 'direct'")
+        if _released(equation, essential):
+            name = "direct"
     return Plan(name, given, False, equation, _floating(name, essential))
 
 
 def _floating(name: str, essential: EssentialConditions | None) -> FloatingConstant | None:
     return essential.floating if name == "stokes" and essential is not None else None
+
+
+def _released(equation: Equation, essential: EssentialConditions | None) -> bool:
+    """Whether the multiplier is held everywhere, so that the saddle point is none."""
+    multiplier = equation.discretisation.multiplier
+    if multiplier is None or essential is None:
+        return False
+    free = np.setdiff1d(np.flatnonzero(equation.spaces.mask([multiplier[0]])), essential.owned)
+    return equation.comm.allreduce(len(free)) == 0
 
 
 def structure(equation: Equation) -> str:
