@@ -166,7 +166,8 @@ class Lowering:
 
     @lower.register(sp.Mul)
     def multiply(self, node: sp.Mul) -> UflExpr:
-        numerator, denominator = [], []
+        numerator: list[sp.Expr] = []
+        denominator: list[sp.Expr] = []
         for factor in node.args:
             divides = isinstance(factor, sp.Pow) and factor.exp.is_Number and factor.exp.is_negative
             (denominator if divides else numerator).append(1 / factor if divides else factor)

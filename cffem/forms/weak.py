@@ -15,8 +15,9 @@ consistent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import sympy as sp
@@ -65,10 +66,11 @@ def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any], mul
         raise error.within(term) from None
 
 
-def test_symbol(field: Field, dimension: int) -> Field:
-    """The symbol of the test function in the equation of a field."""
-    kind = VectorField if isinstance(field, VectorField) else ScalarField
-    return kind(f"{field.name}_test", dim=dimension)
+def fresh(name: str, fields: Iterable[Field]) -> str:
+    """A name that none of the fields has."""
+    while name in {field.name for field in fields}:
+        name += "_"
+    return name
 
 
 def differentiates_jump(expr: sp.Expr) -> bool:
@@ -96,17 +98,11 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
 
 @dataclass(frozen=True)
 class _Piece:
-    """One summand: integrated by parts if possible, else as it stands, with the reason why it is stuck."""
+    """One summand: what it can be replaced by, and why none of that will do by itself if it is stuck."""
 
-    moved: Moved | None
-    direct: sp.Expr
+    choices: tuple[Moved, ...]
     jumps: tuple[Trace, ...] = ()
     stuck: str = ""
-
-    def choices(self) -> list[Moved]:
-        """What the summand can be replaced by."""
-        options = [] if self.moved is None else [self.moved]
-        return [*options, Moved(self.direct)] if self.stuck else options
 
 
 class _Balance:
@@ -114,7 +110,8 @@ class _Balance:
 
     def __init__(self, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()):
         self.dimension = topological_dimension(elements[equation])
-        self.test = test_symbol(equation, self.dimension)
+        kind = VectorField if isinstance(equation, VectorField) else ScalarField
+        self.test = kind(fresh(f"{equation.name}_test", elements), dim=self.dimension)
         self.elements = {**elements, self.test: elements[equation]}
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
         self.carriers |= {field: replace(self.carriers[field], space=L2) for field in multipliers if field in self.carriers}
@@ -149,27 +146,30 @@ class _Balance:
 
     def integrated(self, monomial: sp.Expr) -> list[_Piece]:
         """The weak form of a summand, by the first way that leaves only derivatives the elements have."""
-        direct, moved, reason = inner(monomial, self.test), None, ""
+        direct = Moved(inner(monomial, self.test))
         if not self.due(monomial):
-            return [_Piece(Moved(direct), direct)]
+            return [_Piece((direct,))]
         order = order_of(monomial)
         if order > 2:
             raise UnsupportedTerm(f"derivatives of order {order} have no weak form here; introduce a field for lap(u)", monomial)
-        try:
-            moved = self.parts(monomial, self.test)
-            moved = self.solved(moved, direct)
-        except UnsupportedTerm as error:
-            reason = error.reason
-        if moved is not None and self.conforming(moved.volume):
-            return [_Piece(moved, direct)]
-        if self.conforming(direct):
-            return [_Piece(Moved(direct), direct)]
+        moved, reason = self.moved(monomial, direct)
+        for way in (moved, direct):
+            if way is not None and self.conforming(way.volume):
+                return [_Piece((way,))]
         completed = self.with_auxiliaries(monomial, order)
         if completed != monomial:
             return self.pieces(completed)
         if order == 1 and moved is not None and not differentiates_jump(monomial):
-            return [_Piece(Moved(direct), direct, jumps=moved.traces)]
-        return [_Piece(moved, direct, stuck=reason or self.lack(moved.volume))]
+            return [_Piece((direct,), jumps=moved.traces)]
+        return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
+
+    def moved(self, monomial: sp.Expr, direct: Moved) -> tuple[Moved | None, str]:
+        """The summand integrated by parts, if it can be, and what is wrong with that."""
+        try:
+            moved = self.solved(self.parts(monomial, self.test), direct.volume)
+        except UnsupportedTerm as error:
+            return None, error.reason
+        return moved, self.lack(moved.volume)
 
     def solved(self, moved: Moved, direct: sp.Expr) -> Moved:
         """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I for it."""
@@ -184,17 +184,16 @@ class _Balance:
 
     def combined(self, pieces: list[_Piece]) -> Moved:
         """The sum of all pieces. Stuck ones may cancel: |∇u|² lap u and ∇|∇u|²·∇u are no divergences, but their sum is."""
-        stuck = [piece for piece in pieces if piece.stuck]
-        settled = sum((piece.moved for piece in pieces if not piece.stuck), Moved())
-        if not stuck:
-            return settled
-        if len(stuck) <= MOST_STUCK:
-            for choice in itertools.product(*(piece.choices() for piece in stuck)):
-                total = sum(choice, settled)
+        reasons = [piece.stuck for piece in pieces if piece.stuck]
+        if not reasons:
+            return sum((piece.choices[0] for piece in pieces), Moved())
+        if len(reasons) <= MOST_STUCK:
+            for choice in itertools.product(*(piece.choices for piece in pieces)):
+                total = sum(choice, Moved())
                 total = Moved(sp.expand_mul(total.volume), total.traces)
                 if self.conforming(total.volume):
                     return total
-        raise UnsupportedTerm(stuck[0].stuck)
+        raise UnsupportedTerm(reasons[0])
 
     def lack(self, volume: sp.Expr) -> str:
         """The sentence that names a derivative which an element lacks."""
@@ -236,10 +235,10 @@ class _Balance:
         """The auxiliary field that stands for a divergence or curl."""
         if node not in self.auxiliaries:
             source = next(d.field for d in derivatives(node) if d.operator in ("div", "curl"))
-            count = sum(a.definition.term.func is node.func for a in self.auxiliaries.values())
-            name = f"{node.symbol}_{source.name}" + (f"_{count + 1}" if count else "")
+            # Equal operators share a name in all terms of a library, and different ones never do.
+            mark = "" if node.args[0] == source else f"_{sha256(sp.srepr(node).encode()).hexdigest()[:8]}"
             kind = VectorField if shape_of(node) else ScalarField
-            field = kind(name, dim=self.dimension)
+            field = kind(fresh(f"{node.symbol}_{source.name}{mark}", self.elements), dim=self.dimension)
             element = before(self.elements[source])
             definition = weak_form(node, field, {**self.elements, field: element})
             self.auxiliaries[node] = Auxiliary(field, element, definition)

@@ -172,3 +172,15 @@ def test_gradient_of_a_multiplier_is_the_transpose_of_the_divergence():
     assert abs(difference).max() <= 1e-15
     whole = matrix(gradient.forms(context).total) - matrix(weak_form(grad(p), v, elements).forms(context).total)
     assert abs(whole).max() <= 1e-15
+
+
+def test_auxiliary_fields_are_told_apart_by_what_they_stand_for():
+    E, element = cf.VectorField("E", dim=3), basix.ufl.element("N1curl", "tetrahedron", 1)
+    epsilon = sp.Piecewise((1, x < 0), (4, True))
+    first, again, other = (
+        weak_form(term, E, {E: element}).auxiliaries[0] for term in (grad(div(E)), lap(E), grad(div(epsilon * E)))
+    )
+    assert first == again
+    assert other.field != first.field
+    named = cf.VectorField("E_test", dim=3)
+    assert weak_form(cf.cross(E, named), E, {E: element, named: element}).test.name == "E_test_"
