@@ -147,3 +147,11 @@ def collapsed(space: Any, index: int) -> tuple[Any, Any]:
     if isinstance(dofs, list) and dofs and isinstance(dofs[0], list | np.ndarray):
         dofs = dofs[0]
     return sub, np.asarray(dofs, dtype=np.int32)
+
+
+def cell_geometry(mesh: Any) -> tuple[Any, int]:
+    """Geometry nodes of the local cells and the degree of the geometry: single objects in 0.9 and 0.10, lists later."""
+    geometry = mesh.geometry
+    if hasattr(geometry, "cmaps"):
+        return geometry.dofmaps[0], geometry.cmaps[0].degree
+    return geometry.dofmap, geometry.cmap.degree

@@ -1,0 +1,48 @@
+"""Work for one rank whose failure concerns all: an error on rank 0 is raised on every rank, so that nobody waits for ever."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:
+    """Run `function` on rank 0; what it raises there is raised on all ranks.
+
+    Args:
+        comm: the MPI communicator; the call is collective.
+        function: what to do on rank 0. It must not communicate.
+
+    Returns:
+        Its result on rank 0, None elsewhere: results may be large, and who needs them everywhere broadcasts them.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> collectively(MPI.COMM_SELF, lambda: 6 * 7)
+        42
+    """
+    result: Result | None = None
+    error: Exception | None = None
+    if comm.rank == 0:
+        try:
+            result = function()
+        except Exception as caught:
+            error = caught
+    message = comm.bcast(None if error is None else portable(error), root=0)
+    if error is not None:
+        raise error
+    if message is not None:
+        raise message
+    return result
+
+
+def portable(error: Exception) -> Exception:
+    """The same error if it survives being sent, otherwise its text."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,19 @@
+// The L-shaped domain (-1, 1)^2 without [0, 1] x [-1, 0]; the re-entrant corner is the origin, with angle 3 pi / 2.
+DefineConstant[ h = 0.1 ];
+Point(1) = {0, 0, 0, h};
+Point(2) = {0, -1, 0, h};
+Point(3) = {-1, -1, 0, h};
+Point(4) = {-1, 1, 0, h};
+Point(5) = {1, 1, 0, h};
+Point(6) = {1, 0, 0, h};
+Line(1) = {1, 6};
+Line(2) = {6, 5};
+Line(3) = {5, 4};
+Line(4) = {4, 3};
+Line(5) = {3, 2};
+Line(6) = {2, 1};
+Curve Loop(1) = {1, 2, 3, 4, 5, 6};
+Plane Surface(1) = {1};
+Physical Surface("domain", 1) = {1};
+Physical Curve("corner", 2) = {1, 6};
+Physical Curve("outer", 3) = {2, 3, 4, 5};
