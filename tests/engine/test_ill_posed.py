@@ -1,0 +1,152 @@
+"""Deleted problems without a solution are results: unsolvable with a reason, and the sweep goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from engine_support import unit
+
+import cffem as cf
+from cffem import x, y
+
+u = cf.ScalarField("u")
+v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
+DIRICHLET = [cf.Dirichlet(u, 0)]
+
+
+def steady(terms, coefficients, boundary=DIRICHLET, **given):
+    """A steady scalar model on the unit square."""
+    library = cf.Library(terms=terms, unknown=u)
+    options = {"mesh": unit("triangle", 5), "elements": {u: ("Lagrange", 1)}, "boundary": boundary, "forcing": {u: 1}}
+    return cf.Model(library, coefficients, cf.Experiment(**{**options, **given}))
+
+
+def assert_sweep(model, unsolvable, solved):
+    """Which deletions have a solution, that each failure has its reason, and that the order of the sweep does not matter."""
+    for names in ([*unsolvable, *solved], [*solved, *unsolvable]):
+        sweep = model.deletions(names)
+        for name in unsolvable:
+            assert sweep[name].status == "unsolvable", name
+            assert np.isnan(sweep[name].score)
+            assert sweep[name].reason
+        for name in solved:
+            assert sweep[name].status == "solved", sweep[name].reason
+            alone = cf.Model(model.library, {**model.coefficients, name: 0.0}, model.experiment).solve()
+            assert sweep[name].score == pytest.approx(model.norm()(model.factual.states[-1] - alone.states[-1]), rel=1e-9)
+    return sweep
+
+
+def test_without_any_term_in_the_unknown_the_matrix_is_zero():
+    model = steady({"lap": cf.lap(u), "source": sp.Integer(1)}, {"lap": 1.0, "source": 0.5})
+    sweep = assert_sweep(model, ["lap"], ["source"])
+    assert "singular" in sweep["lap"].reason
+
+
+def test_without_the_laplacian_a_transport_operator_is_singular():
+    """u_x with zero values at both ends has constants along no line, but for an even number of cells a checkerboard mode."""
+    library = cf.Library(terms={"lap": cf.lap(u), "u_x": u.diff(x), "one": sp.Integer(1)}, unknown=u)
+    given = cf.Experiment(mesh=unit("interval", 16), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)])
+    model = cf.Model(library, {"lap": 1.0, "u_x": -1.0, "one": 1.0}, given)
+    assert_sweep(model, ["lap"], ["u_x", "one"])
+
+
+def test_pure_neumann_problem_is_singular_whether_its_data_are_compatible_or_not():
+    """Without the reaction the solution is free by a constant: no number may come out of it."""
+    for force in (1, sp.cos(sp.pi * x)):
+        model = steady({"lap": cf.lap(u), "u": u}, {"lap": 1.0, "u": -1.0}, boundary=[cf.Neumann(u, 0)], forcing={u: force})
+        sweep = assert_sweep(model, ["u"], ["lap"])
+        assert "singular" in sweep["u"].reason
+
+
+def test_an_eigenvalue_of_the_discrete_operator_is_met():
+    """−lap u = λ u with λ a discrete eigenvalue: deleting the term that moves it away leaves a singular matrix."""
+    library = cf.Library(terms={"lap": cf.lap(u), "u": u, "xu": x * u}, unknown=u)
+    n = 8
+    given = cf.Experiment(mesh=unit("interval", n), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    c = np.cos(np.pi / n)
+    eigenvalue = 6 * n**2 * (1 - c) / (2 + c)
+    model = cf.Model(library, {"lap": 1.0, "u": eigenvalue, "xu": 1.0}, given)
+    sweep = assert_sweep(model, ["xu"], ["lap", "u"])
+    assert "singular" in sweep["xu"].reason
+
+
+def test_blow_up_in_finite_time():
+    """u' = u² from 2 explodes at t = 1/2; only diffusion holds it back."""
+    library = cf.Library(anchor=cf.dt(u), terms={"square": u**2, "lap": cf.lap(u), "u": u})
+    given = cf.Experiment(
+        mesh=unit("interval", 8),
+        elements={u: ("Lagrange", 1)},
+        initial={u: 8 * sp.sin(sp.pi * x)},
+        boundary=DIRICHLET,
+        time=cf.Window(0, 1, steps=50),
+    )
+    model = cf.Model(library, {"square": 1.0, "lap": 1.0, "u": -0.1}, given)
+    sweep = model.deletions()
+    assert sweep["lap"].status == "unsolvable"
+    assert "Newton" in sweep["lap"].reason or "finite" in sweep["lap"].reason
+    assert len(sweep["lap"].history) > 0
+    assert sweep["u"].status == "solved"
+    assert sweep["square"].status == "solved"
+
+
+def test_growth_beyond_all_numbers():
+    """Each step is solvable and triples the solution: after 800 steps it is no number any more."""
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+    given = cf.Experiment(
+        mesh=unit("interval", 8),
+        elements={u: ("Lagrange", 1)},
+        initial={u: sp.sin(sp.pi * x)},
+        boundary=DIRICHLET,
+        time=cf.Window(0, 40, steps=800),
+    )
+    model = cf.Model(library, {"u": 20.0, "lap": 5.0}, given)
+    sweep = model.deletions(["lap", "u"])
+    assert sweep["lap"].status == "unsolvable"
+    assert "finite" in sweep["lap"].reason
+    assert sweep["u"].status == "solved"
+
+
+def test_newton_fails_where_there_is_no_solution_and_says_how():
+    """−lap u = 8 e^u on the unit square has no solution (the limit is near 6.8); with a sink it has one."""
+    model = steady({"lap": cf.lap(u), "exp": sp.exp(u), "sink": u}, {"lap": 1.0, "exp": 8.0, "sink": -10.0}, forcing={})
+    sweep = assert_sweep(model, ["sink"], ["exp"])
+    assert "Newton" in sweep["sink"].reason
+    assert len(sweep["sink"].history) > 1
+    with pytest.raises(cf.SolveError, match="Newton") as caught:
+        model.solve(cf.delete("sink"))
+    assert len(caught.value.history) > 1
+
+
+def test_a_saddle_point_without_its_viscosity_is_unsolvable():
+    """Nothing but the pressure is left of Stokes' equation: fields without divergence are no longer controlled."""
+    library = cf.Library(terms={"lap": cf.lap(v), "drag": v}, unknown=v)
+    given = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={v: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(v, 0)],
+        forcing={v: (y, -x)},
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    model = cf.Model(library, {"lap": 1.0}, given)
+    sweep = model.deletions(["lap", "drag"])
+    assert sweep["lap"].status == "unsolvable"
+    assert "singular" in sweep["lap"].reason
+    assert sweep["drag"].score < 1e-13
+
+
+def test_an_unstable_pair_has_no_unique_pressure():
+    """P1 velocity and discontinuous constant pressure: more conditions than velocities, spurious pressures."""
+    library = cf.Library(terms={"lap": cf.lap(v)}, unknown=v)
+    given = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={v: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(v, 0)],
+        forcing={v: (y, -x)},
+        constraint=cf.DivergenceFree(v, multiplier={p: ("DG", 0)}),
+    )
+    with pytest.raises(cf.SolveError, match="singular"):
+        cf.Model(library, {"lap": 1.0}, given).solve()
