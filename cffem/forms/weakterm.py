@@ -111,8 +111,8 @@ class Auxiliary:
 
     (field, test) = definition for every test function of the auxiliary space; with the boundary part of the definition it is the
     projection of the derivative itself. Where the traces of the auxiliary space are constrained to zero (on a perfect conductor,
-    say) the boundary part has no test functions to meet. For a linear term, with M the mass matrix, B the matrix of the definition
-    and C that of the term's volume as a form in `field`, the term is C M⁻¹ B; or the field is solved for along with the others.
+    say) the boundary part has no test functions to meet. For a linear term, with M the mass matrix, B the matrix of the
+    definition and C that of the term's volume as a form in `field`, the term is C M⁻¹ B; or `field` is solved for as well.
 
     Attributes:
         field: the symbol, which occurs in the volume integrand of the term.
