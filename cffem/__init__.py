@@ -36,11 +36,17 @@ _HOME: dict[str, str] = {
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",
         "cffem.certify.decisions": "decide",
+        "cffem.certify.certification": "Certification",
+        "cffem.study.study": "Study",
+        "cffem.study.report": "Report",
     }.items()
     for name in names.split()
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+# Names that are whole modules: cffem.mesh.square(comm, h).
+_MODULES = {"mesh": "cffem.engine.mesh_shapes"}
+
+__all__ = ["__version__", *sorted({**_HOME, **_MODULES})]
 
 # Rooms that give a name further methods when they are imported, and that its own room may not import.
 _COMPANIONS = {"Model": "cffem.constraints"}
@@ -52,10 +58,10 @@ class MissingFiniteElements(ImportError):
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOME and name not in _MODULES:
         raise AttributeError(f"module 'cffem' has no attribute {name!r}")
     try:
-        module = importlib.import_module(_HOME[name])
+        module = importlib.import_module(_MODULES.get(name) or _HOME[name])
         if name in _COMPANIONS:
             importlib.import_module(_COMPANIONS[name])
     except ModuleNotFoundError as error:
@@ -65,7 +71,7 @@ def __getattr__(name: str) -> Any:
             f"cffem.{name} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with "
             "containers/run, or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
         ) from None
-    value = getattr(module, name) if hasattr(module, name) else module
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

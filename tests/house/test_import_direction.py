@@ -113,7 +113,7 @@ def test_the_data_wing_works_without_dolfinx():
     assert done.stdout.strip() == "[True, False, True, False] relevant", done.stderr
 
 
-@pytest.mark.parametrize("name", ["Model", "Experiment"])
+@pytest.mark.parametrize("name", ["Model", "mesh"])
 def test_what_needs_dolfinx_says_how_to_get_it(name):
     done = without_finite_elements(f"import cffem as cf\ntry: cf.{name}\nexcept ImportError as error: print(error)")
     assert done.stdout.count("\n") == 1, done.stderr

@@ -1,0 +1,43 @@
+"""The table of a report as a person reads it on a terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from cffem.study.report import Report
+
+
+def as_text(report: Report, width: int = 110) -> str:
+    """The verdicts with their numbers, then the scope in one sentence."""
+    table = Table(title=None, header_style="", box=None, pad_edge=False)
+    for name, right in (
+        ("term", False),
+        ("coefficient", True),
+        ("deletion δ", True),
+        ("linearised", True),
+        ("margin", True),
+        ("verdict", False),
+    ):
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
+    for term in report.terms.values():
+        verdict = term.decision if not term.reason else f"{term.decision}: {term.reason}"
+        numbers = [f"{term.coefficient:g}", *(shown(value) for value in (term.deletion, term.linearised, term.margin))]
+        # Names are the user's: shown as they are, never read as markup.
+        table.add_row(Text(term.name), *numbers, Text(verdict))
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    console.print(table)
+    scope = report.sections["scope"]
+    console.print(Text("\n" + str(scope.get("sentence", ""))), soft_wrap=False)
+    return out.getvalue().rstrip()
+
+
+def shown(value: float | None) -> str:
+    """A number with three digits, or a dash where there is none."""
+    return "–" if value is None else f"{value:.3g}"

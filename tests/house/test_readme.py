@@ -1,0 +1,36 @@
+"""Every Python block of the README runs as it stands, and what it names exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import cffem
+
+TOP = Path(__file__).parents[2]
+README = (TOP / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+
+
+def test_there_is_an_example():
+    assert BLOCKS
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0][:40])
+def test_block_runs(block, capsys):
+    pytest.importorskip("dolfinx")
+    exec(compile(block, "README.md", "exec"), {})
+    assert "lap solved" in capsys.readouterr().out
+
+
+def test_files_that_the_readme_names_exist():
+    for name in re.findall(r"\b(?:containers|demos|cffem)/[\w./-]*", README):
+        assert (TOP / name.rstrip("./")).exists() or name.rstrip(".") == "cffem/", name
+
+
+def test_every_public_name_can_be_had():
+    pytest.importorskip("dolfinx")
+    for name in cffem.__all__:
+        assert getattr(cffem, name) is not None

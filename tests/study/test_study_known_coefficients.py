@@ -1,0 +1,62 @@
+"""A study with known coefficients: heat with a reaction, where every number is known in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp  # noqa: E402
+from mpi4py import MPI  # noqa: E402
+
+import cffem as cf  # noqa: E402
+from cffem import dt, lap, x, y  # noqa: E402
+
+KAPPA, D, END = 0.6, 0.05, 0.5
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    u = cf.ScalarField("u")
+    library = cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u), "u_x": u.diff(x)})
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.1),
+        elements={u: ("Lagrange", 2)},
+        initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, END, steps=40),
+    )
+    certification = cf.Certification(epsilon=1e-3)
+    return cf.Study(library, experiment, {"u": KAPPA, "lap": D}, certification).run(tmp_path_factory.mktemp("out"))
+
+
+def distance(a: float, b: float) -> float:
+    """‖(e^{at} − e^{bt}) sin πx sin πy‖ in L2((0,1)² × (0,END))."""
+    t = sp.Symbol("t")
+    return math.sqrt(float(sp.integrate((sp.exp(a * t) - sp.exp(b * t)) ** 2, (t, 0, END))) / 4)
+
+
+def test_deletion_scores_are_those_of_the_exact_solutions(report):
+    rate = KAPPA - 2 * math.pi**2 * D
+    assert report.terms["u"].deletion == pytest.approx(distance(rate, rate - KAPPA), rel=1e-3)
+    assert report.terms["lap"].deletion == pytest.approx(distance(rate, KAPPA), rel=1e-3)
+
+
+def test_without_an_error_bar_nothing_is_decided(report):
+    assert {term.decision for term in report.terms.values()} == {"unresolved"}
+    assert "error bar" in report.terms["u"].reason
+    assert report.terms["u_x"].deletion is None
+    assert "coefficient is zero" in report.terms["u_x"].reason
+
+
+def test_the_scope_names_library_window_norm_and_tolerance(report):
+    sentence = report.sections["scope"]["sentence"]
+    for word in ("{u, lap, u_x}", "(0, 0.5)", "L2", "0.001", "without refitting"):
+        assert word in sentence
+
+
+def test_a_tolerance_of_zero_is_refused():
+    with pytest.raises(ValueError, match="positive"):
+        cf.Certification(epsilon=0)
