@@ -57,19 +57,27 @@ def evaluator(value: Any, shape: tuple[int | None, ...], dimension: int, what: s
         what: how to call the data in an error message.
     """
     if callable(value) and not isinstance(value, sp.Basic):
-        return lambda points, time: np.asarray(value(points))
+        return lambda points, time: _checked_values(value(points), points, shape, dimension, what)
     parts = _components(value, shape, dimension, what)
     functions = [sp.lambdify((*SPACE, t), part, "numpy") for part in parts]
 
     def evaluate(points: np.ndarray, time: float) -> np.ndarray:
         with np.errstate(all="ignore"):
             rows = [np.broadcast_to(f(points[0], points[1], points[2], time), points.shape[1:]).astype(float) for f in functions]
-        result = np.stack(rows)
-        if not np.all(np.isfinite(result)):
-            raise InputError(f"{what} is not finite everywhere on the mesh")
-        return result if shape else result[0]
+        return _checked_values(rows if shape else rows[0], points, shape, dimension, what)
 
     return evaluate
+
+
+def _checked_values(values: Any, points: np.ndarray, shape: tuple[int | None, ...], dimension: int, what: str) -> np.ndarray:
+    """Values at points, refused if one is not a finite number or if they do not have the field's shape."""
+    result = np.asarray(values, dtype=float)
+    wanted = (dimension, *points.shape[1:]) if shape else points.shape[1:]
+    if result.shape != wanted:
+        raise InputError(f"{what} has values of shape {result.shape} at {points.shape[1]} points, not {wanted}")
+    if not np.all(np.isfinite(result)):
+        raise InputError(f"{what} is not finite everywhere on the mesh")
+    return result
 
 
 def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what: str) -> list[sp.Expr]:
@@ -88,14 +96,55 @@ def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what:
 
 
 def interpolate(function: Any, value: Any, unknown: Field, time: float, what: str) -> None:
-    """Set a function of a field's own space to data at a time."""
+    """Set a function of a field's own space to data at a time; collective, and so are its errors."""
+    mesh = function.function_space.mesh
     if isinstance(value, fem.Function):
-        try:
-            function.interpolate(value)
-        except RuntimeError as error:
-            raise InputError(f"{what} is a function that does not fit the space of {unknown}: {error}") from None
+        function.interpolate(value)
+        function.x.scatter_forward()
         return
-    dimension = function.function_space.mesh.geometry.dim
+    dimension = mesh.geometry.dim
     evaluate = evaluator(value, unknown.shape, dimension, what)
-    function.interpolate(lambda points: evaluate(points, time))
+    problems: list[str] = []
+
+    def guarded(points: np.ndarray) -> np.ndarray:
+        # An error on one rank only would leave the others waiting, hence it is kept until all can raise it.
+        try:
+            return evaluate(points, time)
+        except Exception as error:
+            problems.append(str(error) if isinstance(error, InputError) else f"{what} cannot be evaluated: {error}")
+            return np.zeros((dimension, points.shape[1]) if unknown.shape else points.shape[1])
+
+    function.interpolate(guarded)
+    found = [text for texts in mesh.comm.allgather(problems) for text in texts]
+    if found:
+        raise InputError(found[0])
     function.x.scatter_forward()
+
+
+def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: bool = True) -> None:
+    """Refuse data that do not fit a field on this mesh: another shape, another mesh, or a coordinate that is not there.
+
+    Args:
+        value: the data.
+        unknown: the field, or component, they are for.
+        mesh: the mesh.
+        what: how to call the data in an error message.
+        callables: whether Python functions of the points are allowed, as they are where data are interpolated.
+    """
+    shape, dimension = tuple(unknown.shape), mesh.geometry.dim
+    if isinstance(value, fem.Function):
+        if value.function_space.mesh.ufl_domain() != mesh.ufl_domain():
+            raise InputError(f"{what} is a function on another mesh; interpolate it onto this one first")
+        if tuple(value.ufl_shape) != shape:
+            raise InputError(f"{what} is a function with values of shape {tuple(value.ufl_shape)}, not {shape}")
+        if mesh.comm.allreduce(int(not np.all(np.isfinite(value.x.array)))):
+            raise InputError(f"{what} has values that are not finite numbers")
+        return
+    if callable(value) and not isinstance(value, sp.Basic):
+        if not callables:
+            raise InputError(f"{what} must be an expression in x, y, z, t or a DOLFINx function, not a Python function")
+        return
+    for part in _components(value, shape, dimension, what):
+        for coordinate in SPACE[dimension:]:
+            if coordinate in part.free_symbols:
+                raise InputError(f"{what} contains {coordinate}, but the mesh has dimension {dimension}")

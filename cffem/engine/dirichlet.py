@@ -156,7 +156,9 @@ class EssentialConditions:
                 entry.put(state, entry.values_at(clock.time))
                 continue
             rate = entry.order == 2
-            value = sum(weight * entry.values_at(time, rate) for weight, time in clock.samples if weight)
+            value = np.zeros(len(entry.mine))
+            for weight, time in clock.samples:
+                value += weight * entry.values_at(time, rate)
             entry.put(state, base[entry.mine] + clock.gamma * value if rate else value)
         self.complete(state)
 

@@ -23,6 +23,7 @@ from petsc4py import PETSc
 from ufl.algorithms import expand_derivatives
 from ufl.constantvalue import Zero
 
+from cffem.engine import checks, data
 from cffem.engine.boundary import BoundaryCondition, Periodic
 from cffem.engine.experiment import Experiment
 from cffem.engine.periodic import Periodicity
@@ -84,11 +85,11 @@ class Discretisation:
         self.experiment = experiment
         self.domain = domain
         self.mesh = domain.mesh
-        check_mesh(self.mesh)
+        checks.check_mesh(self.mesh)
         library.check(self.mesh.geometry.dim)
         self.boundary = Boundary(domain, experiment.boundary)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
-        self._check_fields()
+        checks.check_fields(library, experiment)
         elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
         self.multiplier = self._multiplier(elements)
         if self.multiplier is not None:
@@ -100,29 +101,12 @@ class Discretisation:
         space = self.spaces.space
         self.state, self.rate, self.acceleration = (fem.Function(space, name=name) for name in ("state", "rate", "acceleration"))
         self.time = fem.Constant(self.mesh, PETSc.ScalarType(0))
+        checks.check_data(self)
+        checks.check_effects(self)
         self.parameters = self._parameters()
         self.context = self._context()
 
-    # What the user said, checked ------------------------------------------------------------------------------------------
-
-    def _check_fields(self) -> None:
-        experiment = self.experiment
-        multiplier = experiment.constraint.multiplier if experiment.constraint is not None else None
-        known = {*self.unknowns, *([multiplier[0]] if multiplier else [])}
-        for unknown in self.unknowns:
-            if unknown not in experiment.elements:
-                raise InputError(f"field {unknown} has no element; add {unknown}: ('Lagrange', 2) to elements")
-        for unknown in self.library.fields:
-            if unknown not in known:
-                raise InputError(f"field {unknown} occurs in a term but has no equation; write a System with a library for it")
-        for unknown in [*experiment.elements]:
-            if unknown not in known:
-                raise InputError(f"field {unknown} has an element but occurs in no equation")
-        for unknown, equation in self.library.equations.items():
-            for order in range(equation.time_order):
-                key = dt(unknown) if order else unknown
-                if key not in experiment.initial:
-                    raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
+    # What the user said ---------------------------------------------------------------------------------------------------
 
     def with_conditions(self, conditions: Any) -> Discretisation:
         """The same spaces and states with other boundary conditions, for interventions on natural data."""
@@ -200,8 +184,8 @@ class Discretisation:
         form = replace(weak, traces=()).forms(context).total
         low, measure = Lowering(context), self.boundary.measure
         for part, conditions in self.boundary.conditions.items():
-            data = self.boundary.data_symbols
-            traces = [] if closed else on_part(weak.traces, conditions, equation, part, data, self.discontinuous)
+            symbols = self.boundary.data_symbols
+            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, self.discontinuous)
             traces += self._inflow(weak, conditions)
             if traces and not self._zero_on(equation, conditions):
                 form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
@@ -265,8 +249,7 @@ class Discretisation:
     def terms(self) -> dict[str, Ingredient]:
         """The ingredients of all candidate terms."""
         return {
-            name: self.ingredient(name, self.form_of(weak, self.library.locate(name)[0]))
-            for name, weak in self.weak_terms.items()
+            name: self.ingredient(name, self.form_of(weak, self.library.locate(name)[0])) for name, weak in self.weak_terms.items()
         }
 
     def fixed(self) -> list[tuple[float, Ingredient]]:
@@ -285,6 +268,7 @@ class Discretisation:
         """Right-hand sides that no term carries."""
         found = []
         for unknown, value in forcing.items():
+            data.check_on_mesh(value, unknown, self.mesh, f"the forcing of {unknown}")
             if not isinstance(value, fem.Function):
                 if as_expr(value) == 0:
                     continue
@@ -340,15 +324,7 @@ def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]
         return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1))
     if space == H1 and element.degree >= 2:
         return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
-    raise InputError(
-        f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) or name a multiplier"
-    )
-
-
-def check_mesh(mesh: Any) -> None:
-    """Refuse a mesh with coordinates that are not finite numbers, on all ranks together."""
-    if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
-        raise InputError("the mesh has coordinates that are not finite numbers")
+    raise InputError(f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) or name a multiplier")
 
 
 class Boundary:

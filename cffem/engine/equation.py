@@ -43,6 +43,8 @@ class Assembled:
         """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without boundary conditions."""
         if order not in self._matrices:
             self._matrices[order] = _compat.assemble_matrix(self.compiled(order))
+            if self.ingredient.by_matrix and not np.isfinite(self._matrices[order].norm(PETSc.NormType.FROBENIUS)):
+                raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
         elif not self.ingredient.by_matrix:
             _compat.assemble_matrix(self.compiled(order), matrix=self._matrices[order])
         return self._matrices[order]
@@ -50,7 +52,11 @@ class Assembled:
     def constant(self) -> np.ndarray:
         """The part that does not depend on the state, at the current time (owned values)."""
         if self._constant is None or not self.ingredient.steady_constant:
+            first = self._constant is None
             self._constant = self.equation.assembled_vector(self.compiled("constant"))
+            # Once, before the first solve; what becomes infinite later is the business of the solver.
+            if first and self.equation.comm.allreduce(int(not np.all(np.isfinite(self._constant)))):
+                raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
         return self._constant
 
     def vector(self) -> np.ndarray:

@@ -7,12 +7,12 @@ factorisation, is made once and kept here.
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from cffem.engine import data
 from cffem.engine.dirichlet import EssentialConditions
@@ -108,6 +108,15 @@ class Model:
         self.run(change, record, solution.keep, keep_stage)
         return solution
 
+    def restore(self, path: str | os.PathLike, intervention: Intervention | Sequence[Intervention] = ()) -> Solution:
+        """A solution that was stored with `Solution.store`, on any number of ranks; collective.
+
+        Args:
+            path: the file.
+            intervention: the intervention whose solution it is.
+        """
+        return Solution.restored(self, path, joint(intervention))
+
     def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
         """Solve and hand every level to `keep`; the way for callers that do not store the trajectory."""
         stage = self.prepared(change, record)
@@ -165,9 +174,9 @@ class Model:
         velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
         for unknown, equation in self.library.equations.items():
             if equation.time_order >= 1:
-                self._put(state, unknown, self._given(values, unknown, unknown))
+                self._put(state, unknown, values[unknown])
             if equation.time_order == 2 and velocity is not None:
-                self._put(velocity, unknown, self._given(values, dt(unknown), unknown))
+                self._put(velocity, unknown, values[dt(unknown)])
         essential, start = stage.essential, float(self.times[0])
         essential.set_values(state, start)
         if velocity is not None:
@@ -187,14 +196,10 @@ class Model:
             held.append(multiplier[0])
         return self.spaces.mask(held)
 
-    def _given(self, values: Mapping[Any, Any], key: sp.Expr, unknown: Field) -> Any:
-        if key not in values:
-            raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
-        return values[key]
-
     def _put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
         from dolfinx import fem
 
+        data.check_on_mesh(value, unknown, self.discretisation.mesh, f"the initial value of {unknown}")
         own, _ = self.spaces.own(unknown)
         function = fem.Function(own)
         data.interpolate(function, value, unknown, float(self.times[0]), f"the initial value of {unknown}")
@@ -341,8 +346,11 @@ def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dic
     for name, value in coefficients.items():
         if name not in result:
             raise InputError(f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}")
-        number = float(value)
-        if not math.isfinite(number):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if isinstance(value, bool | str) or not math.isfinite(number):
             raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
         result[name] = number
     return result

@@ -81,6 +81,8 @@ def given_values(
         if isinstance(condition, Dirichlet) and condition.unknown in discontinuous:
             if isinstance(condition.field, Component):
                 raise InputError(f"{condition}: a discontinuous field is given as a whole, not by components")
+            if condition not in data and callable(condition.value) and not isinstance(condition.value, sp.Basic):
+                raise InputError(f"{condition}: a discontinuous field needs an expression or a DOLFINx function here")
             value = data[condition] if condition in data else as_expr(condition.value)
             found[condition.field] = vector_value(value, condition.field)
     return found

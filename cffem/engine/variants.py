@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.checks import check_conditions
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import SolveRecord
@@ -52,6 +53,7 @@ class Variants:
             if condition.unknown not in discretisation.unknowns:
                 raise InputError(f"{condition}: {condition.unknown} is no field of this model")
         discretisation.boundary.check_names(change.conditions)
+        check_conditions(change.conditions, discretisation.mesh)
         conditions = with_changes(discretisation.boundary, change.conditions)
         if change.conditions:
             changed = discretisation.with_conditions(conditions)

@@ -1,0 +1,90 @@
+"""What a user says about an experiment, checked against the library and the mesh before anything is assembled or solved.
+
+Every refusal is an `InputError` of one sentence, raised on all ranks alike. What can be checked without a mesh is checked where
+it is declared, in `cffem.engine.boundary` and `cffem.engine.experiment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.engine import data
+from cffem.engine.boundary import BoundaryCondition, Neumann, Robin, is_zero
+from cffem.engine.experiment import Experiment
+from cffem.engine.traces import essential
+from cffem.forms.orders import derivatives
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.operators import dt
+
+if TYPE_CHECKING:
+    from cffem.engine.discretisation import Discretisation
+
+
+def check_mesh(mesh: Any) -> None:
+    """Refuse a mesh with coordinates that are not finite numbers."""
+    if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
+        raise InputError("the mesh has coordinates that are not finite numbers")
+
+
+def check_fields(library: Any, experiment: Experiment) -> None:
+    """Every field has an equation, an element and the initial values its equation asks for, and nothing else is given."""
+    unknowns = library.unknowns
+    multiplier = experiment.constraint.multiplier if experiment.constraint is not None else None
+    known = {*unknowns, *([multiplier[0]] if multiplier else [])}
+    for unknown in unknowns:
+        if unknown not in experiment.elements:
+            raise InputError(f"field {unknown} has no element; add {unknown}: ('Lagrange', 2) to elements")
+    for unknown in library.fields:
+        if unknown not in known:
+            raise InputError(f"field {unknown} occurs in a term but has no equation; write a System with a library for it")
+    for unknown in experiment.elements:
+        if unknown not in known:
+            raise InputError(f"field {unknown} has an element but occurs in no equation")
+    for unknown, equation in library.equations.items():
+        for order in range(equation.time_order):
+            key = dt(unknown) if order else unknown
+            if key not in experiment.initial:
+                raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
+        if equation.time_order < 2 and dt(unknown) in experiment.initial:
+            raise InputError(f"dt({unknown}) has an initial value, but the equation of {unknown} is not of second order in time")
+
+
+def check_data(discretisation: Discretisation) -> None:
+    """Initial values, forcing and boundary values fit their fields and the mesh."""
+    experiment, mesh = discretisation.experiment, discretisation.mesh
+    for key, value in experiment.initial.items():
+        data.check_on_mesh(value, key if isinstance(key, Field) else key.expr, mesh, f"the initial value of {key}")
+    for unknown, value in experiment.forcing.items():
+        data.check_on_mesh(value, unknown, mesh, f"the forcing of {unknown}", callables=False)
+    check_conditions(discretisation.boundary.declared, mesh)
+
+
+def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None:
+    """Boundary values fit their field and the mesh."""
+    for condition in conditions:
+        natural = isinstance(condition, Neumann | Robin)
+        data.check_on_mesh(condition.value, condition.field, mesh, str(condition), callables=not natural)
+        if isinstance(condition, Robin):
+            what = f"the coefficient of {condition}"
+            data.check_on_mesh(condition.coefficient, ScalarField("scalar"), mesh, what, callables=False)
+
+
+def check_effects(discretisation: Discretisation) -> None:
+    """Refuse natural data that meet no term, or an essential condition: they would have no effect."""
+    boundary = discretisation.boundary
+    weak = [*discretisation.weak_terms.values(), *filter(None, discretisation.weak_anchors.values())]
+    felt = {d.field for term in weak for trace, _ in term.traces for d in derivatives(sp.sympify(trace)) if d.order > 0}
+    for condition in boundary.declared:
+        if not isinstance(condition, Neumann | Robin) or (isinstance(condition, Neumann) and is_zero(condition.value)):
+            continue
+        unknown = condition.unknown
+        if unknown not in felt:
+            raise InputError(f"{condition}: no term has a natural trace of {unknown}, so it would have no effect")
+        for part, conditions in boundary.conditions.items():
+            if condition in conditions and essential(conditions, unknown):
+                raise InputError(f"{condition}: the value of {unknown} is given on {part!r} as well; give one of them")
