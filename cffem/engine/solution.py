@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.engine.linear import SolveRecord
 from cffem.engine.norms import TrajectoryNorm
+from cffem.engine.storage import read_header, read_states, write_states
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.interventions import Intervention
@@ -105,6 +110,75 @@ class Solution:
         for k, (a, b) in enumerate(zip(self.states, other.states, strict=True)):
             norm.add(a - b, self.times[k] - self.times[k - 1] if k else 0.0)
         return norm.value
+
+    # Files ----------------------------------------------------------------------------------------------------------------
+
+    def write(self, path: str | os.PathLike, field: Field | None = None) -> list[Path]:
+        """Write all time levels for ParaView (VTX, by ADIOS2); collective.
+
+        Args:
+            path: the file, `u.bp` say; with several fields and none chosen, one file for each, named `u_FIELD.bp`.
+            field: only this one.
+
+        Returns:
+            The files that were written.
+        """
+        from cffem.engine.views import write_views
+
+        return write_views(self, Path(path), None if field is None else self._field(field))
+
+    def store(self, path: str | os.PathLike) -> None:
+        """Store all levels, velocities and stages exactly; `model.restore` gives them back on any number of ranks; collective."""
+        about = {
+            "times": [float(time) for time in self.times],
+            "coefficients": {name: float(value) for name, value in self.model.coefficients.items()},
+            "intervention": str(self.intervention),
+            "record": asdict(self.record),
+            "stages": None if self.stages is None else [[step, index, time] for step, index, _, time in self.stages],
+        }
+        write_states(path, self.model.spaces, self._stored(), about)
+
+    def _stored(self) -> Iterator[tuple[str, np.ndarray]]:
+        for k, state in enumerate(self.states):
+            yield f"state/{k}", state
+        for k, velocity in enumerate(self.velocities or ()):
+            yield f"velocity/{k}", velocity
+        for k, (_, _, values, _) in enumerate(self.stages or ()):
+            for order, value in enumerate(values):
+                if value is not None:
+                    yield f"stage{order}/{k}", value
+
+    @classmethod
+    def restored(cls, model: Model, path: str | os.PathLike, intervention: Intervention) -> Solution:
+        """A stored solution of this model; collective.
+
+        Raises:
+            InputError: the file is damaged or belongs to another mesh, other elements, coefficients, times or interventions.
+        """
+        header = read_header(path, model.comm)
+        about = header["about"] or {}
+        for what, here in (
+            ("times", [float(time) for time in model.times]),
+            ("coefficients", {name: float(value) for name, value in model.coefficients.items()}),
+            ("intervention", str(intervention)),
+        ):
+            if about.get(what) != here:
+                raise InputError(f"{path} is a solution with other {what}: {about.get(what)}, not {here}")
+        solution = cls(model, intervention, model.times, SolveRecord(**about["record"]))
+        kinds: dict[str, dict[int, np.ndarray]] = {}
+        for name, values in read_states(path, model.spaces, header):
+            kind, number = name.split("/")
+            kinds.setdefault(kind, {})[int(number)] = values
+        solution.states = [kinds["state"][k] for k in range(len(model.times))]
+        if "velocity" in kinds:
+            solution.velocities = [kinds["velocity"][k] for k in range(len(model.times))]
+        if about["stages"] is not None:
+            orders = [kinds.get(f"stage{order}", {}) for order in range(3)]
+            solution.stages = [
+                (step, index, tuple(values.get(k) for values in orders), time)
+                for k, (step, index, time) in enumerate(about["stages"])
+            ]
+        return solution
 
     def __repr__(self) -> str:
         what = "steady" if self.steady else f"{len(self.times)} time levels"

@@ -12,7 +12,7 @@ from typing import Any
 import basix.ufl
 import numpy as np
 import ufl
-from dolfinx import fem
+from dolfinx import fem, la
 
 from cffem._compat import cell_name, collapsed
 from cffem.symbols.errors import InputError
@@ -80,6 +80,7 @@ class Spaces:
         element = basix.ufl.mixed_element(list(elements.values())) if self.mixed else next(iter(elements.values()))
         self.space = fem.functionspace(mesh, element)
         self._own: dict[Field, tuple[Any, np.ndarray | None]] = {}
+        self._work: Any = None
 
     @property
     def comm(self) -> Any:
@@ -128,11 +129,15 @@ class Spaces:
 
     def function(self, unknown: Field, state: np.ndarray) -> Any:
         """A DOLFINx function of one field with the values of a state (local array, owned values suffice)."""
-        space, _ = self.own(unknown)
-        result = fem.Function(space, name=unknown.name)
-        dofs = self.dofs(unknown)
-        whole = fem.Function(self.space)
-        whole.x.array[: self.owned] = state[: self.owned]
-        whole.x.scatter_forward()
-        result.x.array[:] = whole.x.array[dofs]
+        result = fem.Function(self.own(unknown)[0], name=unknown.name)
+        result.x.array[:] = self.with_ghosts(state)[self.dofs(unknown)]
         return result
+
+    def with_ghosts(self, state: np.ndarray) -> np.ndarray:
+        """The values of a state on this rank, those that other ranks own included; collective."""
+        # One vector for all calls: every new one would take communicators.
+        if self._work is None:
+            self._work = la.vector(self.space.dofmap.index_map, self.space.dofmap.index_map_bs)
+        self._work.array[: self.owned] = state[: self.owned]
+        self._work.scatter_forward()
+        return self._work.array.copy()
