@@ -41,9 +41,7 @@ def variation(term: sp.Expr, exact: dict, field: sp.Expr, direction, dim: int) -
 def test_random_terms_have_the_derivative_of_sympy(dim, count):
     domain, generator, rng = parallelepiped(CELL[dim], *[1] * dim), TermGenerator(dim, seed=70 + dim), random.Random(dim)
     u, E = generator.u, generator.E
-    exact = {f: polynomial(dim, 2, rng) for f in (u, generator.w)} | {
-        E: cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))
-    }
+    exact = {f: polynomial(dim, 2, rng) for f in (u, generator.w)} | {E: cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))}
     exact[generator.nu] = sp.Rational(7, 10)
     direction = polynomial(dim, 2, rng)
     space = fem.functionspace(domain, basix.ufl.element("Lagrange", CELL[dim], 2))

@@ -149,9 +149,7 @@ def test_boundary_condition_replaces_the_trace():
     element = basix.ufl.element("Lagrange", "triangle", 1)
     weak = weak_form((1 + x) * lap(u) + u**2, u, {u: element}).imposing({dot(cf.n, grad(u)): g})
     test = random_function(domain, element)
-    context = Context(
-        domain.ufl_domain(), {u: random_function(domain, element, 1), g: fem.Constant(domain, 2.0), weak.test: test}
-    )
+    context = Context(domain.ufl_domain(), {u: random_function(domain, element, 1), g: fem.Constant(domain, 2.0), weak.test: test})
     expected = scalar(2.0 * (1 + ufl.SpatialCoordinate(domain)[0]) * test * ufl.ds)
     assert scalar(weak.forms(context).boundary) == pytest.approx(expected, rel=1e-13)
     assert weak.imposing({g: sp.S.Zero}).boundary == 0
