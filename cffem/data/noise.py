@@ -23,7 +23,7 @@ BINS = 24
 SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
 WHITE = 0.6  # curvature of the log-power below which noise counts as white
 NEGLIGIBLE = 0.02  # correlated noise below this share of the signal is not told from the signal's own spectrum
-UNDERSTOOD = 0.6  # scatter of the log-power around the fitted law that is still a fit
+UNDERSTOOD = 0.6  # scatter of the log-power around the law beyond which it is the signal's own spectrum
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,14 @@ class Noise:
     Args:
         sd: pointwise standard deviation.
         curvature: decay b_i of the log-power along each axis; zeros for white noise.
-        scatter: how far the measured log-power strays from the fitted law.
     """
 
     sd: float
     curvature: tuple[float, ...]
-    scatter: float = 0.0
 
     @property
     def white(self) -> bool:
         return not any(self.curvature)
-
-    @property
-    def understood(self) -> bool:
-        """Whether the law fits well enough to draw the noise again."""
-        return self.white or self.scatter <= UNDERSTOOD
 
     @property
     def correlation_lengths(self) -> tuple[float, ...]:
@@ -124,14 +117,14 @@ def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
     wave, log_power, counts = binned_spectrum(data)
     fits = [fit_law(wave, log_power, counts, reach) for reach in (12.0, 8.0, 5.0)]
     coefficients, scatter = min((f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0))
-    if coefficients is None or np.abs(coefficients[1:]).max() < WHITE:
+    if coefficients is None or np.abs(coefficients[1:]).max() < WHITE or scatter > UNDERSTOOD:
         return white
     curvature = tuple(float(max(b, 0.0)) for b in coefficients[1:])
     axes = enumerate(zip(data.shape, curvature, strict=True))
     decay = sum(b * reshaped(((np.arange(n) + 0.5) / n) ** 2, k, data.ndim) for k, (n, b) in axes)
     sd = float(np.sqrt(np.exp(coefficients[0] - decay).mean()))
     # The tail of a clean signal decays as well; noise worth the name is larger than that.
-    return white if sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data))) else Noise(sd, curvature, float(scatter))
+    return white if sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data))) else Noise(sd, curvature)
 
 
 def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

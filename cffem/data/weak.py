@@ -17,6 +17,7 @@ from cffem.data.conservation import Order, derivative_order, orders_of
 from cffem.data.dataset import Dataset
 from cffem.data.grid import GridSampling
 from cffem.data.integrands import Variance, check_integrand, compiled, contributions, hermite
+from cffem.data.points import PointSampling
 from cffem.data.rows import RowBlock
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Component, VectorField
@@ -129,14 +130,13 @@ class Plan:
             "noise_sd": {str(n): m.sd for n, m in self.noise.items()},
             "noise_ratio": self.noise_ratio,
             "correlation_lengths": correlated,
-            "noise_understood": all(m.understood for m in self.noise.values()),
             **self.sampling.notes,
         }
 
 
 def sampling_of(data: Dataset, orders: Order) -> Any:
     """The way to integrate that fits the layout of the data."""
-    return GridSampling(data, orders)
+    return GridSampling(data, orders) if data.points is None else PointSampling(data, orders)
 
 
 def solenoidal_field(data: Dataset) -> VectorField | None:

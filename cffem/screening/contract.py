@@ -85,9 +85,7 @@ def check_contract(
     return Contract(bound, optimistic, quiet, recall, clean, signs, incoherence, estimated)
 
 
-def sign_condition(
-    sigma: np.ndarray, support: np.ndarray, smallest: float, alpha: float, noise: float, incoherence: float
-) -> str:
+def sign_condition(sigma: np.ndarray, support: np.ndarray, smallest: float, alpha: float, noise: float, incoherence: float) -> str:
     """Irrepresentability, small noise and beta-min together recover the signed support (primal–dual witness)."""
     if not support.any():
         return HOLDS if noise <= alpha else UNKNOWN

@@ -1,7 +1,8 @@
 """Best-subset search on Gram matrices: exhaustive for small supports, a wide beam with a floating backward pass beyond.
 
-The search must be nearly exhaustive: where two true terms almost cancel (u_xx and u_xxxx of Kuramoto–Sivashinsky) neither helps
-alone, and a greedy path never meets the pair. All residuals come from Schur complements of (1+m)×(1+m) Grams, thousands at a time.
+The search must be nearly exhaustive: where two true terms almost cancel (u_xx and u_xxxx of Kuramoto–Sivashinsky) neither
+helps alone, and a greedy path never meets the pair. All residuals come from Schur complements of
+(1+m)×(1+m) Grams, thousands at a time.
 """
 
 from __future__ import annotations

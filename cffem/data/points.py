@@ -1,0 +1,256 @@
+"""Weak rows on scattered sensors or the nodes of an unstructured mesh, in two and three dimensions.
+
+Between the points the data are interpolated linearly on a Delaunay mesh and integrated against smooth boxes of bumps; every
+spatial integral ∫ f(u) ∂^d φ_k is then one sparse matrix applied to the nodal values. Time is handled as on grids.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+from scipy.interpolate import NearestNDInterpolator
+from scipy.spatial import Delaunay, cKDTree
+from scipy.special import roots_jacobi
+
+from cffem.data.conservation import Order
+from cffem.data.dataset import Dataset
+from cffem.data.grid import BLOCKS, OVERLAP, TIME_SHARE
+from cffem.data.pointnoise import measure_point_noise
+from cffem.data.testfunctions import Axis, bump_derivatives, half_width, power_for, spectral_corner
+from cffem.symbols.coordinates import COORDINATES, SPACE
+
+LARGEST_SHARE = 1 / 8  # of the extent of the domain, for the half width of a test function
+FEWEST_POINTS = 4.0  # point distances per half width that resolve a test function
+LONG_EDGE = 4.0  # simplices with edges this many times longer than usual bridge a hole or a concave boundary
+COVERED = 0.999
+LARGEST_SPACE_POWER = 8
+NEIGHBOURS = {2: 20, 3: 40}
+GAUSS_POINTS = {2: 3, 3: 2}
+
+
+class PointSampling:
+    """Integrals of scattered data against test functions; the interface is that of `GridSampling`."""
+
+    def __init__(self, data: Dataset, orders: Order) -> None:
+        self.data, self.orders = data, orders
+        self.mesh = PointMesh.cached(data.points)
+        self.noises = {name: measure_point_noise(v, self.mesh.laplacian) for name, v in data.values.items()}
+        self.radius = self._radius()
+        self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
+        self.time = self._time_axis()
+
+    def _radius(self) -> np.ndarray:
+        """Half width of the test functions along each axis, from the spectrum of the data on a background grid."""
+        points, dim = self.data.points, self.data.dim
+        low, extent = points.min(axis=0), np.ptp(points, axis=0)
+        count = max(8, round(len(points) ** (1 / dim)))
+        axes = [np.linspace(low[i], low[i] + extent[i], count) for i in range(dim)]
+        where = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dim)
+        nearest = NearestNDInterpolator(points, np.arange(len(points)))(where).astype(int)
+        shape = (*(count,) * dim, len(self.data.coordinates[COORDINATES[3]]))
+        widths = np.zeros(dim)
+        for values in self.data.values.values():
+            gridded = values[nearest].reshape(shape)
+            for axis in range(dim):
+                half = half_width(count, spectral_corner(gridded, axis))
+                widths[axis] = max(widths[axis], half / (count - 1) * extent[axis])
+        resolved = np.minimum(FEWEST_POINTS * extent / (count - 1), extent / 4)
+        return np.clip(widths, resolved, np.maximum(resolved, extent * LARGEST_SHARE))
+
+    def _time_axis(self) -> Axis:
+        times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
+        wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in self.data.values.values())
+        half = min(wanted, max(2, len(times) // TIME_SHARE))
+        return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+
+    def averaged(self, noise_ratio: float) -> Dataset:
+        """Scattered data are not averaged beforehand."""
+        return self.data
+
+    def filled(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def coordinate(self, symbol: object) -> np.ndarray:
+        """Values of a coordinate, shaped to broadcast against the data."""
+        if symbol == COORDINATES[3]:
+            return self.data.coordinates[symbol][None, :]
+        return self.data.points[:, SPACE.index(symbol)][:, None]
+
+    def differentiate(self, values: np.ndarray, order: Order) -> np.ndarray:
+        """Derivatives of smooth data from local quadratic fits in space and differences in time."""
+        for axis in range(self.data.dim):
+            for _ in range(order[axis]):
+                values = self.mesh.first_derivatives[axis] @ values
+        for _ in range(order[3]):
+            values = np.gradient(values, self.data.coordinates[COORDINATES[3]], axis=1)
+        return values
+
+    @cached_property
+    def centres(self) -> np.ndarray:
+        """Centres of the spatial test functions whose whole support is covered by the mesh."""
+        points = self.data.points
+        low, high = points.min(axis=0) + self.radius, points.max(axis=0) - self.radius
+        if (high < low).any():
+            raise ValueError("the points are too few or too clustered for a weak design: no test function fits into the domain")
+        step = self.radius / OVERLAP * (1.5 if self.data.dim == 2 else 2.5)
+        axes = [np.linspace(a, b, max(2, math.ceil((b - a) / h) + 1)) for a, b, h in zip(low, high, step, strict=True)]
+        centres = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.data.dim)
+        _, weights = self.mesh.quadrature
+        volume = np.prod(2 * self.radius)
+        rows, columns, _ = self.mesh.supports(tuple(self.radius), centres)
+        covered = np.bincount(rows, weights[columns], len(centres))
+        # Quadrature points near the edge of a box are in or out, so coverage is only known to about one layer of cells.
+        layer = len(weights) ** (-1 / self.data.dim)
+        kept = covered >= (COVERED - 2 * layer) * volume
+        if not kept.any():
+            raise ValueError("the points are too few or too clustered for a weak design: no test function is covered by them")
+        return centres[kept]
+
+    def space_matrix(self, order: tuple[int, ...]) -> sparse.csr_matrix:
+        """∫ (nodal interpolant) ∂^order φ_k for all spatial test functions; kept with the mesh for the next data on it."""
+        key = (tuple(self.radius), self.power, order)
+        if key not in self.mesh.matrices:
+            rows, columns, offsets = self.mesh.supports(tuple(self.radius), self.centres)
+            _, weights = self.mesh.quadrature
+            entries = weights[columns] / np.prod(self.radius)
+            for i in range(self.data.dim):
+                entries = entries * bump_derivatives(offsets[:, i], self.power, order[i])[-1] / self.radius[i] ** order[i]
+            tests = sparse.csr_matrix((entries, (rows, columns)), shape=(len(self.centres), len(weights)))
+            self.mesh.matrices[key] = (tests @ self.mesh.interpolation).tocsr()
+        return self.mesh.matrices[key]
+
+    def integrate(self, values: np.ndarray, order: Order, memory: dict, key: Hashable) -> np.ndarray:
+        """∫ values ∂^order φ_k for all test functions, sharing work between orders through `memory`."""
+        label = (key, order[3])
+        if label not in memory:
+            memory[label] = values @ self.time.matrices[order[3]].T
+        return (self.space_matrix(tuple(order[: self.data.dim])) @ memory[label]).ravel()
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        return np.ones(len(self.centres) * len(self.time.centres), dtype=bool)
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        """Resampling block of every test function."""
+        *space, slabs = BLOCKS[self.data.dim]
+        label = np.zeros(len(self.centres), dtype=int)
+        for axis, parts in enumerate(space):
+            # Ties on a lattice of centres must not be split at random, so cut between distinct positions.
+            levels, index = np.unique(self.centres[:, axis], return_inverse=True)
+            label = label * parts + np.minimum(index * parts // len(levels), parts - 1)
+        times = np.minimum(np.arange(len(self.time.centres)) * slabs // len(self.time.centres), slabs - 1)
+        return (label[:, None] * slabs + times[None, :]).ravel()
+
+    @property
+    def effective(self) -> float:
+        """Number of independent test functions."""
+        extent = np.ptp(self.data.points, axis=0)
+        return float(np.prod(np.maximum(1.0, extent / self.radius - 1))) * self.time.independent
+
+    @property
+    def notes(self) -> dict:
+        return {"radius": self.radius.tolist(), "half_widths": [self.time.half], "powers": [self.power, self.time.power]}
+
+
+class PointMesh:
+    """Delaunay mesh of scattered points with a quadrature rule; built once per set of points."""
+
+    _last: PointMesh | None = None
+
+    @classmethod
+    def cached(cls, points: np.ndarray) -> PointMesh:
+        """The mesh of these points, reused when the same points come again (noise draws, several fields)."""
+        if cls._last is None or cls._last.points.shape != points.shape or not np.array_equal(cls._last.points, points):
+            cls._last = cls(points)
+        return cls._last
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points, self.dim = points, points.shape[1]
+        self.matrices: dict = {}
+        self._supports: tuple | None = None
+        simplices = Delaunay(points).simplices
+        corners = points[simplices]
+        longest = np.max([np.linalg.norm(corners[:, i] - corners[:, j], axis=1)
+                          for i in range(self.dim + 1) for j in range(i)], axis=0)  # fmt: skip
+        keep = longest <= LONG_EDGE * np.median(longest)
+        self.simplices, corners = simplices[keep], corners[keep]
+        self.volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / math.factorial(self.dim)
+
+    @cached_property
+    def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points and weights of a conical Gauss rule on every simplex."""
+        barycentric, weights = conical_rule(self.dim, GAUSS_POINTS[self.dim])
+        nodes = np.einsum("qk,skd->sqd", barycentric, self.points[self.simplices])
+        return nodes.reshape(-1, self.dim), (self.volumes[:, None] * weights).ravel()
+
+    @cached_property
+    def interpolation(self) -> sparse.csr_matrix:
+        """Values at the quadrature points from nodal values."""
+        barycentric, weights = conical_rule(self.dim, GAUSS_POINTS[self.dim])
+        count = len(self.simplices) * len(weights)
+        rows = np.repeat(np.arange(count), self.dim + 1)
+        columns = np.repeat(self.simplices, len(weights), axis=0).ravel()
+        entries = np.tile(barycentric, (len(self.simplices), 1)).ravel()
+        return sparse.csr_matrix((entries, (rows, columns)), shape=(count, len(self.points)))
+
+    def supports(self, radius: tuple[float, ...], centres: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Test function, quadrature point and scaled offset for all quadrature points in the box around each centre."""
+        if self._supports is None or self._supports[0] != (radius, centres.tobytes()):
+            scaled = self.quadrature[0] / np.asarray(radius)
+            near = cKDTree(scaled).query_ball_point(centres / radius, 1.0, p=np.inf)
+            rows = np.repeat(np.arange(len(near)), [len(n) for n in near])
+            columns = np.concatenate([np.asarray(n, dtype=int) for n in near])
+            offsets = np.clip(scaled[columns] - centres[rows] / radius, -1, 1)
+            self._supports = ((radius, centres.tobytes()), (rows, columns, offsets))
+        return self._supports[1]
+
+    @cached_property
+    def laplacian(self) -> sparse.csr_matrix:
+        """Graph Laplacian of the mesh in units of the mean point distance: what smooths nodal values."""
+        pairs = np.concatenate([self.simplices[:, [i, j]] for i in range(self.dim + 1) for j in range(i)])
+        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+        lengths = np.linalg.norm(self.points[pairs[:, 0]] - self.points[pairs[:, 1]], axis=1)
+        weight = (np.median(lengths) / lengths) ** 2
+        matrix = sparse.coo_matrix((weight, (pairs[:, 0], pairs[:, 1])), shape=(len(self.points),) * 2)
+        matrix = (matrix + matrix.T).tocsr()
+        return (sparse.diags(np.asarray(matrix.sum(axis=1)).ravel()) - matrix).tocsr()
+
+    @cached_property
+    def first_derivatives(self) -> list[sparse.csr_matrix]:
+        """∂/∂x_i at the nodes from quadratic least-squares fits to the nearest neighbours."""
+        count = min(NEIGHBOURS[self.dim], len(self.points))
+        _, near = cKDTree(self.points).query(self.points, count)
+        offset = self.points[near] - self.points[:, None, :]
+        size = np.abs(offset).max(axis=(1, 2))[:, None, None]
+        local = offset / size
+        quadratic = [local[..., i] * local[..., j] for i in range(self.dim) for j in range(i + 1)]
+        features = np.stack([np.ones(local.shape[:2]), *np.moveaxis(local, -1, 0), *quadratic], axis=-1)
+        solved = np.linalg.pinv(features)  # points × features × neighbours
+        rows = np.repeat(np.arange(len(self.points)), count)
+        return [
+            sparse.csr_matrix(((solved[:, 1 + i] / size[:, 0]).ravel(), (rows, near.ravel())), shape=(len(self.points),) * 2)
+            for i in range(self.dim)
+        ]
+
+
+def conical_rule(dim: int, points: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Barycentric points and weights (summing to one) of a conical product Gauss rule, exact to degree 2·points − 1.
+
+    Example:
+        >>> barycentric, weights = conical_rule(2)
+        >>> float(round(weights @ barycentric[:, 1] ** 2, 12))  # ∫ x² over the unit triangle divided by its area
+        0.166666666667
+    """
+    lower = np.zeros((1, 0))
+    weights = np.ones(1)
+    for k in range(1, dim + 1):
+        nodes, jacobi = roots_jacobi(points, k - 1, 0)
+        nodes, jacobi = (nodes + 1) / 2, jacobi / jacobi.sum()
+        lower = np.concatenate([np.column_stack([np.full(len(lower), r), (1 - r) * lower]) for r in nodes])
+        weights = np.concatenate([w * weights for w in jacobi])
+    return np.column_stack([1 - lower.sum(axis=1), lower]), weights
