@@ -183,14 +183,13 @@ def distribute(raw: RawMesh | None, comm: Any) -> MeshData:
         cells, points = dolfinx_order(raw.cells, cell), raw.points.astype(default_real_type)
         facets = dolfinx_order(raw.facets, FACETS[cell])
         values = {dimension: raw.cell_values, dimension - 1: raw.facet_values}
-    element = basix.ufl.element(
-        "Lagrange", cell, degree, basix.LagrangeVariant.equispaced, shape=(gdim,), dtype=default_real_type
-    )
+    element = basix.ufl.element("Lagrange", cell, degree, basix.LagrangeVariant.equispaced, shape=(gdim,), dtype=default_real_type)
     # Shared facets are ghosted, so that integrals over interior facets work on any number of ranks.
     partitioner = create_cell_partitioner(GhostMode.shared_facet)
     mesh = create_mesh(comm, cells=cells, x=points, e=ufl.Mesh(element), partitioner=partitioner)
-    tags = [mark(mesh, dim, nodes, values[dim]) for dim, nodes in ((dimension, cells), (dimension - 1, facets))]
-    return MeshData(mesh, *tags, names)
+    cell_tags = mark(mesh, dimension, cells, values[dimension])
+    facet_tags = mark(mesh, dimension - 1, facets, values[dimension - 1])
+    return MeshData(mesh, cell_tags, facet_tags, names)
 
 
 def mark(mesh: Mesh, dimension: int, nodes: np.ndarray, values: np.ndarray) -> MeshTags:

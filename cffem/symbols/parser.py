@@ -360,7 +360,7 @@ class Builder:
     def operator_work(self, expr: sp.Expr, order: int, column: int) -> int:
         """Work of a differential operator: every term is taken apart and differentiated by each function in it."""
         size = self.budget.measure(expr, column)
-        return size.summands * (20 + size.weight) * max(1, size.leaves) ** order
+        return size.summands * (20 + size.weight) * max(1, size.leaves) ** order * (1 + size.powers // 12)
 
     def call_derivative(self, tree: Tree) -> sp.Expr:
         if len(tree.parts) < 2:
@@ -413,9 +413,7 @@ def is_quadratic(expr: sp.Expr, variable: sp.Symbol) -> bool:
     if isinstance(expr, sp.Mul):
         degrees = [arg for arg in expr.args if arg.has(variable)]
         return len(degrees) == 1 and is_quadratic(degrees[0], variable)
-    return (
-        isinstance(expr, sp.Pow) and expr.exp == 2 and expr.base.is_Add | expr.base.is_Symbol and is_linear(expr.base, variable)
-    )
+    return isinstance(expr, sp.Pow) and expr.exp == 2 and expr.base.is_Add | expr.base.is_Symbol and is_linear(expr.base, variable)
 
 
 def is_linear(expr: sp.Expr, variable: sp.Symbol) -> bool:

@@ -21,7 +21,7 @@ MAX_POWER = 32
 MAX_DIGITS = 40
 MAX_TERMS = 1_000
 MAX_NODES = 3_000
-MAX_WORK = 6_000
+MAX_WORK = 5_000
 MAX_GROWTH = 2
 
 NOT_FINITE = (sp.nan, sp.zoo, sp.oo, -sp.oo)
@@ -39,6 +39,7 @@ class Size:
         summands: summands after multiplying out products only, as the operators do.
         weight: nodes of the largest such summand.
         leaves: coordinates and unknowns in the largest such summand, counted as often as they occur.
+        powers: terms of the largest power of a sum that occurs anywhere; SymPy multiplies it out to find signs.
         growth: how many exponentials are stacked on each other.
     """
 
@@ -47,6 +48,7 @@ class Size:
     summands: int = 1
     weight: int = 1
     leaves: int = 0
+    powers: int = 0
     growth: int = 0
 
 
@@ -95,22 +97,24 @@ class Budget:
         if isinstance(expr, sp.Pow) and isinstance(expr.exp, sp.Number) and abs(expr.exp) > MAX_POWER:
             raise ParseError(f"powers up to {MAX_POWER} are read, not {expr.exp}", column)
         if isinstance(expr, sp.Pow | sp.exp):
-            check_exponent(*expr.as_base_exp(), column)
+            base, exponent = expr.as_base_exp()
+            check_exponent(base, exponent, column)
         sizes = [self.measure(arg, column) for arg in expr.args]
         nodes = 1 + sum(size.nodes for size in sizes)
-        growth = max((size.growth for size in sizes), default=0)
+        powers, growth = (max((getattr(size, name) for size in sizes), default=0) for name in ("powers", "growth"))
         if isinstance(expr, sp.Add):
             weight, leaves = max(s.weight for s in sizes), max(s.leaves for s in sizes)
-            return Size(nodes, sum(s.terms for s in sizes), sum(s.summands for s in sizes), weight, leaves, growth)
+            return Size(nodes, sum(s.terms for s in sizes), sum(s.summands for s in sizes), weight, leaves, powers, growth)
         if isinstance(expr, sp.Mul):
             terms, summands = math.prod(s.terms for s in sizes), math.prod(s.summands for s in sizes)
-            return Size(nodes, terms, summands, sum(s.weight for s in sizes), sum(s.leaves for s in sizes), growth)
+            return Size(nodes, terms, summands, sum(s.weight for s in sizes), sum(s.leaves for s in sizes), powers, growth)
         weight = 1 + sum(s.summands * s.weight for s in sizes)
         leaves = sum(s.summands * s.leaves for s in sizes)
         if isinstance(expr, sp.Pow) and isinstance(expr.exp, sp.Number):
             # A power n of k terms has C(k+n−1, n) terms.
             power = math.ceil(abs(expr.exp))
-            return Size(nodes, math.comb(sizes[0].terms + power - 1, power), 1, weight, leaves, growth)
+            terms = math.comb(sizes[0].terms + power - 1, power)
+            return Size(nodes, terms, 1, weight, leaves, max(terms, powers), growth)
         if isinstance(expr, CoordinateFunction | sp.Symbol):
             leaves = max(1, leaves)
         if isinstance(expr, (sp.Pow, *GROWING)):
@@ -118,7 +122,7 @@ class Budget:
         if isinstance(expr, BRANCHING):
             # Each branch is compared with every other one, also in derivatives.
             weight, leaves = 2 * weight * len(expr.args), leaves * len(expr.args)
-        return Size(nodes, 1, 1, weight, leaves, growth)
+        return Size(nodes, 1, 1, weight, leaves, powers, growth)
 
 
 def check_digits(number: sp.Rational, column: int) -> None:
