@@ -17,6 +17,7 @@ from cffem.symbols.coordinates import COORDINATES
 
 BLOCKS = {1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}
 SPACE_SHARE, TIME_SHARE = 8, 6  # a test function spans at most a quarter of space and a third of time
+SMALLEST_HALF = 8  # grid points: narrower bumps are not resolved
 OVERLAP = 4  # centres per half width
 RESOLUTION = 14  # grid points per half width that are enough
 NOISY = 0.1  # noise level from which neighbouring values are averaged first
@@ -38,7 +39,7 @@ class GridSampling:
         share = TIME_SHARE if symbol == COORDINATES[3] else SPACE_SHARE
         white = [self.noises[name].whitened(self.filled(v)) for name, v in self.data.values.items()]
         wanted = max(half_width(len(points), spectral_corner(v, number)) for v in white)
-        largest = max(2, len(points) // share)
+        largest = min(max(SMALLEST_HALF, len(points) // share), (len(points) - 1) // 2)
         half = min(wanted, largest)
         return Axis(points, half, power_for(half, orders), max(1, half // OVERLAP), orders)
 
@@ -131,10 +132,13 @@ def box_mean(values: np.ndarray, factors: list[int]) -> np.ndarray:
 
 def derivative(values: np.ndarray, points: np.ndarray, axis: int) -> np.ndarray:
     """First derivative along an axis: second order at the ends, fourth order inside where the grid is uniform."""
-    result = np.gradient(values, points, axis=axis)
     steps = np.diff(points)
     if len(points) < 6 or np.ptp(steps) > 1e-6 * steps[0]:
-        return result
-    moved, target = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0)
-    target[2:-2] = (8 * (moved[3:-1] - moved[1:-3]) - (moved[4:] - moved[:-4])) / (12 * steps[0])
+        return np.gradient(values, points, axis=axis)
+    result = np.empty_like(values)
+    moved, target, step = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0), steps[0]
+    target[2:-2] = (8 * (moved[3:-1] - moved[1:-3]) - (moved[4:] - moved[:-4])) / (12 * step)
+    target[1], target[-2] = (moved[2] - moved[0]) / (2 * step), (moved[-1] - moved[-3]) / (2 * step)
+    target[0] = (4 * moved[1] - 3 * moved[0] - moved[2]) / (2 * step)
+    target[-1] = (3 * moved[-1] - 4 * moved[-2] + moved[-3]) / (2 * step)
     return result

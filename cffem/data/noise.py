@@ -129,17 +129,15 @@ def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
 
 def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Wave numbers (share of the Nyquist number), log of the median power and number of coefficients of every bin."""
-    power = dctn(data, norm="ortho").ravel() ** 2
-    label = np.zeros(data.shape, dtype=int)
-    for axis, length in enumerate(data.shape):
-        label = label * BINS + reshaped(np.arange(length) * BINS // length, axis, data.ndim)
-    label = label.ravel()
-    order = np.argsort(label, kind="stable")
-    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
-    parts = np.split(power[order], starts[1:])
-    medians = np.array([np.median(p) for p in parts]) / MEDIAN_TO_POWER
-    wave = (np.array(np.unravel_index(label[order][starts], (BINS,) * data.ndim)).T + 0.5) / BINS
-    return wave, np.log(medians + 1e-300), np.array([len(p) for p in parts])
+    power = dctn(data, norm="ortho") ** 2
+    sizes = [length // BINS for length in data.shape]  # the few highest wave numbers beyond the last full bin are left out
+    power = power[tuple(slice(size * BINS) for size in sizes)]
+    split = power.reshape([n for size in sizes for n in (BINS, size)])
+    grouped = np.moveaxis(split, range(0, 2 * data.ndim, 2), range(data.ndim)).reshape(BINS**data.ndim, -1)
+    medians = np.median(grouped, axis=1) / MEDIAN_TO_POWER
+    centres = [(np.arange(BINS) + 0.5) * size / length for size, length in zip(sizes, data.shape, strict=True)]
+    wave = np.stack(np.meshgrid(*centres, indexing="ij"), axis=-1).reshape(-1, data.ndim)
+    return wave, np.log(medians + 1e-300), np.full(len(medians), grouped.shape[1])
 
 
 def fit_law(wave: np.ndarray, log_power: np.ndarray, counts: np.ndarray, reach: float) -> tuple[np.ndarray, float] | None:

@@ -6,6 +6,7 @@ one. If some common term outside the library fits decisively better, the library
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -40,6 +41,7 @@ def probe_terms(library: Any, dim: int) -> dict[str, sp.Expr]:
     return {name: term for name, term in common_terms(unknown, dim).items() if signature(term, dim) not in known}
 
 
+@lru_cache(maxsize=64)
 def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
     """Powers of the unknown, their derivatives (1D) or their gradient components and Laplacians (2D, 3D)."""
     terms: dict[str, sp.Expr] = {}
@@ -57,6 +59,7 @@ def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
     return terms
 
 
+@lru_cache(maxsize=4096)
 def signature(term: sp.Expr, dim: int) -> frozenset:
     """What a scalar term integrates, up to a common factor: equal for terms whose columns are proportional."""
     (parts,) = contributions(term, dim, None)

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 TAIL = 1e-10  # value to which the bump has fallen one grid point before its edge
 SPREAD = 2.0  # how many spectral widths of the bump fit below the data's corner
 LARGEST_POWER = 16
+FEWEST_POINTS = 1.6  # grid points per standard deviation of a bump that still integrate it accurately
 
 
 def bump_derivatives(s: np.ndarray, power: int, orders: int) -> np.ndarray:
@@ -88,22 +89,25 @@ def spectral_corner(data: np.ndarray, axis: int) -> int:
     mean = np.abs(np.fft.rfft(data, axis=axis))
     mean = mean.mean(axis=tuple(k for k in range(data.ndim) if k != axis))[1:]
     total = np.cumsum(mean[::-1])[::-1]  # from the highest wave number down, as the noise floor is a straight line there
-    total = total / total.max()
+    if total[0] == 0:
+        return 1
+    total = total / total[0]
     grid = np.arange(1, len(total) + 1, dtype=float)
+    weights = 1 / total**2
     best, corner = math.inf, 1
     for k in range(2, len(total) - 2):
-        left = np.polyval(chord(grid[0], total[0], grid[k], total[k]), grid[: k + 1])
-        right = np.polyval(chord(grid[k], total[k], grid[-1], total[-1]), grid[k:])
-        error = np.sum(((left - total[: k + 1]) / total[: k + 1]) ** 2) + np.sum(((right - total[k:]) / total[k:]) ** 2)
+        error = chord_error(grid, total, weights, 0, k) + chord_error(grid, total, weights, k, len(total) - 1)
         if error < best:
             best, corner = error, k + 1
     return max(1, min(corner, length // 4))
 
 
-def chord(x0: float, y0: float, x1: float, y1: float) -> tuple[float, float]:
-    """Slope and intercept of the line through two points."""
-    slope = (y1 - y0) / (x1 - x0)
-    return slope, y0 - slope * x0
+def chord_error(grid: np.ndarray, values: np.ndarray, weights: np.ndarray, first: int, last: int) -> float:
+    """Weighted squared distance of the values between two indices from the chord through their ends."""
+    slope = (values[last] - values[first]) / (grid[last] - grid[first])
+    part = slice(first, last + 1)
+    distance = values[part] - values[first] - slope * (grid[part] - grid[first])
+    return float(weights[part] @ distance**2)
 
 
 def half_width(length: int, corner: int) -> int:
@@ -123,4 +127,5 @@ def half_width(length: int, corner: int) -> int:
 def power_for(half: int, orders: int) -> int:
     """Exponent that makes the bump vanish to the tail value at its edge and smooth enough for the derivatives."""
     wanted = math.floor(math.log(TAIL) / math.log(1 - (1 - 1 / half) ** 2)) if half > 1 else orders + 1
-    return max(orders + 1, min(wanted, max(LARGEST_POWER, orders + 1)))
+    resolved = math.floor(((half / FEWEST_POINTS) ** 2 - 3) / 2)  # the bump's standard deviation is half/√(2p + 3) grid points
+    return max(orders + 1, min(wanted, resolved, LARGEST_POWER))

@@ -1,0 +1,15 @@
+"""The benchmarks behind `cffem bench NAME`: a mapping from names to functions that take arguments and return an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+def screening(arguments: Sequence[str]) -> int:
+    """Identification from noisy data, with PySINDy beside it where installed."""
+    from cffem.cases.screening_bench import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening}

@@ -1,0 +1,56 @@
+"""The three-way decision of the robust relevance theorem."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cffem.certify import decide
+
+numbers = st.floats(0, 1e6, allow_nan=False)
+
+
+@given(true=numbers, epsilon=st.floats(1e-9, 1e6), f=numbers, c=numbers, share=st.floats(-1, 1))
+def test_never_wrong_when_the_error_bars_hold(true, epsilon, f, c, share):
+    score = true + share * (f + c)
+    if score < 0 or abs(score - true) > f + c:
+        return
+    verdict = decide(score, epsilon, f, c)
+    if verdict == "relevant":
+        assert true > epsilon * (1 - 1e-9)
+    if verdict == "irrelevant":
+        assert true < epsilon * (1 + 1e-9)
+
+
+def test_equality_is_unresolved():
+    assert decide(0.5, 0.25, 0.125, 0.125) == "unresolved"
+    assert decide(0.0, 0.25, 0.125, 0.125) == "unresolved"
+    assert decide(0.25, 0.25, margin=0) == "unresolved"
+
+
+def test_no_error_bar_no_verdict():
+    assert decide(1e9, 1e-9) == "unresolved"
+    assert decide(1e9, 1e-9, eta_factual=0.0) == "unresolved"
+    assert decide(1e9, 1e-9, eta_counterfactual=0.0) == "unresolved"
+    assert decide(1e9, 1e-9, margin=0) == "relevant"
+    assert decide(0.0, 1e-9, 0.0, 0.0) == "irrelevant"
+    assert decide(1e9, 1e-9, margin=math.inf) == "unresolved"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"score": -1.0, "epsilon": 1.0},
+        {"score": math.nan, "epsilon": 1.0},
+        {"score": math.inf, "epsilon": 1.0},
+        {"score": 1.0, "epsilon": 0.0},
+        {"score": 1.0, "epsilon": math.nan},
+        {"score": 1.0, "epsilon": 1.0, "margin": -0.1},
+        {"score": 1.0, "epsilon": 1.0, "eta_factual": math.nan},
+        {"score": 1.0, "epsilon": 1.0, "eta_factual": 0.1, "margin": 0.1},
+    ],
+)
+def test_misuse_is_named(arguments):
+    with pytest.raises(ValueError):
+        decide(**arguments)

@@ -1,0 +1,155 @@
+"""Datasets, noise estimates, test functions."""
+
+import numpy as np
+import pytest
+
+import cffem as cf
+from cffem import t, x
+from cffem.data import Dataset
+from cffem.data.integrands import hermite
+from cffem.data.noise import measure_noise, noise_sd
+from cffem.data.points import PointMesh, conical_rule
+from cffem.data.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
+
+u = cf.ScalarField("u")
+v = cf.VectorField("v", dim=2)
+
+
+def waves(shape=(200, 120)):
+    X, T = np.meshgrid(np.linspace(0, 6, shape[0]), np.linspace(0, 3, shape[1]), indexing="ij")
+    return np.sin(2 * X - T) + 0.5 * np.cos(X + 2 * T)
+
+
+def test_axes_are_put_in_order_whatever_the_input():
+    values = np.arange(12.0).reshape(4, 3)
+    a = Dataset.from_arrays({t: np.arange(4.0), x: np.arange(3.0)}, {u: values})
+    b = Dataset.from_arrays([np.arange(3.0), np.arange(4.0)], {u: values.T})
+    np.testing.assert_array_equal(a.values[u], b.values[u])
+    assert a.shape == (3, 4)
+    assert a.dim == 1
+
+
+def test_xarray_dates_and_vectors():
+    xarray = pytest.importorskip("xarray")
+    times = np.array(["2020-01-01", "2020-01-02", "2020-01-04"], dtype="datetime64[D]")
+    ds = xarray.Dataset(
+        {"a": (("time", "lat", "lon"), np.zeros((3, 4, 5))), "b": (("time", "lat", "lon"), np.ones((3, 4, 5)))},
+        {"time": times, "lat": np.arange(4.0), "lon": np.arange(5.0)},
+    )
+    data = Dataset.from_xarray(ds, {v: ["a", "b"]})
+    np.testing.assert_allclose(data.coordinates[t], [0, 1, 3])
+    assert data.values[v[1]].shape == (5, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((2, 3))}),
+        lambda: Dataset.from_arrays({x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+        lambda: Dataset.from_arrays({"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.full((3, 2), np.nan)}),
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}),
+        lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}),
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}),
+    ],
+)
+def test_misuse_is_named(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5])
+def test_white_noise_is_measured_and_white(ratio):
+    noisy = waves() + ratio * np.random.default_rng(0).standard_normal((200, 120))
+    noise = measure_noise(noisy)
+    assert noise.white
+    assert noise.sd == pytest.approx(ratio, rel=0.05)
+
+
+def test_clean_data_have_no_noise():
+    noise = measure_noise(waves())
+    assert noise.white
+    assert noise.sd < 1e-3
+
+
+@pytest.mark.parametrize("length", [1.0, 2.0])
+def test_correlated_noise_is_recognised_and_can_be_drawn_again(length):
+    from cffem.cases.screening_data import with_noise
+
+    clean = waves()
+    noise = measure_noise(with_noise(clean, 0.5, 1, length))
+    assert not noise.white
+    assert noise.correlation_lengths == pytest.approx((length, length), rel=0.15)
+    assert noise.sd == pytest.approx(0.5 * np.sqrt((clean**2).mean()), rel=0.15)
+    again = noise.draw(np.random.default_rng(2), (200, 120))
+    neighbours = (again[1:] * again[:-1]).mean() / again.var()
+    assert neighbours == pytest.approx(np.exp(-1 / (4 * length**2)), abs=0.05)
+
+
+def test_missing_values_do_not_enter_the_noise():
+    noisy = waves() + 0.1 * np.random.default_rng(0).standard_normal((200, 120))
+    missing = np.zeros(noisy.shape, dtype=bool)
+    missing[50:60, 20:40] = True
+    assert noise_sd(np.where(missing, 1e6, noisy), missing) == pytest.approx(0.1, rel=0.05)
+
+
+def test_denoising_brings_data_closer_to_the_truth():
+    clean = waves()
+    noisy = clean + 0.5 * np.random.default_rng(0).standard_normal(clean.shape)
+    denoised = measure_noise(noisy).remove(noisy)
+    assert np.linalg.norm(denoised - clean) < 0.2 * np.linalg.norm(noisy - clean)
+
+
+def test_hermite_powers_are_unbiased():
+    from cffem.data.integrands import compiled
+
+    noise = 0.7 * np.random.default_rng(0).standard_normal(400_000)
+    for power in (2, 3, 4):
+        function, names = compiled(hermite(u**power))
+        inputs = [0.49 if "variance" in str(n) else 1.3 + noise for n in names]
+        assert function(*inputs).mean() == pytest.approx(1.3**power, rel=0.02)
+
+
+def test_bump_derivatives_match_differences():
+    s = np.linspace(-1, 1, 20_001)
+    rows = bump_derivatives(s, 7, 3)
+    for d in range(3):
+        np.testing.assert_allclose(np.gradient(rows[d], s)[5:-5], rows[d + 1][5:-5], atol=2e-5 * np.abs(rows[d + 1]).max())
+    with pytest.raises(ValueError, match="continuous derivatives"):
+        bump_derivatives(s, 3, 3)
+
+
+def test_axis_integrates_by_parts():
+    points = np.linspace(0, 2, 401)
+    axis = Axis(points, 60, 8, 15, 2)
+    values = np.exp(points)
+    np.testing.assert_allclose(-axis.matrices[1] @ values, axis.matrices[0] @ values, rtol=1e-6)
+    np.testing.assert_allclose(axis.matrices[2] @ values, axis.matrices[0] @ values, rtol=1e-5)
+
+
+def test_noisier_data_ask_for_wider_test_functions():
+    clean = waves()
+    widths = [
+        half_width(200, spectral_corner(clean + s * np.random.default_rng(0).standard_normal(clean.shape), 0)) for s in (0.01, 1.0)
+    ]
+    assert widths[0] < widths[1]
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_quadrature_on_scattered_points_is_exact_for_linear_data(dim):
+    points = np.random.default_rng(0).random((200, dim))
+    points = np.concatenate([points, np.stack(np.meshgrid(*[[0.0, 1.0]] * dim), axis=-1).reshape(-1, dim)])
+    mesh = PointMesh(points)
+    _, weights = mesh.quadrature
+    assert weights @ (mesh.interpolation @ (1 + 2 * points[:, 0])) == pytest.approx(mesh.volumes.sum() + 2 * (
+        mesh.volumes @ points[mesh.simplices].mean(axis=1)[:, 0]
+    ))  # fmt: skip
+    assert conical_rule(dim)[1].sum() == pytest.approx(1)
+
+
+def test_local_fits_differentiate_quadratics_exactly():
+    points = np.random.default_rng(1).random((300, 2))
+    derivative = PointMesh(points).first_derivatives
+    values = points[:, 0] ** 2 + 3 * points[:, 0] * points[:, 1]
+    np.testing.assert_allclose(derivative[0] @ values, 2 * points[:, 0] + 3 * points[:, 1], atol=1e-8)
+    np.testing.assert_allclose(derivative[1] @ values, 3 * points[:, 0], atol=1e-8)
