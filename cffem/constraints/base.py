@@ -48,9 +48,7 @@ class Projection(ABC):
 
     tolerance = 1e-14
 
-    def __init__(
-        self, discretisation: Discretisation, essential: EssentialConditions, fields: Sequence[Field], weight: Any = None
-    ):
+    def __init__(self, discretisation: Discretisation, essential: EssentialConditions, fields: Sequence[Field], weight: Any = None):
         self.discretisation = discretisation
         self.essential = essential
         self.spaces = discretisation.spaces

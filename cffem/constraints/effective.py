@@ -126,9 +126,7 @@ def equivalence_classes(analysis: ConstraintAnalysis) -> tuple[EquivalenceClass,
 def _classes_of(analysis: ConstraintAnalysis, names: Sequence[str]) -> list[EquivalenceClass]:
     tested = analysis.closed and all(analysis.tested_here(name) for name in names)
     modulo, library = analysis.modulo, analysis.model.library
-    entries = {
-        name: modulo.tested_against_class(library[name]) if tested else modulo.normal_form(library[name]) for name in names
-    }
+    entries = {name: modulo.tested_against_class(library[name]) if tested else modulo.normal_form(library[name]) for name in names}
     rows = {name: coordinates_of(entry) for name, entry in entries.items()}
     keys = sorted({key for row in rows.values() for key in row}, key=str)
     matrix = sp.Matrix(len(keys), len(names), lambda i, j: sp.nsimplify(rows[names[j]].get(keys[i], 0)))

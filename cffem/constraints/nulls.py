@@ -187,24 +187,29 @@ class ConstraintAnalysis:
             image = evaluation.representative(evaluation.functional(name, states))
             if self.tested_here(name):
                 image = self.projection.project(image)
-            size = evaluation.norm(image)
+            sizes = self._sizes(states)
             if evaluation.linear(name):
-                orders = evaluation.orders(name)
-                parts = [(states[o], self.singular_value(name, o)) for o in orders]
-                scale = sum(sigma * evaluation.norm(u) for u, sigma in parts if u is not None)
+                scale = sum(self.singular_value(name, order) * sizes[order] for order in evaluation.orders(name))
             else:
-                scale = self._random_size(name, states)
-            largest = max(largest, size / scale if scale else 0.0)
+                scale = self._random_size(name, states, sizes)
+            largest = max(largest, evaluation.norm(image) / scale if scale else 0.0)
         return largest
 
-    def _random_size(self, name: str, states: tuple[Any, ...]) -> float:
+    def _sizes(self, states: tuple[Any, ...]) -> tuple[float, ...]:
+        """Norms of state, rate and acceleration; those of a field at rest are not taken below its size over the time window."""
+        window = self.model.experiment.time
+        span = window.end - window.start if window is not None else 1.0
+        first = self.evaluation.norm(states[0])
+        return tuple(max(0.0 if u is None else self.evaluation.norm(u), first / span**k) for k, u in enumerate(states))
+
+    def _random_size(self, name: str, states: tuple[Any, ...], sizes: tuple[float, ...]) -> float:
         """The largest ‖T_j[w]‖ over random fields with the norms of these states."""
         evaluation, largest = self.evaluation, 0.0
         for fields, _ in self.samples:
             scaled = []
-            for state, field in zip(states, fields, strict=True):
-                size = evaluation.norm(field)
-                scaled.append(None if state is None else field * (evaluation.norm(state) / size if size else 0.0))
+            for state, size, field in zip(states, sizes, fields, strict=True):
+                norm = evaluation.norm(field)
+                scaled.append(None if state is None else field * (size / norm if norm else 0.0))
             largest = max(largest, evaluation.dual_norm(evaluation.functional(name, tuple(scaled))))
         return largest
 

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from petsc4py import PETSc
 
 from cffem.engine.linear import SolveError
@@ -83,3 +84,39 @@ class Solver:
         """Free solver and matrix; collective."""
         self.ksp.destroy()
         self.matrix.destroy()
+
+
+# Up to this many unknowns a factorisation, made once, beats the iterations of every later solve.
+FACTORISED = 40_000
+
+
+class Block:
+    """Solves with the block of a mass-like matrix that belongs to some of the unknowns; the others are left out altogether.
+
+    Args:
+        matrix: a matrix on the state space.
+        free: a mask over the owned unknowns.
+        rows: global numbers of the free unknowns.
+    """
+
+    def __init__(self, matrix: Any, free: np.ndarray, rows: np.ndarray):
+        self.where = np.flatnonzero(free)
+        chosen = PETSc.IS().createGeneral(rows, comm=matrix.comm)
+        block = matrix.createSubMatrix(chosen, chosen)
+        chosen.destroy()
+        self._solution, self._right = block.createVecs()
+        self._solver = Solver(block, DIRECT if block.size[0] <= FACTORISED else MASS)
+
+    def solve(self, right: np.ndarray, what: str) -> np.ndarray:
+        """The solution for a right-hand side given as a state, zero outside the block."""
+        self._right.array[:] = right[self.where]
+        self._solver.solve(self._right, self._solution, what)
+        result = np.zeros_like(right)
+        result[self.where] = self._solution.array_r
+        return result
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        self._solver.destroy()
+        self._solution.destroy()
+        self._right.destroy()

@@ -25,9 +25,7 @@ def random_field(components: int, wavenumber: float, seed: int) -> Callable[[np.
     """
     random = np.random.default_rng(seed)
     directions = random.normal(size=(components, WAVES, 3))
-    directions *= (wavenumber * random.uniform(0.5, 1.0, size=(components, WAVES)) / np.linalg.norm(directions, axis=2))[
-        ..., None
-    ]
+    directions *= (wavenumber * random.uniform(0.5, 1.0, size=(components, WAVES)) / np.linalg.norm(directions, axis=2))[..., None]
     phases = random.uniform(0, 2 * math.pi, size=(components, WAVES))
     amplitudes = random.normal(size=(components, WAVES)) / math.sqrt(WAVES)
 

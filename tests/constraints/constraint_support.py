@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gmsh
 import numpy as np
-from cffem.engine.meshes import MeshData
 from dolfinx.mesh import locate_entities_boundary, meshtags
 from mpi4py import MPI
+
+from cffem.engine.meshes import MeshData
 
 try:
     from dolfinx.io.gmsh import model_to_mesh
