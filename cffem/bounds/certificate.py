@@ -1,0 +1,134 @@
+"""Certificates: an error bound together with the inequality it states, its hypotheses, its constants and what it cost.
+
+A bound is `guaranteed` where every hypothesis of its theorem was checked by the code (up to floating-point rounding, which is not
+enclosed), and `estimated` otherwise. Where no theorem applies there is a `NoCertificate` with an infinite margin and the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+GUARANTEED, ESTIMATED = "guaranteed", "estimated"
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{
+        letter: f"${command}$"
+        for letter, command in {
+            "α": r"\alpha", "η": r"\eta", "κ": r"\kappa", "λ": r"\lambda", "π": r"\pi", "Δ": r"\Delta", "Ω": r"\Omega",
+            "∇": r"\nabla", "≤": r"\leq", "≥": r"\geq", "≠": r"\neq", "‖": r"\|", "·": r"\cdot", "∈": r"\in", "Σ": r"\Sigma",
+            "∂": r"\partial", "√": r"\surd", "×": r"\times", "−": "-", "²": "^2", "₀": "_0", "₁": "_1", "₂": "_2",
+        }.items()
+    },
+}  # fmt: skip
+
+
+def escaped(text: str) -> str:
+    """Plain text for LaTeX.
+
+    Example:
+        >>> escaped("λ₁ ≥ 5 %")
+        '$\\\\lambda$$_1$ $\\\\geq$ 5 \\\\%'
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An error bound and why it holds.
+
+    Args:
+        value: the bound.
+        kind: "guaranteed" or "estimated".
+        norm: the norm it is about.
+        inequality: what it states, in plain text.
+        formula: the same in LaTeX, without dollars.
+        hypotheses: pairs of a statement and how it was checked.
+        constants: the numbers that entered, by name.
+        cost: seconds and numbers of solves, by name.
+        method: how it was obtained, in a few words.
+
+    Example:
+        >>> convex = ("Ω is convex", "by its edges")
+        >>> bound = Certificate(0.1, "guaranteed", "L2", "‖u − u_h‖ ≤ 0.1", r"\\|u-u_h\\|\\leq 0.1", (convex,))
+        >>> print(bound)
+        guaranteed: ‖u − u_h‖ ≤ 0.1 (norm L2)
+          hypothesis: Ω is convex [by its edges]
+    """
+
+    value: float
+    kind: str
+    norm: str
+    inequality: str
+    formula: str
+    hypotheses: tuple[tuple[str, str], ...] = ()
+    constants: Mapping[str, float] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in (GUARANTEED, ESTIMATED):
+            raise ValueError(f"a certificate is {GUARANTEED!r} or {ESTIMATED!r}, not {self.kind!r}")
+        if not self.value >= 0:
+            raise ValueError(f"an error bound is a nonnegative number, not {self.value!r}")
+        object.__setattr__(self, "hypotheses", tuple((str(a), str(b)) for a, b in self.hypotheses))
+        for name in ("constants", "cost"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.inequality} (norm {self.norm})"]
+        lines += [f"  method: {self.method}"] if self.method else []
+        lines += [f"  hypothesis: {statement} [{how}]" for statement, how in self.hypotheses]
+        lines += [
+            f"  {title}: {_listed(values)}" for title, values in (("constants", self.constants), ("cost", self.cost)) if values
+        ]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The certificate as a LaTeX paragraph with its hypotheses as a list."""
+        lines = [rf"\textbf{{{escaped(self.kind)}}} ({escaped(self.norm)}): \[ {self.formula} \]"]
+        lines += [escaped(f"Method: {self.method}.")] if self.method else []
+        if self.hypotheses:
+            items = [rf"  \item {escaped(statement)} [{escaped(how)}]" for statement, how in self.hypotheses]
+            lines += [r"\begin{itemize}", *items, r"\end{itemize}"]
+        if self.constants:
+            lines.append(escaped(f"Constants: {_listed(self.constants)}."))
+        return "\n".join(lines)
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
+
+
+@dataclass(frozen=True)
+class NoCertificate:
+    """No theorem applies: the margin is infinite, so every decision is `unresolved`.
+
+    Args:
+        reason: the hypothesis that fails, in one sentence.
+
+    Example:
+        >>> missing = NoCertificate("the problem is nonlinear")
+        >>> missing.margin, bool(missing)
+        (inf, False)
+    """
+
+    reason: str
+
+    @property
+    def margin(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class NotCovered(ValueError):
+    """A hypothesis of the theorem does not hold, or was not found to hold."""

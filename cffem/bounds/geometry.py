@@ -1,0 +1,222 @@
+"""Constants of the mesh and the domain: interpolation on triangles, convexity, and the first Dirichlet eigenvalue from below.
+
+* Payne and Weinberger: ‖v − mean‖_K ≤ (h_K/π) ‖∇v‖_K on a convex cell of diameter h_K.
+* Kobayashi: ‖∇(v − Iv)‖_K ≤ C_K |v|_{H²(K)} for linear interpolation I on a triangle with edges A, B, C and area S,
+  C_K² = A²B²C²/(16S²) − (A²+B²+C²)/30 − (S²/5)(1/A²+1/B²+1/C²).
+* Domain monotonicity: λ₁(Ω) ≥ π² Σ L_i⁻² for the sides L_i of the bounding box.
+* Carstensen and Gedicke, in the plane: λ₁ ≥ λ_CR / (1 + κ² h² λ_CR) with the first Crouzeix–Raviart eigenvalue λ_CR, the longest
+  edge h and κ² = 1/48 + 1/j², j the first positive zero of the Bessel function J₁.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import ufl
+from dolfinx import fem
+from dolfinx.mesh import exterior_facet_indices
+from mpi4py import MPI
+from petsc4py import PETSc
+
+from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
+from cffem.bounds.certificate import NotCovered
+
+FIRST_ZERO_OF_J1 = 3.8317059702075125
+KAPPA_SQUARED = 1 / 48 + 1 / FIRST_ZERO_OF_J1**2
+# Vertices that lie outside a supporting line by less than this fraction of the diameter are on it, up to rounding.
+FLAT = 1e-12
+# How far below the computed eigenvalue inertia is counted; far above rounding, far below the digits that matter.
+BELOW = 1e-7
+
+
+def edge_lengths(corners: np.ndarray) -> np.ndarray:
+    """Lengths of all edges of simplices given by their corners, shape (cells, dim + 1, dim)."""
+    pairs = [(i, j) for i in range(corners.shape[1]) for j in range(i)]
+    return np.stack([np.linalg.norm(corners[:, i] - corners[:, j], axis=1) for i, j in pairs], axis=1)
+
+
+def volumes(corners: np.ndarray) -> np.ndarray:
+    """Areas or volumes of simplices."""
+    jacobians = corners[:, 1:] - corners[:, :1]
+    return np.abs(np.linalg.det(jacobians)) / math.factorial(corners.shape[2])
+
+
+def kobayashi(corners: np.ndarray) -> np.ndarray:
+    """C_K of triangles.
+
+    Example:
+        >>> float(kobayashi(np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])).round(4)[0])
+        0.4916
+    """
+    squares: np.ndarray = edge_lengths(corners) ** 2
+    area = volumes(corners)
+    value = squares.prod(axis=1) / (16 * area**2) - squares.sum(axis=1) / 30 - area**2 / 5 * (1 / squares).sum(axis=1)
+    return np.sqrt(value)
+
+
+class Domain:
+    """What the theorems ask about a mesh of straight triangles or tetrahedra.
+
+    Args:
+        mesh: the DOLFINx mesh.
+
+    Attributes:
+        corners: corners of this rank's own cells, shape (cells, dim + 1, dim).
+        diameters: their longest edges.
+        interpolation: Kobayashi's constants where Aubin–Nitsche applies (convex and plane), else None.
+        eigenvalue: a lower bound of the first Dirichlet eigenvalue.
+        evidence: pairs of statement and how it was checked.
+
+    Raises:
+        NotCovered: the cells are of another kind.
+    """
+
+    def __init__(self, mesh: Any):
+        self.mesh, self.dim = mesh, mesh.topology.dim
+        nodes, degree = cell_geometry(mesh)
+        if cell_name(mesh.ufl_domain()) not in ("triangle", "tetrahedron") or degree != 1 or mesh.geometry.dim != self.dim:
+            raise NotCovered("the cells are not straight triangles in the plane or tetrahedra in space")
+        mine = mesh.topology.index_map(self.dim).size_local
+        self.corners = mesh.geometry.x[nodes[:mine], : self.dim]
+        self.diameters = edge_lengths(self.corners).max(axis=1, initial=0.0)
+        self.boundary = exterior_corners(mesh)
+        self.convex = is_convex(mesh.comm, self.boundary)
+        self.interpolation = kobayashi(self.corners) if self.dim == 2 and self.convex else None
+        self.eigenvalue, how = self._first_eigenvalue()
+        self.evidence = (
+            ("the cells are straight simplices", "cell type and degree of the geometry"),
+            (f"λ₁ ≥ {self.eigenvalue:.6g} for the first Dirichlet eigenvalue of Ω", how),
+            ("Ω is convex" if self.convex else "Ω is not convex, or not known to be", "each boundary facet against all corners"),
+        )
+
+    @property
+    def hull(self) -> np.ndarray:
+        """All corners of the boundary; their convex hull contains the domain."""
+        return self.boundary.reshape(-1, self.dim)
+
+    def _first_eigenvalue(self) -> tuple[float, str]:
+        box = math.pi**2 * float((1 / np.ptp(self.hull, axis=0) ** 2).sum())
+        if self.dim != 2:
+            return box, "bounding box and domain monotonicity"
+        longest = self.mesh.comm.allreduce(float(self.diameters.max(initial=0.0)), op=MPI.MAX)
+        discrete = crouzeix_raviart(self.mesh)
+        nonconforming = discrete / (1 + KAPPA_SQUARED * longest**2 * discrete)
+        if nonconforming <= box:
+            return box, "bounding box and domain monotonicity"
+        return nonconforming, f"Crouzeix–Raviart eigenvalue {discrete:.6g} with κ² = 1/48 + 1/j², inertia counted by MUMPS"
+
+
+def exterior_corners(mesh: Any) -> np.ndarray:
+    """Corners of all boundary facets on every rank, shape (facets, dim, dim); collective."""
+    dim = mesh.topology.dim
+    mesh.topology.create_connectivity(dim - 1, dim)
+    mesh.topology.create_connectivity(dim - 1, 0)
+    mesh.topology.create_connectivity(0, dim)
+    cells_of_vertex, vertices_of_cell = mesh.topology.connectivity(0, dim), mesh.topology.connectivity(dim, 0)
+    nodes, _ = cell_geometry(mesh)
+    vertices_of_facet = mesh.topology.connectivity(dim - 1, 0)
+
+    def point(vertex: int) -> np.ndarray:
+        cell = cells_of_vertex.links(vertex)[0]
+        return mesh.geometry.x[nodes[cell][np.flatnonzero(vertices_of_cell.links(cell) == vertex)[0]], :dim]
+
+    facets = exterior_facet_indices(mesh.topology)
+    mine = np.array([[point(vertex) for vertex in vertices_of_facet.links(facet)] for facet in facets]).reshape(-1, dim, dim)
+    return np.concatenate(mesh.comm.allgather(mine))
+
+
+def is_convex(comm: Any, facets: np.ndarray) -> bool:
+    """Whether the line or plane of every boundary facet has the whole domain on one side.
+
+    Then the boundary lies in the boundary of the convex hull, and the domain is the interior of the hull. Cracks and holes fail,
+    because the domain is on both sides of their facets.
+    """
+    dim = facets.shape[2]
+    points = facets.reshape(-1, dim)
+    size = float(np.ptp(points, axis=0).max())
+    for share in range(comm.rank, len(facets), comm.size):
+        corners = facets[share]
+        normal = _normal(corners)
+        distance = (points - corners[0]) @ normal
+        if min(distance.max(), -distance.min()) > FLAT * size:
+            bad = True
+            break
+    else:
+        bad = False
+    return not comm.allreduce(int(bad))
+
+
+def _normal(corners: np.ndarray) -> np.ndarray:
+    edges = corners[1:] - corners[0]
+    normal = np.array([edges[0][1], -edges[0][0]]) if len(edges) == 1 else np.cross(edges[0], edges[1])
+    return normal / np.linalg.norm(normal)
+
+
+def crouzeix_raviart(mesh: Any) -> float:
+    """A number below the first Crouzeix–Raviart eigenvalue of the Dirichlet Laplacian, by less than one part in a million.
+
+    SLEPc finds the eigenvalue; that none lies below is Sylvester's law of inertia on K − σM.
+
+    Raises:
+        NotCovered: an eigenvalue below the one that was found.
+    """
+    space = fem.functionspace(mesh, ("CR", 1))
+    u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
+    dofs = fem.locate_dofs_topological(space, mesh.topology.dim - 1, exterior_facet_indices(mesh.topology))
+    zero = [fem.dirichletbc(PETSc.ScalarType(0), dofs, space)]
+    stiffness = assemble_matrix(form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, mesh.comm), zero)
+    # With no mass the rows of the boundary have an infinite eigenvalue, out of the way.
+    mass = assemble_matrix(form(u * v * ufl.dx, mesh.comm), zero, diagonal=0.0)
+    found = _smallest_eigenvalue(stiffness, mass) * (1 - BELOW)
+    stiffness.axpy(-found, mass)
+    below = _pivots_not_positive(stiffness)
+    for matrix in (stiffness, mass):
+        matrix.destroy()
+    if below:
+        raise NotCovered(f"{below} Crouzeix–Raviart eigenvalues lie below the one that was found, {found:.6g}")
+    return found
+
+
+def _smallest_eigenvalue(stiffness: Any, mass: Any) -> float:
+    from slepc4py import SLEPc
+
+    solver = SLEPc.EPS().create(stiffness.comm)
+    solver.setOperators(stiffness, mass)
+    solver.setProblemType(SLEPc.EPS.ProblemType.GHEP)
+    solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
+    solver.setTarget(0.0)
+    solver.setDimensions(1)
+    solver.setTolerances(1e-10, 500)
+    transform = solver.getST()
+    transform.setType(SLEPc.ST.Type.SINVERT)
+    _factorise_with_mumps(transform.getKSP(), PETSc.PC.Type.LU)
+    solver.solve()
+    if solver.getConverged() < 1:
+        raise NotCovered("the Crouzeix–Raviart eigenvalue did not converge")
+    value = float(np.real(solver.getEigenvalue(0)))
+    solver.destroy()
+    return value
+
+
+def _factorise_with_mumps(solver: Any, kind: Any) -> None:
+    solver.setType(PETSc.KSP.Type.PREONLY)
+    solver.getPC().setType(kind)
+    solver.getPC().setFactorSolverType("mumps")
+
+
+def _pivots_not_positive(matrix: Any) -> int:
+    """How many eigenvalues of a symmetric matrix are not positive."""
+    matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
+    solver = PETSc.KSP().create(matrix.comm)
+    solver.setOperators(matrix)
+    _factorise_with_mumps(solver, PETSc.PC.Type.CHOLESKY)
+    solver.getPC().setFactorSetUpSolverType()
+    # Vanishing pivots are found, and the last block is not handed to ScaLAPACK, which does not count signs.
+    solver.getPC().getFactorMatrix().setMumpsIcntl(24, 1)
+    solver.getPC().getFactorMatrix().setMumpsIcntl(13, 1)
+    solver.getPC().setUp()
+    negative, zero, _ = solver.getPC().getFactorMatrix().getInertia()
+    solver.destroy()
+    return int(negative + zero)

@@ -1,0 +1,136 @@
+"""Reading −a Δu + b·∇u + c u + s off a symbolic equation, with constant a and c and affine b.
+
+The coefficients are derivatives with respect to u and its partial derivatives, taken from the components of the SymPy terms. No
+assembled form is involved, so that a certificate judges a solve by the equation that was written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.bounds.certificate import NotCovered
+from cffem.symbols.components import to_components
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.fields import Field, ScalarField
+
+
+@dataclass(frozen=True)
+class Operator:
+    """u ↦ −a Δu + b·∇u + c u + s.
+
+    Attributes:
+        diffusion: a.
+        shift, slope: b(x) = shift + slope·x.
+        reaction: c.
+        source: s, the part without u.
+    """
+
+    diffusion: float
+    shift: np.ndarray
+    slope: np.ndarray
+    reaction: float
+    source: sp.Expr
+
+    @property
+    def divergence(self) -> float:
+        """div b, a constant."""
+        return float(np.trace(self.slope))
+
+    def speed(self, corners: np.ndarray) -> float:
+        """max |b| over the convex hull of some points: |b| is convex, so it is the largest value at the points."""
+        return float(np.linalg.norm(self.shift + corners @ self.slope.T, axis=1).max())
+
+
+def operator(expr: Any, unknown: Field, dim: int) -> Operator:
+    """Read the coefficients off an expression.
+
+    Args:
+        expr: a scalar expression in u.
+        unknown: u.
+        dim: the dimension of space.
+
+    Raises:
+        NotCovered: it is of another kind; the message says why.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> found = operator(-2 * cf.lap(u) + cf.x * u.diff(cf.y) + 3 * u - 1, u, 2)
+        >>> found.diffusion, found.slope.tolist(), found.reaction, found.source
+        (2.0, [[0.0, 0.0], [1.0, 0.0]], 3.0, -1)
+    """
+    entries = to_components(expr, dim)
+    if not isinstance(unknown, ScalarField) or len(entries) != 1:
+        raise NotCovered("the unknown is not a single scalar field")
+    constant, coefficients = _linear_parts(sp.expand(entries[0]), unknown)
+    space = SPACE[:dim]
+    second = {tuple(sorted(key, key=str)): value for key, value in coefficients.items() if len(key) == 2}
+    diagonal = [_number(second.pop((s, s), sp.S.Zero), "the diffusion") for s in space]
+    if any(value != 0 for value in second.values()) or len(set(diagonal)) > 1:
+        raise NotCovered("the diffusion is not a constant multiple of the Laplacian")
+    advection = [coefficients.get((s,), sp.S.Zero) for s in space]
+    slope = [[_number(sp.expand(b.diff(s)), "the gradient of the advection") for s in space] for b in advection]
+    shift = [_number(b.subs(dict.fromkeys(space, 0)), "the advection") for b in advection]
+    if any(len(key) > 2 or not {*key} <= {*space} for key in coefficients):
+        raise NotCovered("the equation has a derivative of higher order or in time")
+    reaction = _number(coefficients.get((), sp.S.Zero), "the reaction")
+    return Operator(0.0 - diagonal[0], np.array(shift), np.array(slope), reaction, constant)
+
+
+def _linear_parts(expr: sp.Expr, unknown: Field) -> tuple[sp.Expr, dict[tuple[sp.Symbol, ...], sp.Expr]]:
+    """The part without u, and the coefficient of u and of each of its derivatives, keyed by the variables of the derivative."""
+    stands: dict[sp.Expr, sp.Symbol] = {}
+    keys: dict[sp.Symbol, tuple[sp.Symbol, ...]] = {}
+    for atom in [*expr.atoms(sp.Derivative), unknown]:
+        if isinstance(atom, sp.Derivative) and atom.expr != unknown:
+            raise NotCovered(f"{atom} is no derivative of the unknown")
+        stands[atom] = sp.Dummy()
+        keys[stands[atom]] = tuple(atom.variables) if isinstance(atom, sp.Derivative) else ()
+    plain = expr.xreplace({a: s for a, s in stands.items() if a != unknown}).xreplace({unknown: stands[unknown]})
+    if plain.atoms(Field):
+        raise NotCovered("the equation contains another field")
+    symbols = list(keys)
+    coefficients = {keys[s]: sp.expand(sp.diff(plain, s)) for s in symbols}
+    if any(value.free_symbols & {*symbols} for value in coefficients.values()):
+        raise NotCovered("the equation is nonlinear in the unknown")
+    constant = plain.xreplace(dict.fromkeys(symbols, sp.S.Zero))
+    strange = constant.free_symbols - {*SPACE}
+    if strange:
+        raise NotCovered(f"the data contain {min(map(str, strange))}, which is no coordinate")
+    return constant, {key: value for key, value in coefficients.items() if value != 0}
+
+
+def _number(value: sp.Expr, what: str) -> float:
+    if value.free_symbols or not value.is_real:
+        raise NotCovered(f"{what} is not constant: {value}" if "gradient" not in what else f"the advection is not affine: {value}")
+    return float(value)
+
+
+def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int) -> Operator:
+    """L = anchor − Σ_j α_j T_j of a library with one unknown.
+
+    Raises:
+        NotCovered: it is not −a Δ + b·∇ + c with a > 0, or the library has several unknowns.
+    """
+    if len(library.equations) != 1:
+        raise NotCovered("there is more than one unknown")
+    left = sp.S.Zero if library.anchor is None else library.anchor
+    terms = sp.Add(*(sp.Float(alpha) * library[name] for name, alpha in coefficients.items() if alpha))
+    found = operator(_with_parameters(library, left - terms), library.unknown, dim)
+    if not found.diffusion > 0:
+        raise NotCovered(f"the diffusion coefficient {found.diffusion:g} is not positive")
+    return found
+
+
+def term_operator(library: Any, name: str, coefficient: float, dim: int) -> Operator:
+    """α_j T_j of one term, its parameters replaced by their values."""
+    return operator(_with_parameters(library, sp.Float(coefficient) * library[name]), library.unknown, dim)
+
+
+def _with_parameters(library: Any, expr: sp.Expr) -> sp.Expr:
+    return expr.xreplace({p: sp.Float(value) for p, value in library.parameters.items() if value is not None})
