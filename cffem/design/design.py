@@ -21,6 +21,7 @@ from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 
 MATRIX_BLOCKS = 12
+NOISY_LEAKAGE = 0.1  # noise turns null vectors by about this much
 INDEPENDENT = 1e-9  # share of a probe column outside the span of the others that makes it a column of its own
 
 
@@ -100,22 +101,22 @@ class Design:
         return cls(names, grams)
 
     @classmethod
-    def from_fields(
-        cls, library: Any, sources: Iterable[RowSource] | RowSource, kind: str = "weak", *, comm: Any = None
-    ) -> Design:
+    def from_fields(cls, library: Any, sources: Iterable[RowSource] | RowSource, kind: str = "weak", *, comm: Any = None) -> Design:
         """The design of a library evaluated on solutions or measured data.
 
         Args:
             library: candidate terms and anchor.
             sources: one or several objects with `rows(library, kind)`; several experiments are stacked.
             kind: `weak` (test functions carry the derivatives) or `strong` (terms evaluated at points).
-            comm: MPI communicator over which the rows are distributed; Grams are summed over its ranks.
+            comm: MPI communicator over which the rows are distributed; Grams are summed over its ranks. Default: the sources' own.
         """
         if kind not in ("weak", "strong"):
             raise ValueError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
         sources = [sources] if hasattr(sources, "rows") else list(sources)
         if not sources:
             raise ValueError("a design needs at least one solution or dataset")
+        if comm is None:
+            comm = next((source.comm for source in sources if getattr(source, "comm", None) is not None), None)
         notes: dict[str, Any] = {"kind": kind}
         probes = sources[0].probes(library) if kind == "weak" and hasattr(sources[0], "probes") else {}
         wider = SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes}) if probes else library
@@ -234,8 +235,8 @@ class Design:
         values, vectors = np.linalg.eigh(sigma)
         tolerance: np.ndarray | float = aliasing.ROUNDING
         if self.grams.noise is not None:
-            blocks = self.grams.corrected[:, 1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
-            tolerance = aliasing.noise_tolerance(blocks, values, vectors)
+            noise = self.grams.noise.sum(axis=0)[1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
+            tolerance = aliasing.noise_tolerance(noise, vectors, self.effective_rows)
         return vectors[:, values <= tolerance]
 
     def rank(self) -> int:
@@ -261,7 +262,8 @@ class Design:
         total = self.grams.total("corrected") / self.grams.weight.sum()
         sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
         estimate = np.linalg.pinv(sigma, rcond=1e-9, hermitian=True) @ (total[1:, 0] / self.scale) / self.scale
-        return aliasing.alias_groups(self._null, self.scale, self.names, estimate, symbols)
+        leakage = 1e-3 if self.grams.noise is None else NOISY_LEAKAGE
+        return aliasing.alias_groups(self._null, self.scale, self.names, estimate, symbols, leakage)
 
     def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
         """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""

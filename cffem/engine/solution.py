@@ -111,6 +111,28 @@ class Solution:
             norm.add(a - b, self.times[k] - self.times[k - 1] if k else 0.0)
         return norm.value
 
+    # Rows of a regression ---------------------------------------------------------------------------------------------------
+
+    @property
+    def comm(self) -> Any:
+        """The communicator over whose ranks the rows are spread."""
+        return self.model.comm
+
+    def rows(self, library: Any, kind: str = "strong") -> Iterator[Any]:
+        """Blocks of rows of the anchored regression, for a `Design`; each rank yields those of its own cells.
+
+        Args:
+            library: the terms and the anchor.
+            kind: "strong", the terms at quadrature points in the middle of each time step.
+        """
+        from cffem.engine.rows import StrongRows
+
+        if kind != "strong":
+            raise InputError(
+                f"solutions give rows of the kind 'strong' only, not {kind!r}; use Design.from_fields(…, kind='strong')"
+            )
+        return iter(StrongRows(self, library))
+
     # Files ----------------------------------------------------------------------------------------------------------------
 
     def write(self, path: str | os.PathLike, field: Field | None = None) -> list[Path]:

@@ -1,0 +1,220 @@
+"""Rows of finite-element fields: exact where the field is, streamed, and the same Gram on any number of ranks."""
+
+from __future__ import annotations
+
+import resource
+import time as clock
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from dolfinx import mesh
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import x, y
+from cffem.engine.rows import StrongRows
+
+u = cf.ScalarField("u")
+TERMS = {
+    "u": u,
+    "u_x": u.diff(x),
+    "u_y": u.diff(y),
+    "u_xx": u.diff(x, 2),
+    "u_yy": u.diff(y, 2),
+    "u_xy": u.diff(x, y),
+    "u2": u**2,
+    "u3": u**3,
+    "uu_x": u * u.diff(x),
+    "uu_y": u * u.diff(y),
+    "grad2": cf.dot(cf.grad(u), cf.grad(u)),
+    "xu": x * u,
+}
+
+
+def heat(comm, n=6, steps=4, degree=2, names=tuple(TERMS)):
+    """u_t = 0.5 Δu + 0.3 u + forcing with several modes, compatible with the boundary conditions at all times."""
+    library = cf.Library(anchor=cf.dt(u), terms={name: TERMS[name] for name in names})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(comm, n, n),
+        elements={u: ("Lagrange", degree)},
+        initial={u: sum(c * sp.sin(k * sp.pi * x) * sp.sin(m * sp.pi * y) for c, k, m in ((1, 1, 1), (0.5, 2, 3), (0.5, 3, 1)))},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.05, steps=steps),
+        forcing={u: cf.t * sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y)},
+    )
+    coefficients = {"u_xx": 0.5, "u_yy": 0.5, "u": 0.3}
+    return cf.Model(library, coefficients, experiment), library
+
+
+def gram(blocks, comm=None):
+    """Σ ZᵀWZ of all blocks, Z = [y, A]."""
+    total = 0.0
+    for block in blocks:
+        z = np.column_stack([block.y, block.A])
+        total = total + z.T @ (block.weights[:, None] * z)
+    return total if comm is None else comm.allreduce(total)
+
+
+@pytest.mark.parametrize("kind", [mesh.CellType.triangle, mesh.CellType.quadrilateral])
+def test_rows_of_a_polynomial_are_exact(kind):
+    """u = (1 + t)(x² + 2xy + 3): quadratic in space, linear in time, so that midpoints, rates and quadrature have no error."""
+    value = (1 + cf.t) * (x**2 + 2 * x * y + 3)
+    terms = {name: TERMS[name] for name in ("u", "u_x", "u_xx", "u_xy", "u2", "xu")}
+    library = cf.Library(anchor=cf.dt(u), terms=terms)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 3, 4, kind),
+        elements={u: ("Lagrange", 2)},
+        initial={u: value.subs(cf.t, 0)},
+        boundary=[cf.Dirichlet(u, value)],
+        time=cf.Window(0, 0.5, steps=2),
+        forcing={u: value.diff(cf.t) - value.diff(x, 2)},
+    )
+    with cf.Model(library, {"u_xx": 1.0}, experiment) as model:
+        found = gram(model.solve().rows(library, "strong"))
+    exact = [value.diff(cf.t) - (value.diff(cf.t) - value.diff(x, 2))]
+    exact += [value, value.diff(x), value.diff(x, 2), value.diff(x, y), value**2, x * value]
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    points, weights = 0.5 * (nodes + 1), 0.5 * weights
+    columns = [sp.lambdify((x, y, cf.t), column, "numpy") for column in exact]
+    expected = 0.0
+    for moment in (0.125, 0.375):
+        values = np.array([np.broadcast_to(f(points[:, None], points[None, :], moment), (6, 6)) for f in columns])
+        expected = expected + 0.25 * np.einsum("iab,jab,a,b->ij", values, values, weights, weights)
+    exact_by_quadrature = np.ones((7, 7), dtype=bool)
+    exact_by_quadrature[5] = exact_by_quadrature[:, 5] = exact_by_quadrature[6, 6] = False  # degrees five and more
+    assert found[exact_by_quadrature] == pytest.approx(expected[exact_by_quadrature], rel=1e-11)
+
+
+def test_the_design_finds_the_coefficients_of_a_solution():
+    model, library = heat(MPI.COMM_SELF, n=16, steps=40, degree=3, names=("u", "u_x", "u_xx", "u_yy"))
+    with model:
+        design = cf.Design.from_fields(library, [model.solve()], kind="strong")
+    total = design.grams.total()
+    found = np.linalg.solve(total[1:, 1:], total[1:, 0])
+    assert found[1:] == pytest.approx([0.0, 0.5, 0.5], abs=0.01)
+    assert found[0] == pytest.approx(0.3, abs=0.01 * 2 * np.pi**2 * 0.5)  # one per cent of the rate that diffusion makes
+    assert len(design.grams.labels) == 12
+
+
+def test_vector_equations_give_a_row_for_each_component_and_know_the_pressure():
+    """Steady Stokes: 0 = ν Δv − ∇p + f, so −f + ∇p = ν Δv at every point up to the discretisation."""
+    velocity, pressure = cf.VectorField("v", dim=2), cf.ScalarField("p")
+    library = cf.Library(terms={"lap": cf.lap(velocity), "v": velocity}, unknown=velocity)
+    stream = (x * (1 - x) * y * (1 - y)) ** 2
+    exact, head = (stream.diff(y), -stream.diff(x)), x**2 * y
+    forcing = tuple(-0.7 * (v.diff(x, 2) + v.diff(y, 2)) + head.diff(s) for v, s in zip(exact, (x, y), strict=True))
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 10, 10),
+        elements={velocity: ("Lagrange", 3), pressure: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(velocity, 0)],
+        constraint=cf.DivergenceFree(velocity, multiplier={pressure: ("Lagrange", 2)}),
+        forcing={velocity: forcing},
+    )
+    with cf.Model(library, {"lap": 0.7}, experiment) as model:
+        total = gram(model.solve().rows(library, "strong"))
+    found = np.linalg.solve(total[1:, 1:], total[1:, 0])
+    assert found[0] == pytest.approx(0.7, abs=0.01)
+    assert abs(found[1]) * np.sqrt(total[2, 2]) <= 0.01 * np.sqrt(total[0, 0])
+    assert total[0, 0] == pytest.approx(0.49 * total[1, 1], rel=0.01)
+
+
+def test_second_order_equations_take_the_acceleration_from_the_velocities():
+    library = cf.Library(anchor=cf.dt(cf.dt(u)), terms={"u_xx": u.diff(x, 2)})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_interval(MPI.COMM_SELF, 20),
+        elements={u: ("Lagrange", 3)},
+        initial={u: sp.sin(sp.pi * x), cf.dt(u): 0},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.5, steps=50),
+    )
+    with cf.Model(library, {"u_xx": 1.0}, experiment) as model:
+        total = gram(model.solve().rows(library, "strong"))
+    assert total[0, 1] / total[1, 1] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_rows_that_elements_cannot_represent_are_refused():
+    model, library = heat(MPI.COMM_SELF, degree=1, names=("u", "u_xx", "u_yy"))
+    solution = model.solve()
+    with pytest.raises(cf.InputError, match="cannot represent"):
+        list(solution.rows(library, "strong"))
+    with pytest.raises(cf.InputError, match="'strong' only"):
+        solution.rows(library, "weak")
+    other = cf.ScalarField("w")
+    with pytest.raises(cf.InputError, match="none of the equations"):
+        list(solution.rows(cf.Library(anchor=cf.dt(other), terms={"w": other}), "strong"))
+
+
+def compare_grams(comm, path):
+    """One Gram for all numbers of ranks; the first run stores it."""
+    model, library = heat(comm, names=("u", "u_x", "u_xx", "u_yy", "uu_x", "xu"))
+    with model:
+        found = cf.Design.from_fields(library, [model.solve()], kind="strong").grams.total()
+    if comm.size == 1:
+        np.save(path, found)
+        return
+    expected = np.load(path)
+    size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    assert np.all(np.abs(found - expected) <= 1e-12 * size), np.abs((found - expected) / size).max()
+
+
+@pytest.mark.mpi
+def test_grams_are_the_same_on_one_two_and_three_ranks(on_ranks, tmp_path):
+    for ranks in (1, 2, 3):
+        on_ranks(ranks, compare_grams, str(tmp_path / "gram.npy"))
+
+
+def stream_and_measure(n, steps, compare=True):
+    """(rows, growth of peak memory in MB, seconds for the design, seconds for separate expressions and a Gram in memory)."""
+    model, library = heat(MPI.COMM_SELF, n=n, steps=steps)
+    with model:
+        solution = model.solve()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        started = clock.process_time()
+        design = cf.Design.from_fields(library, [solution], kind="strong")
+        ours = clock.process_time() - started
+        growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        theirs = separately(solution, library) if compare else float("nan")
+    return design.rows, growth, ours, theirs
+
+
+def separately(solution, library):
+    """Seconds for the same values by one expression per column, cell by cell block, and NumPy's Gram of rows in memory."""
+    from cffem import _compat
+
+    rows = StrongRows(solution, library)
+    context, elements = rows.discretisation.context, rows.spaces.elements
+    from cffem.forms.strong import strong_form
+
+    columns = [library.anchor, *library.terms.values()]
+    compiled = [_compat.expression(strong_form(c, context, elements), rows.points, MPI.COMM_SELF) for c in columns]
+    cells = np.arange(rows.owned, dtype=np.int32)
+    z = np.empty((len(cells) * len(rows.points), len(columns)))
+    for expression in compiled:
+        expression.eval(rows.mesh, cells[:1])
+    started = clock.process_time()
+    for step in range(len(solution.times) - 1):
+        a, b = solution.states[step : step + 2]
+        rows._place(0.5 * (a + b), b - a, None, 0.0)
+        for j, expression in enumerate(compiled):
+            z[:, j] = expression.eval(rows.mesh, cells).ravel()
+        z.T @ z
+    return clock.process_time() - started
+
+
+def test_streaming_needs_little_memory():
+    rows, growth, _, _ = stream_and_measure(40, 12, compare=False)
+    assert rows >= 200_000
+    assert growth < 60
+
+
+@pytest.mark.slow
+def test_ten_million_rows_by_twelve_columns_stream_in_constant_memory_at_no_extra_cost():
+    rows, growth, ours, theirs = stream_and_measure(200, 21)
+    print(f"{rows} rows: growth {growth:.0f} MB, {ours:.1f} s against {theirs:.1f} s")
+    assert rows >= 10_000_000
+    assert growth < 200
+    assert ours <= 1.5 * theirs
