@@ -25,7 +25,7 @@ from cffem.symbols.constraints import Constraint, DivergenceFree
 from cffem.symbols.coordinates import COORDINATES, SPACE, Parameter
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.nodes import dimension_of
-from cffem.symbols.operators import has_jump
+from cffem.symbols.operators import curl, has_jump, vector
 
 Row = Mapping[Any, sp.Expr]
 
@@ -76,13 +76,8 @@ class Modulo:
         """What a projected equation sees of a vector term: the normal form of its curl, divided by the weight."""
         weight = self.constraint.weight if isinstance(self.constraint, DivergenceFree) else sp.S.One
         parts = [entry / weight for entry in self.normal_form(term)]
-        x, y, z = SPACE
-        if len(parts) == 2:
-            rotated = (parts[1].diff(x) - parts[0].diff(y),)
-        else:
-            a, b, c = parts
-            rotated = (c.diff(y) - b.diff(z), a.diff(z) - c.diff(x), b.diff(x) - a.diff(y))
-        return tuple(sp.expand(self._reduce(sp.expand(entry))) for entry in rotated)
+        rotated = canonical(curl(vector(*parts)), self.dimension)
+        return tuple(sp.expand(self._reduce(entry)) for entry in rotated)
 
     def _reduce(self, entry: sp.Expr) -> sp.Expr:
         """Replace leading derivatives and their derivatives until none is left."""

@@ -80,12 +80,19 @@ class SaddleProjection(Projection):
         """Mass of the constrained fields plus coupling, the identity on everything else."""
         matrix = self.mass.copy()
         add(matrix, 1.0, self.coupling)
-        if self.periodicity is not None:
-            matrix = self.periodicity.reduced(matrix)
+        matrix = self._identified(matrix)
         others = np.flatnonzero((self.mask + self.on_multiplier) == 0.0)
         held = np.unique(np.concatenate([others, self.essential.owned]))
         matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
         return matrix
+
+    def _identified(self, matrix: Any) -> Any:
+        """Zᵀ A Z with periodic unknowns identified, in place of A; A itself where nothing is periodic."""
+        if self.periodicity is None:
+            return matrix
+        product = matrix.PtAP(self.periodicity.matrix)
+        matrix.destroy()
+        return product
 
     def _blocks(self) -> dict[str, Any]:
         """Which unknowns are multipliers, for an iterative solver; held ones are harmless in either block."""
@@ -100,14 +107,17 @@ class SaddleProjection(Projection):
         whole = self._change
         whole.array[:] = state * self.mask
         self.coupling.mult(whole, self._defect)
-        values = self._defect.array_r.copy()
         if self.constant is not None:
-            values += self.constant
-        return values * self._rows
+            self._defect.array[:] += self.constant
+        if self.periodicity is not None:
+            self.periodicity.gather(self._defect)
+        return self._defect.array_r * self._rows
 
     def corrected(self, state: np.ndarray) -> np.ndarray:
         self._defect.array[:] = -self.defect(state)
-        self.essential.restrict(self._defect)
+        if self.essential.floating is not None:
+            self.essential.floating.balance(self._defect)
+        self._defect.array[self.essential.owned] = 0.0
         self.solver.solve(self._defect, self._change, "the projection onto the constraint")
         change = self._change.array_r * self.mask
         self.essential.complete(change)
@@ -118,11 +128,10 @@ class SaddleProjection(Projection):
         if self._masses is None:
             trial = self.spaces.parts(ufl.TrialFunction(self.spaces.space))[self.multiplier]
             form = ufl.inner(trial, self.discretisation.tests[self.multiplier]) * ufl.dx
-            mass = _compat.assemble_matrix(_compat.form(form, self.comm))
+            mass = self._identified(_compat.assemble_matrix(_compat.form(form, self.comm)))
             mass.zeroRowsColumns(global_rows(self.spaces, np.flatnonzero(self._rows == 0.0)), diag=1.0)
             self._masses = Solver(mass, MASS)
-        values = self.defect(state)
-        self._defect.array[:] = values
+        self._defect.array[:] = self.defect(state)
         self._masses.solve(self._defect, self._change, "the constraint residual")
         return float(np.sqrt(max(self._defect.dot(self._change), 0.0)))
 
