@@ -48,19 +48,18 @@ def null_space(sigma: np.ndarray, tolerance: np.ndarray | float) -> np.ndarray:
     return vectors[:, values <= tolerance]
 
 
-def noise_tolerance(blocks: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Three block-jackknife standard errors of each eigenvalue of a noise-corrected Gram: below this a direction is only noise.
+def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
+    """Energy that noise alone can leave in each direction of a noise-corrected Gram: three deviations of its sampling error.
+
+    The noise energy of a direction is estimated from `rows` independent rows, so it is known up to √(2/rows) of itself.
 
     Args:
-        blocks: B × m × m corrected block Grams that sum to the normalised Gram.
-        values: eigenvalues of the sum.
-        vectors: its eigenvectors.
+        noise: expected noise energy in the normalised Gram.
+        vectors: directions (columns).
+        rows: number of independent rows.
     """
-    count = len(blocks)
-    if count < 3:
-        return np.full(len(values), ROUNDING)
-    energies = np.einsum("ik,bij,jk->bk", vectors, blocks, vectors)
-    return 3 * np.sqrt(count * energies.var(axis=0, ddof=1)) + ROUNDING
+    energy = np.einsum("ik,ij,jk->k", vectors, noise, vectors)
+    return 3 * np.sqrt(2 / max(rows, 1.0)) * energy + ROUNDING
 
 
 def alias_groups(
@@ -69,6 +68,7 @@ def alias_groups(
     names: Sequence[str],
     estimate: np.ndarray,
     symbols: Mapping[str, sp.Symbol] | None = None,
+    leakage: float = 1e-3,
 ) -> list[AliasGroup]:
     """Split a null space (normalised columns) into groups of terms and write down what each group identifies.
 
@@ -78,10 +78,11 @@ def alias_groups(
         names: the terms.
         estimate: any least-squares solution on the original scale.
         symbols: symbols of the coefficients; `alpha_NAME` for the rest.
+        leakage: share of a null vector that a term may hold by rounding or noise without belonging to the group.
     """
     projector = null @ null.T
-    involved = np.flatnonzero(np.diag(projector) > 1e-6)
-    linked = np.abs(projector[np.ix_(involved, involved)]) > 1e-4
+    involved = np.flatnonzero(np.diag(projector) > leakage**2)
+    linked = np.abs(projector[np.ix_(involved, involved)]) > leakage / 2
     _, labels = connected_components(linked, directed=False)
     groups = []
     for label in range(labels.max() + 1 if len(labels) else 0):

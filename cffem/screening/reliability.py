@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cffem.design.aliasing import noise_tolerance
 from cffem.design.design import Design
 from cffem.screening import resampling
 from cffem.screening.selection import Refit, Selection, score_supports, select
@@ -20,11 +21,11 @@ LEAST_GAP = 5.0
 LARGEST_MISFIT = 0.1
 SEEN_MISFIT = 1e-3
 LARGEST_NOISE_SHARE = 1.0
-ALIAS_GAP = 0.5
+ALIAS_SHARE = 0.02  # of a column's energy outside the span of others below which it may be an alias
 LARGEST_HETEROGENEITY = 5.0
 LEAST_MISSING_GAP = 0.0
 CAUTIOUS = 2.9
-DISCRETISATION = 3e-3
+DISCRETISATION = 3e-3  # share of the anchor that interpolation and quadrature may get wrong without any noise
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ def left_out_gate(design: Design, support: tuple[int, ...], threshold: float, nu
     Correlated noise leaves fewer independent rows than counted, so there the bar is lower.
     """
     level = min(threshold, CAUTIOUS) if correlated(design) else threshold
-    largest, suspect = 0.0, ""
+    largest, suspect, total = 0.0, "", design.grams.total()
     for j in (j for j in range(len(design.names)) if j not in support):
         wider = tuple(sorted((*support, j)))
         estimate, error = resampling.jackknife(design.grams.corrected, wider)
-        statistic = float(abs(estimate[wider.index(j)]) / max(error[wider.index(j)], 1e-300))
-        if statistic > largest:
+        value = abs(estimate[wider.index(j)])
+        statistic = float(value / max(error[wider.index(j)], 1e-300))
+        effect = value * np.sqrt(max(total[j + 1, j + 1], 0.0) / total[0, 0])
+        if statistic > largest and effect > DISCRETISATION:
             largest, suspect = statistic, design.names[j]
     numbers["left_out_statistic"] = largest
     if largest > level:
@@ -127,15 +130,26 @@ def missing_gate(design: Design, chosen: Selection, numbers: dict[str, Any]) -> 
 
 
 def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
-    """Rivals of equal size that fit equally well: what the experiment identifies is a combination."""
-    twins = [
-        c.support
-        for score, c in chosen.scored[1:]
-        if score - chosen.scored[0][0] < ALIAS_GAP and len(c.support) <= len(chosen.support)
-    ]
-    for group in design.alias_groups():
-        if set(group.terms) & {design.names[j] for j in chosen.support} and twins:
-            return [Reason("aliased", str(group))]
+    """Terms outside the support that the noise-free columns of the support reproduce: a swap would fit the data as well.
+
+    Noise makes aliased columns look different, so this looks at the noise-corrected Gram, not at residuals.
+    """
+    support = np.asarray(chosen.support)
+    scale = np.outer(design.scale, design.scale) * design.grams.weight.sum()
+    signal = design.grams.total("corrected")[1:, 1:] / scale
+    noise = np.zeros_like(signal) if design.grams.noise is None else design.grams.noise.sum(axis=0)[1:, 1:] / scale
+    inner = signal[np.ix_(support, support)]
+    for k in (k for k in range(len(design.names)) if k not in set(chosen.support)):
+        direction = np.zeros(len(signal))
+        direction[support] = -np.linalg.lstsq(inner, signal[support, k], rcond=1e-10)[0]
+        direction[k] = 1.0
+        tolerance = noise_tolerance(noise, np.column_stack([direction, np.eye(len(signal))[k]]), design.effective_rows)
+        left = float(direction @ signal @ direction)
+        if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= ALIAS_SHARE * signal[k, k]:
+            names = [*(design.names[j] for j in chosen.support if abs(direction[j]) > 1e-3), design.names[k]]
+            groups = design.select(names).alias_groups()
+            text = str(groups[0]) if groups else f"{names[-1]} cannot be told from {', '.join(names[:-1])}"
+            return [Reason("aliased", text)]
     return []
 
 
