@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import ufl
+from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation
@@ -52,7 +53,12 @@ class Norm:
 
     def __call__(self, state: np.ndarray) -> float:
         """The norm of a state."""
-        return root(self.inner(state, state), self.kind)
+        squared = self.inner(state, state)
+        return root(squared, self.scale())
+
+    def scale(self) -> float:
+        """The largest value that the last inner product could have had: what its rounding errors are relative to."""
+        return self._left.norm() * self._image.norm()
 
     def destroy(self) -> None:
         """Free the matrix; collective."""
@@ -70,12 +76,14 @@ class TrajectoryNorm:
     def __init__(self, norm: Norm):
         self.norm = norm
         self.squared = 0.0
+        self._scale = 0.0
         self._previous: np.ndarray | None = None
         self._previous_squared = 0.0
 
     def add(self, state: np.ndarray, step: float) -> None:
         """Add the next level; `step` is the time since the previous one."""
         squared = self.norm.inner(state, state)
+        self._scale += step * self.norm.scale()
         if self._previous is not None:
             self.squared += step / 3 * (self._previous_squared + self.norm.inner(self._previous, state) + squared)
         self._previous, self._previous_squared = state.copy(), squared
@@ -83,12 +91,12 @@ class TrajectoryNorm:
     @property
     def value(self) -> float:
         """The norm so far."""
-        return root(self.squared, self.norm.kind)
+        return root(self.squared, self._scale)
 
 
-def root(squared: float, kind: str) -> float:
-    """The square root of a quadratic form that may be negative by round-off only."""
-    if squared < 0 and kind == "energy" and squared < -1e-10:
+def root(squared: float, scale: float) -> float:
+    """The square root of a quadratic form that may be negative by round-off only, that is by little on its scale."""
+    if squared < -1e-10 * scale:
         raise InputError("the factual operator is not positive, so it gives no energy norm; use L2 or H1")
     return math.sqrt(max(squared, 0.0))
 
@@ -119,9 +127,11 @@ def _require_vector(unknown: Any, kind: str) -> None:
 
 def energy_matrix(equation: Equation) -> Any:
     """The symmetric part of the state Jacobian of the current equation, restricted to its terms."""
-    matrix = equation.jacobian((1.0, 0.0, 0.0), (equation.new_vector(), None, None), 0.0).copy()
-    transposed = matrix.transpose(equation.jacobian((1.0, 0.0, 0.0), (equation.new_vector(), None, None), 0.0).copy())
+    zero = equation.new_vector()
+    matrix = equation.jacobian((1.0, 0.0, 0.0), (zero, None, None), 0.0).copy()
+    transposed = matrix.transpose(PETSc.Mat())
     matrix.axpy(1.0, transposed)
     matrix.scale(0.5)
     transposed.destroy()
+    zero.destroy()
     return matrix

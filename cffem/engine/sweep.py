@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.norms import TrajectoryNorm
 from cffem.symbols.interventions import Intervention, delete
 
@@ -61,7 +61,8 @@ class Sweep(Mapping[str, Deletion]):
 def run_sweep(model: Model, names: tuple[str, ...], norm: str) -> Sweep:
     """Solve all deleted problems and measure how far each is from the factual solution."""
     for name in names:
-        delete(name).apply(model.coefficients)  # an unknown name is an error before anything is solved
+        delete(name).apply(model.coefficients)  # an unknown name or norm is an error before anything is solved
+    model.norm(norm)
     factual = model.factual
     return Sweep({name: deletion(model, factual.states, delete(name), name, norm) for name in names}, norm)
 
@@ -85,5 +86,6 @@ def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name
         if not np.isfinite(score):
             raise SolveError("the score is not finite")
     except SolveError as error:
+        collect_garbage(model.comm)  # vectors of the march that was broken off
         return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history))
     return Deletion(name, score, record=record)
