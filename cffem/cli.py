@@ -60,6 +60,11 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", metavar="DIR", default="out", help="folder for the results (default: out)")
     demo.set_defaults(command=run_demo)
 
+    bench = commands.add_parser("bench", help="run a benchmark", add_help=False)
+    bench.add_argument("name", nargs="?", default="--help")
+    bench.add_argument("arguments", nargs=argparse.REMAINDER)
+    bench.set_defaults(command=run_bench)
+
     doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
     doctor.set_defaults(command=run_doctor)
     return parser
@@ -86,6 +91,19 @@ def run_demo(options: argparse.Namespace) -> int:
         return 0
     run_script(demo_path(options.name), out=options.out)
     return 0
+
+
+def run_bench(options: argparse.Namespace) -> int:
+    """Run one of the benchmarks, which read their own options, or list them."""
+    from cffem.cases.registry import BENCHES
+
+    if options.name in ("-h", "--help", "--list"):
+        for name, bench in BENCHES.items():
+            print(f"{name:<14} {(bench.__doc__ or '').splitlines()[0]}")
+        return 0
+    if options.name not in BENCHES:
+        raise UsageError(f"there is no benchmark called {options.name!r}; there are: {', '.join(BENCHES)}")
+    return BENCHES[options.name](options.arguments)
 
 
 def run_doctor(options: argparse.Namespace) -> int:
