@@ -98,6 +98,7 @@ class Variance(sp.Symbol):
         return symbol
 
 
+@lru_cache(maxsize=4096)
 def hermite(core: sp.Expr) -> sp.Expr:
     """Replace powers u^a by Hermite polynomials: E h_a(u + noise) = u^a.
 
@@ -125,6 +126,7 @@ def hermite_polynomial(base: sp.Expr, power: int) -> sp.Expr:
     return sp.horner(current, base) if power > 1 else current
 
 
+@lru_cache(maxsize=4096)
 def compiled(expr: sp.Expr) -> tuple[Any, list[sp.Expr]]:
     """A NumPy function of an expression and the order of its arguments."""
     derivatives = sorted(expr.atoms(sp.Derivative), key=str)

@@ -8,6 +8,7 @@ and of denoised data with fresh noise, tell the design how noise enters its Gram
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,15 +65,19 @@ class Plan:
         highest: Order = tuple(max(o[k] for o in orders) for k in range(4))
         self.sampling = sampling_of(data, highest)
         self.noise = self.sampling.noises
-        self.denoised = self.denoise({name: self.sampling.filled(v) for name, v in data.values.items()})
         self.differentiates = any(derivative_order(c.core) for column in self.columns for parts in column for c in parts)
-        self._functions: dict[Any, Any] = {}
+
+    @cached_property
+    def denoised(self) -> dict[sp.Expr, np.ndarray]:
+        """The data without their noise, as far as it can be removed."""
+        return self.denoise({name: self.sampling.filled(v) for name, v in self.data.values.items()})
 
     def evaluate(self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False) -> np.ndarray:
         """All rows [y, A] of some values; `exact` values carry no noise, so powers are plain powers."""
         smooth = values if exact or not self.differentiates else self.denoise(values)
         memory: dict[Any, np.ndarray] = {}
         arrays: dict[sp.Expr, np.ndarray] = {}
+        derivatives: dict[sp.Expr, np.ndarray] = {}
         columns = []
         for column in self.columns:
             families = []
@@ -80,7 +85,7 @@ class Plan:
                 total = 0.0
                 for part in parts:
                     if part.core not in arrays:
-                        arrays[part.core] = self._integrand(part.core, values, smooth, exact)
+                        arrays[part.core] = self._integrand(part.core, values, smooth, exact, derivatives)
                     total = total + part.coefficient * self.sampling.integrate(arrays[part.core], part.order, memory, part.core)
                 families.append(np.broadcast_to(total, self.sampling.complete.shape))
             columns.append(np.concatenate(families))
@@ -90,17 +95,16 @@ class Plan:
         """Denoised values of every field."""
         return {name: self.noise[name].remove(v) for name, v in values.items()}
 
-    def _integrand(self, core: sp.Expr, values: Mapping, smooth: Mapping, exact: bool) -> np.ndarray:
+    def _integrand(self, core: sp.Expr, values: Mapping, smooth: Mapping, exact: bool, derivatives: dict) -> np.ndarray:
         """Numbers for an integrand: noisy values in Hermite polynomials, derivatives from denoised values."""
         has_derivatives = derivative_order(core) > 0
-        key = (core, exact or has_derivatives)
-        if key not in self._functions:
-            self._functions[key] = compiled(core if key[1] else hermite(core))
-        function, names = self._functions[key]
+        function, names = compiled(core if exact or has_derivatives else hermite(core))
         inputs = []
         for name in names:
             if isinstance(name, sp.Derivative):
-                inputs.append(self.sampling.differentiate(smooth[name.expr], orders_of(name)))
+                if name not in derivatives:
+                    derivatives[name] = self.sampling.differentiate(smooth[name.expr], orders_of(name))
+                inputs.append(derivatives[name])
             elif name in COORDINATES:
                 inputs.append(self.sampling.coordinate(name))
             elif isinstance(name, Variance):
@@ -121,7 +125,8 @@ class Plan:
     @property
     def noise_ratio(self) -> float:
         """Largest noise level of a field relative to its signal."""
-        return max(self.noise[n].sd / (np.std(v) or 1.0) for n, v in self.denoised.items())
+        variances = {n: float(np.var(self.sampling.filled(v))) for n, v in self.data.values.items()}
+        return max(m.sd / np.sqrt(max(variances[n] - m.sd**2, 1e-3 * variances[n], 1e-300)) for n, m in self.noise.items())
 
     def notes(self) -> dict[str, Any]:
         """What the rows are made with."""
