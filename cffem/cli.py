@@ -60,9 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", metavar="DIR", default="out", help="folder for the results (default: out)")
     demo.set_defaults(command=run_demo)
 
-    bench = commands.add_parser("bench", help="run a benchmark", add_help=False)
-    bench.add_argument("name", nargs="?", default="--help")
-    bench.add_argument("arguments", nargs=argparse.REMAINDER)
+    bench = commands.add_parser("bench", help="run a benchmark (no name: list them)")
+    bench.add_argument("name", nargs="?")
+    bench.add_argument("arguments", nargs=argparse.REMAINDER, help="the benchmark's own options")
     bench.set_defaults(command=run_bench)
 
     doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
@@ -97,7 +97,7 @@ def run_bench(options: argparse.Namespace) -> int:
     """Run one of the benchmarks, which read their own options, or list them."""
     from cffem.cases.registry import BENCHES
 
-    if options.name in ("-h", "--help", "--list"):
+    if options.name is None:
         for name, bench in BENCHES.items():
             print(f"{name:<14} {(bench.__doc__ or '').splitlines()[0]}")
         return 0
