@@ -73,6 +73,8 @@ class StrongRows:
         InputError: the library and the solution do not fit together.
     """
 
+    extra_degree = 0
+
     def __init__(self, solution: Solution, library: Any):
         self.solution, self.model = solution, solution.model
         self.discretisation = self.model.discretisation
@@ -84,7 +86,7 @@ class StrongRows:
         self.shape = self.unknown.shape
         self.columns = len(self.terms) + 1
         cell = basix.CellType[_compat.cell_name(self.mesh.ufl_domain())]
-        degree = 2 * max(element.embedded_superdegree for element in self.spaces.elements.values())
+        degree = 2 * max(element.embedded_superdegree for element in self.spaces.elements.values()) + self.extra_degree
         self.points, self.point_weights = basix.make_quadrature(cell, degree)
         self.components = self.mesh.geometry.dim if self.shape else 1
         self.expression = _compat.expression(self._everything(library.anchor), self.points, self.model.comm)
@@ -93,43 +95,43 @@ class StrongRows:
 
     def _everything(self, anchor: sp.Expr | None) -> Any:
         """All columns in one vector: for each component of the equation the anchor and then the terms."""
-        left = self._left(anchor)
-        right = [self._lowered(term) for term in self.terms.values()]
-        if not self.shape:
-            return ufl.as_vector([left, *right])
-        return ufl.as_vector([column[i] for i in range(self.components) for column in (left, *right)])
+        columns = [self._left(anchor), *(self._checked(term) for term in self.terms.values())]
+        return ufl.as_vector([column[i] for i in range(self.components) for column in columns])
 
-    def _lowered(self, term: sp.Expr) -> Any:
+    def _checked(self, term: sp.Expr) -> list[Any]:
         if shape_of(term) != self.shape:
             raise InputError(f"{term} does not have the shape of the equation for {self.unknown}")
-        context = self.discretisation.context
-        unknown = [f for f in term.atoms(Field) if f not in context.values]
+        unknown = [f for f in term.atoms(Field) if f not in self.discretisation.context.values]
         if unknown:
             raise InputError(f"{term} contains {unknown[0]}, which is no field of this solution")
-        return strong_form(term, context, self.spaces.elements)
+        return self._column(term)
 
-    def _left(self, anchor: sp.Expr | None) -> Any:
+    def _column(self, term: sp.Expr) -> list[Any]:
+        """The components of a term at points."""
+        return self._components(strong_form(term, self.discretisation.context, self.spaces.elements))
+
+    def _data(self, value: Any) -> list[Any]:
+        """The components of data at points."""
+        return self._components(value)
+
+    def _components(self, value: Any) -> list[Any]:
+        return [value[i] for i in range(self.components)] if self.shape else [value]
+
+    def _left(self, anchor: sp.Expr | None) -> list[Any]:
         """The anchor less what is known on the right: the forcing, and the force −w ∇λ of div(w v) = 0."""
-        known = as_expr(0) if anchor is None else anchor
-        result = ufl.zero(self.components) if self.shape else ufl.as_ufl(0.0)
-        if known != 0:
-            result = self._lowered(known)
-        forcing = {**dict(self.model.experiment.forcing), **dict(self.solution.intervention.forcing)}.get(self.unknown)
-        if forcing is not None:
-            result -= forcing if hasattr(forcing, "function_space") else self._data(forcing)
+        result = [ufl.as_ufl(0.0)] * self.components if anchor is None else self._checked(anchor)
+        forcing = {**dict(self.model.experiment.forcing), **dict(self.solution.intervention.forcing)}.get(self.unknown, 0)
+        function = hasattr(forcing, "function_space")
+        if function or as_expr(forcing) != 0:
+            value = forcing if function else Lowering(self.discretisation.context)(as_expr(forcing))
+            result = [a - b for a, b in zip(result, self._data(value), strict=True)]
         constraint, multiplier = self.model.experiment.constraint, self.discretisation.multiplier
         if constraint is not None and self.unknown in constraint.fields and not self.solution.intervention.released:
             if not isinstance(constraint, DivergenceFree) or multiplier is None:
-                raise InputError(f"strong rows know the force of a divergence constraint only, not of {constraint}")
-            force = constraint.weight * grad(multiplier[0])
-            result += strong_form(force, self.discretisation.context, self.spaces.elements)
+                raise InputError(f"rows know the force of a divergence constraint only, not of {constraint}")
+            force = self._column(constraint.weight * grad(multiplier[0]))
+            result = [a + b for a, b in zip(result, force, strict=True)]
         return result
-
-    def _data(self, value: Any) -> Any:
-        expr = as_expr(value)
-        if expr == 0:
-            return ufl.zero(self.components) if self.shape else ufl.as_ufl(0.0)
-        return Lowering(self.discretisation.context)(expr)
 
     # The rows -------------------------------------------------------------------------------------------------------------
 
@@ -168,15 +170,24 @@ class StrongRows:
 
     def __iter__(self) -> Iterator[FieldRows]:
         """The blocks of this rank; what happens between two blocks may be collective, so every rank must go to the end."""
-        solution, steps = self.solution, len(self.solution.times) - 1
+        if self.solution.steady:
+            for _ in self.moments():
+                for slab in range(SLABS):
+                    yield from self._blocks(np.flatnonzero(self.cell_slabs == slab), 1.0, slab)
+            return
+        steps = len(self.solution.times) - 1
+        for step, (_, length) in enumerate(self.moments()):
+            yield from self._blocks(np.arange(self.owned), length, step * min(SLABS, steps) // steps)
+
+    def moments(self) -> Iterator[tuple[float, float]]:
+        """The middle and the length of each time step, the fields there being visible to the expression; collective."""
+        solution = self.solution
         if solution.steady:
             self._place(solution.states[0], None, None, 0.0)
-            for slab in range(SLABS):
-                yield from self._blocks(np.flatnonzero(self.cell_slabs == slab), 1.0, slab)
+            yield 0.0, 1.0
             return
-        everything = np.arange(self.owned)
-        for step in range(steps):
-            start, end = solution.times[step : step + 2]
+        for step in range(len(solution.times) - 1):
+            start, end = (float(time) for time in solution.times[step : step + 2])
             length = end - start
             state = 0.5 * (solution.states[step] + solution.states[step + 1])
             rate = (solution.states[step + 1] - solution.states[step]) / length
@@ -184,7 +195,7 @@ class StrongRows:
             if solution.velocities is not None:
                 acceleration = (solution.velocities[step + 1] - solution.velocities[step]) / length
             self._place(state, rate, acceleration, 0.5 * (start + end))
-            yield from self._blocks(everything, length, step * min(SLABS, steps) // steps)
+            yield 0.5 * (start + end), length
 
     def _place(self, state: np.ndarray, rate: np.ndarray | None, acceleration: np.ndarray | None, time: float) -> None:
         d = self.discretisation

@@ -123,15 +123,15 @@ class Solution:
 
         Args:
             library: the terms and the anchor.
-            kind: "strong", the terms at quadrature points in the middle of each time step.
+            kind: "strong", the terms at quadrature points in the middle of each time step, or "weak", the terms tested with
+                smooth functions of compact support, derivatives that the elements lack being moved to these.
         """
         from cffem.engine.rows import StrongRows
+        from cffem.engine.weak_rows import WeakRows
 
-        if kind != "strong":
-            raise InputError(
-                f"solutions give rows of the kind 'strong' only, not {kind!r}; use Design.from_fields(…, kind='strong')"
-            )
-        return iter(StrongRows(self, library))
+        if kind not in ("strong", "weak"):
+            raise InputError(f"rows are 'strong' or 'weak', not {kind!r}")
+        return iter((StrongRows if kind == "strong" else WeakRows)(self, library))
 
     # Files ----------------------------------------------------------------------------------------------------------------
 

@@ -141,30 +141,92 @@ def test_rows_that_elements_cannot_represent_are_refused():
     solution = model.solve()
     with pytest.raises(cf.InputError, match="cannot represent"):
         list(solution.rows(library, "strong"))
-    with pytest.raises(cf.InputError, match="'strong' only"):
-        solution.rows(library, "weak")
+    assert len(list(solution.rows(library, "weak"))) == 9  # the weak form of degree 1 has no second derivatives
+    with pytest.raises(cf.InputError, match="'strong' or 'weak'"):
+        solution.rows(library, "mild")
     other = cf.ScalarField("w")
     with pytest.raises(cf.InputError, match="none of the equations"):
         list(solution.rows(cf.Library(anchor=cf.dt(other), terms={"w": other}), "strong"))
 
 
-def compare_grams(comm, path):
+@pytest.mark.parametrize("degree", [1, 2])
+def test_weak_rows_find_the_coefficients_where_strong_ones_do_not_exist(degree):
+    names = ("u", "u_x", "u_xx", "u_yy")
+    model, library = heat(MPI.COMM_SELF, n=24, steps=40, degree=degree, names=names)
+    with model:
+        design = cf.Design.from_fields(library, [model.solve()], kind="weak")
+    total = design.grams.total()
+    found = np.linalg.solve(total[1:, 1:], total[1:, 0])
+    tolerance = {1: 0.02, 2: 0.002}[degree]  # the consistency error of the elements, h² and h⁴
+    assert found[1:] == pytest.approx([0.0, 0.5, 0.5], abs=tolerance)
+    if degree == 2:
+        assert found[0] == pytest.approx(0.3, abs=tolerance * np.pi**2)
+    assert design.effective_rows < design.rows
+
+
+def test_weak_rows_of_a_polynomial_are_its_integrals_against_the_bumps():
+    """For u = (1 + t) x² the rows of u and u_xx in one dimension are known integrals of (1 − s²)⁴."""
+    value = (1 + cf.t) * x**2
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_xx": u.diff(x, 2)})
+    experiment = cf.Experiment(
+        mesh=mesh.create_interval(MPI.COMM_SELF, 60, (0.0, 2.0)),
+        elements={u: ("Lagrange", 2)},
+        initial={u: x**2},
+        boundary=[cf.Dirichlet(u, value)],
+        time=cf.Window(0, 1, steps=60),
+        forcing={u: value.diff(cf.t) - value.diff(x, 2)},
+    )
+    with cf.Model(library, {"u_xx": 1.0}, experiment) as model:
+        blocks = list(model.solve().rows(library, "weak"))
+    mass, second = 256 / 315, 256 / 3465  # ∫ (1 − s²)⁴ and ∫ s² (1 − s²)⁴ over (−1, 1)
+    width, duration = 1 / 3, 1 / 6
+    centres = np.linspace(width, 2 - width, len(blocks[0].y))
+    moments = np.linspace(duration, 1 - duration, len(blocks))
+    for moment, block in zip(moments, blocks, strict=True):
+        time_mass = duration * mass * (1 + moment)
+        assert block.A[:, 1] == pytest.approx(2 * width * mass * time_mass, rel=1e-6)
+        assert block.A[:, 0] == pytest.approx((centres**2 * mass + width**2 * second) * width * time_mass, rel=1e-6)
+        assert block.y == pytest.approx(block.A[:, 1], rel=1e-6)
+
+
+def test_weak_rows_keep_clear_of_holes_and_corners():
+    from cffem.engine.weak_rows import WeakRows
+
+    square = mesh.create_unit_square(MPI.COMM_SELF, 12, 12)
+    shape = mesh.create_submesh(square, 2, mesh.locate_entities(square, 2, lambda p: (p[0] <= 0.51) | (p[1] <= 0.51)))[0]
+    experiment = cf.Experiment(mesh=shape, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    steady = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+    with cf.Model(steady, {"lap": 1.0}, experiment) as model:
+        rows = WeakRows(model.solve(), steady)
+        centres, width = rows.boxes()
+        assert len(centres) > 20
+        for centre in centres:  # no box reaches into the quarter that was cut out, or over the edge
+            assert np.all(centre - width >= -1e-9)
+            assert not np.all(centre + width > 0.5 + 1 / 24 + 1e-9)
+        total = gram(iter(rows))
+        assert total[0, 1] / total[1, 1] == pytest.approx(1.0, rel=0.05)
+
+
+def compare_grams(comm, folder):
     """One Gram for all numbers of ranks; the first run stores it."""
     model, library = heat(comm, names=("u", "u_x", "u_xx", "u_yy", "uu_x", "xu"))
-    with model:
-        found = cf.Design.from_fields(library, [model.solve()], kind="strong").grams.total()
-    if comm.size == 1:
-        np.save(path, found)
-        return
-    expected = np.load(path)
-    size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    assert np.all(np.abs(found - expected) <= 1e-12 * size), np.abs((found - expected) / size).max()
+    solution = model.solve()
+    for kind in ("strong", "weak"):
+        path = f"{folder}/{kind}.npy"
+        found = cf.Design.from_fields(library, [solution], kind=kind).grams.total()
+        if comm.size == 1:
+            np.save(path, found)
+            continue
+        expected = np.load(path)
+        size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+        assert np.all(np.abs(found - expected) <= 1e-12 * size), (kind, np.abs((found - expected) / size).max())
+    model.destroy()
 
 
 @pytest.mark.mpi
 def test_grams_are_the_same_on_one_two_and_three_ranks(on_ranks, tmp_path):
     for ranks in (1, 2, 3):
-        on_ranks(ranks, compare_grams, str(tmp_path / "gram.npy"))
+        on_ranks(ranks, compare_grams, str(tmp_path))
 
 
 def stream_and_measure(n, steps, compare=True):
