@@ -162,6 +162,7 @@ def crouzeix_raviart(mesh: Any) -> float:
     Raises:
         NotCovered: an eigenvalue below the one that was found.
     """
+    mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
     space = fem.functionspace(mesh, ("CR", 1))
     u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
     dofs = fem.locate_dofs_topological(space, mesh.topology.dim - 1, exterior_facet_indices(mesh.topology))

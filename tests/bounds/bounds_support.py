@@ -1,0 +1,189 @@
+"""Random steady problems with exact or much better solutions, for the tests of error bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+import ufl
+from dolfinx import fem, mesh
+from mpi4py import MPI
+
+import cffem as cf
+from cffem._compat import form
+from cffem.bounds import certify_deletion
+from cffem.bounds.steady import certifier
+from cffem.certify import decide
+from cffem.symbols import x, y, z
+
+u = cf.ScalarField("u")
+LIBRARY = cf.Library(
+    terms={
+        "lap": cf.lap(u),
+        "mixing": cf.lap(u) - 5 * u,
+        "u": u,
+        "u_x": u.diff(x),
+        "drift": x * u.diff(x) + y * u.diff(y),
+    },
+    unknown=u,
+)
+DIFFUSIVE = cf.Library(terms={"lap": cf.lap(u), "mixing": cf.lap(u) - 5 * u, "u": u}, unknown=u)
+# Indices and amplitudes of the sine modes in the forcing.
+MODES = {2: {(1, 1): 1.0, (2, 1): 0.8, (1, 3): -0.6}, 3: {(1, 1, 1): 1.0, (2, 1, 1): 0.5}}
+SOURCE = x * (1 - x) * y * (1 - y) * (1 + 3 * x + 8 * sp.sin(3 * y))
+REFERENCE = 4
+
+
+def shape(index: tuple[int, ...], where: Any, sine: Any, pi: Any) -> Any:
+    value = 1
+    for i, s in zip(index, where, strict=False):
+        value *= sine(i * pi * s)
+    return value
+
+
+def perturbed(dim: int, n: int, strength: float, phase: float, comm: Any = MPI.COMM_SELF) -> Any:
+    """The unit square or cube with inner nodes moved by a function of their coordinates, the same on any number of ranks."""
+    domain = mesh.create_unit_square(comm, n, n) if dim == 2 else mesh.create_unit_cube(comm, n, n, n)
+    points = domain.geometry.x
+    inside = np.prod(np.sin(np.pi * points[:, :dim]), axis=1)
+    bump = np.abs(inside) ** 0.25 * (np.abs(inside) > 1e-12)
+    for axis in range(dim):
+        points[:, axis] += (
+            strength / n * bump * np.cos(37.0 * points[:, 0] + 53.0 * points[:, 1] + 29.0 * points[:, 2] + phase + axis)
+        )
+    return domain
+
+
+def model(domain: Any, library: Any, coefficients: Any, degree: int, forcing: Any, options: Any = None) -> Any:
+    experiment = cf.Experiment(mesh=domain, elements={u: ("Lagrange", degree)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: forcing})
+    return cf.Model(library, coefficients, experiment, options)
+
+
+def modal_forcing(dim: int) -> Any:
+    return sum(a * shape(index, (x, y, z), sp.sin, sp.pi) for index, a in MODES[dim].items())
+
+
+class Modal:
+    """Measures errors against −a Δu + c u = Σ f_i φ_i, whose solution is Σ f_i / (a λ_i + c) φ_i."""
+
+    def __init__(self, space: Any):
+        domain = space.mesh
+        self.dim = domain.topology.dim
+        self.function = fem.Function(space)
+        self.amplitudes = fem.Constant(domain, np.zeros(len(MODES[self.dim])))
+        where = ufl.SpatialCoordinate(domain)
+        exact = sum(self.amplitudes[k] * shape(index, where, ufl.sin, np.pi) for k, index in enumerate(MODES[self.dim]))
+        error, dx = self.function - exact, ufl.dx(metadata={"quadrature_degree": 14 if self.dim == 2 else 8})
+        self.forms = [form(e * dx, domain.comm) for e in (error**2, ufl.inner(ufl.grad(error), ufl.grad(error)))]
+
+    def __call__(self, function: Any, *problems: tuple[float, float, float]) -> tuple[float, float]:
+        """‖e‖ and ‖∇e‖ of function − Σ sign · solution(a, c) over the problems (sign, a, c)."""
+        self.function.x.array[:] = function.x.array
+        self.amplitudes.value[:] = 0.0
+        for sign, a, c in problems:
+            for k, (index, amplitude) in enumerate(MODES[self.dim].items()):
+                self.amplitudes.value[k] += sign * amplitude / (a * np.pi**2 * sum(i * i for i in index) + c)
+        comm = self.function.function_space.mesh.comm
+        return tuple(float(np.sqrt(comm.allreduce(fem.assemble_scalar(f)))) for f in self.forms)
+
+
+@dataclass
+class Outcome:
+    """True errors and bounds of one deletion in L2."""
+
+    degree: int
+    term: str
+    coefficients: dict[str, float]
+    factual: tuple[float, float]
+    counterfactual: tuple[float, float]
+    difference: tuple[float, float]
+    true_score: float
+    score: float
+
+    @property
+    def covered(self) -> bool:
+        return all(bound >= error for error, bound in (self.factual, self.counterfactual, self.difference))
+
+    def decisions(self) -> list[tuple[str, str, str]]:
+        """Truth, decision by the difference margin, decision by the sum, at 13 thresholds around the true score."""
+        margin = min(self.difference[1], self.factual[1] + self.counterfactual[1])
+        result = []
+        for epsilon in self.true_score * np.logspace(-1.5, 1.5, 13):
+            truth = "relevant" if self.true_score > epsilon else "irrelevant"
+            both = decide(self.score, epsilon, self.factual[1], self.counterfactual[1])
+            result.append((truth, decide(self.score, epsilon, margin=margin), both))
+        return result
+
+
+def modal_outcome(problem: Any, term: str, measured: Modal) -> Outcome:
+    """One deletion of a reaction–diffusion problem with a known solution."""
+    bound = certify_deletion(problem, term)
+    assert bound, bound.reason
+    a, c = diffusion_and_reaction(problem.coefficients)
+    a2, c2 = diffusion_and_reaction({**problem.coefficients, term: 0.0})
+    factual, deleted = problem.factual.function(), problem.solve(cf.delete(term)).function()
+    gap = problem.factual.function()
+    gap.x.array[:] -= deleted.x.array
+    zero = fem.Function(gap.function_space)
+    return Outcome(
+        problem.spaces.elements[u].degree,
+        term,
+        dict(problem.coefficients),
+        (measured(factual, (1, a, c))[0], bound.eta_factual),
+        (measured(deleted, (1, a2, c2))[0], bound.eta_counterfactual),
+        (measured(gap, (1, a, c), (-1, a2, c2))[0], bound.difference),
+        measured(zero, (1, a, c), (-1, a2, c2))[0],
+        bound.score,
+    )
+
+
+def diffusion_and_reaction(coefficients: Any) -> tuple[float, float]:
+    return coefficients["lap"] + coefficients["mixing"], 5 * coefficients["mixing"] - coefficients["u"]
+
+
+def reference_outcome(problem: Any, reference: Any, term: str) -> Outcome:
+    """One deletion against a solution of high degree on the same mesh."""
+    bound = certify_deletion(problem, term)
+    assert bound, bound.reason
+    norm = reference.norm("L2")
+
+    def raised(solution: Any) -> np.ndarray:
+        function = fem.Function(reference.spaces.space)
+        function.interpolate(solution.function())
+        return function.x.array[: reference.spaces.owned].copy()
+
+    exact, exact_deleted = reference.factual.states[0], reference.solve(cf.delete(term)).states[0]
+    first, second = raised(problem.factual), raised(problem.solve(cf.delete(term)))
+    return Outcome(
+        problem.spaces.elements[u].degree,
+        term,
+        dict(problem.coefficients),
+        (norm(exact - first), bound.eta_factual),
+        (norm(exact_deleted - second), bound.eta_counterfactual),
+        (norm(exact - exact_deleted - first + second), bound.difference),
+        norm(exact - exact_deleted),
+        bound.score,
+    )
+
+
+def random_reaction_diffusion(random: Any) -> dict[str, float]:
+    """Coefficients with decay or growth below the first eigenvalue 2π² of the square."""
+    diffusion = float(10 ** random.uniform(-1.5, 0.5))
+    reaction = float(random.uniform(-0.8, 2.0)) * diffusion * 19.7
+    return {"lap": diffusion, "mixing": float(random.uniform(0.01, 1.0)) * diffusion, "u": -reaction}
+
+
+def random_advection(random: Any) -> dict[str, float]:
+    coefficients = random_reaction_diffusion(random)
+    coefficients["u"] = -float(random.uniform(0.0, 1.0)) * coefficients["lap"] * 10
+    speed = coefficients["lap"] * random.uniform(0.1, 8.0)
+    return {**coefficients, "u_x": -float(speed), "drift": float(random.uniform(-1, 1)) * coefficients["lap"] * 3}
+
+
+__all__ = [name for name in dir() if not name.startswith("_")] + ["certifier"]

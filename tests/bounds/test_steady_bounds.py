@@ -1,0 +1,242 @@
+"""Error bounds of steady problems hold on random cases, are sharp, lead to no wrong decision, and widen when a solve is faulty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from bounds_support import (
+    DIFFUSIVE,
+    LIBRARY,
+    REFERENCE,
+    SOURCE,
+    Modal,
+    Outcome,
+    certifier,
+    diffusion_and_reaction,
+    modal_forcing,
+    modal_outcome,
+    model,
+    perturbed,
+    random_advection,
+    random_reaction_diffusion,
+    reference_outcome,
+    u,
+)
+from mpi4py import MPI
+
+import cffem as cf
+from cffem.bounds import certify_deletion, certify_solution
+from cffem.certify import decide
+from cffem.symbols import x, y
+
+MODAL, ADVECTIVE, SPATIAL = 36, 20, 4
+
+
+def case_mesh(random, dim=2):
+    return perturbed(dim, int(random.integers(4, 8)) if dim == 2 else 3, random.uniform(0, 0.25), random.uniform(0, 6))
+
+
+@pytest.fixture(scope="module")
+def modal():
+    """Outcomes of random reaction–diffusion problems with known solutions, and effectivities in the energy norm."""
+    random = np.random.default_rng(20)
+    outcomes, energy = [], []
+    for case in range(MODAL + SPATIAL):
+        dim, degree = (2, 1 + case % 2) if case < MODAL else (3, 1)
+        problem = model(case_mesh(random, dim), DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(dim))
+        measured = Modal(problem.spaces.space)
+        outcomes.append((dim, modal_outcome(problem, ("mixing", "u")[case // 2 % 2], measured)))
+        a, c = diffusion_and_reaction(problem.coefficients)
+        value, gradient = measured(problem.factual.function(), (1, a, c))
+        bound = certifier(problem).factual
+        energy.append((dim, degree, c >= 0, bound.gradient / gradient, bound.energy / np.sqrt(a * gradient**2 + c * value**2)))
+        problem.destroy()
+    return outcomes, energy
+
+
+@pytest.fixture(scope="module")
+def advective():
+    """Outcomes of random problems with advection against solutions of degree 4 on the same mesh."""
+    random = np.random.default_rng(21)
+    outcomes = []
+    for case in range(ADVECTIVE):
+        domain, coefficients = case_mesh(random), random_advection(random)
+        problem, reference = (model(domain, LIBRARY, coefficients, k, SOURCE) for k in (1 + case % 2, REFERENCE))
+        outcomes.append(reference_outcome(problem, reference, ("mixing", "u", "u_x", "drift")[case // 2 % 4]))
+        problem.destroy()
+        reference.destroy()
+    return outcomes
+
+
+def effectivities(outcomes, degree, part="factual"):
+    return [getattr(o, part)[1] / getattr(o, part)[0] for o in outcomes if o.degree == degree]
+
+
+def test_every_bound_covers_the_true_error(modal, advective):
+    outcomes = [o for _, o in modal[0]] + advective
+    assert len(outcomes) == MODAL + SPATIAL + ADVECTIVE
+    assert [o for o in outcomes if not o.covered] == []
+
+
+def test_gradient_and_energy_bounds_cover_and_are_sharp(modal):
+    assert min(min(row[3:]) for row in modal[1]) >= 1.0
+    for degree in (1, 2):
+        decaying = [row[4] for row in modal[1] if row[:3] == (2, degree, True)]
+        assert len(decaying) >= 8
+        assert np.median(decaying) <= 1.2
+    # Three cells along each edge of the cube, where data oscillation is a good part of the bound.
+    assert np.median([row[4] for row in modal[1] if row[0] == 3]) <= 1.4
+
+
+def test_l2_bounds_have_the_right_order_of_magnitude(modal, advective):
+    plane = [o for dim, o in modal[0] if dim == 2]
+    assert np.median(effectivities(plane, 1)) <= 2.2
+    assert np.median(effectivities(plane, 2)) <= 5.0
+    assert np.median(effectivities(advective, 1)) <= 4.0
+    assert np.median(effectivities(advective, 2)) <= 8.0
+
+
+def test_no_decision_is_wrong_and_the_difference_decides_more(modal, advective):
+    decisions = [d for o in [o for _, o in modal[0]] + advective for d in o.decisions()]
+    assert len(decisions) == 13 * (MODAL + SPATIAL + ADVECTIVE)
+    assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
+    by_difference = np.mean([margin == "unresolved" for _, margin, _ in decisions])
+    by_sum = np.mean([both == "unresolved" for _, _, both in decisions])
+    assert by_difference <= 0.28
+    assert by_sum >= 1.5 * by_difference
+
+
+# Faults -------------------------------------------------------------------------------------------------------------------
+
+COEFFICIENTS = {"lap": 1.0, "mixing": 0.2, "u": -12.0}
+
+
+@pytest.fixture(scope="module")
+def sound():
+    problem = model(perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2))
+    measured = Modal(problem.spaces.space)
+    return modal_outcome(problem, "u", measured)
+
+
+@pytest.mark.parametrize("broken", ["u", "mixing", "lap"])
+def test_a_wrong_sign_in_one_term_widens_the_bound(sound, broken):
+    problem = model(perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2))
+    problem.equation.terms[broken].matrix(0).scale(-1.0)
+    outcome = modal_outcome(problem, "u", Modal(problem.spaces.space))
+    assert outcome.covered
+    assert margin_of(outcome) > 3 * margin_of(sound)
+    assert all(margin in (truth, "unresolved") for truth, margin, _ in outcome.decisions())
+
+
+def test_a_loosened_solver_widens_the_bound(sound):
+    options = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 5e-2}
+    problem = model(perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2), options)
+    outcome = modal_outcome(problem, "u", Modal(problem.spaces.space))
+    assert outcome.covered
+    assert certifier(problem).factual.residual.algebraic > 1e-4
+    assert margin_of(outcome) > 1.2 * margin_of(sound)
+    assert all(margin in (truth, "unresolved") for truth, margin, _ in outcome.decisions())
+
+
+def test_a_fault_in_the_matrix_of_the_norm_is_in_the_margin():
+    problem = model(perturbed(2, 4, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2))
+    honest = certify_deletion(problem, "u")
+    problem.norm("L2").matrix.scale(4.0)
+    faulty = certify_deletion(problem, "u")
+    assert faulty.score == pytest.approx(2 * honest.score)
+    assert faulty.margin == pytest.approx(honest.margin + honest.score)
+
+
+def margin_of(outcome: Outcome) -> float:
+    return min(outcome.difference[1], outcome.factual[1] + outcome.counterfactual[1])
+
+
+# What is not covered ------------------------------------------------------------------------------------------------------
+
+
+def built(terms=None, coefficients=None, **changes):
+    terms = terms or {"lap": cf.lap(u), "u": u}
+    options = {"elements": {u: ("Lagrange", 1)}, "boundary": [cf.Dirichlet(u, 0)], "forcing": {u: 1}, **changes}
+    experiment = cf.Experiment(mesh=perturbed(2, 3, 0.0, 0.0), **options)
+    return cf.Model(cf.Library(terms=terms, unknown=u), coefficients or dict.fromkeys(terms, 1.0), experiment)
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        ({"boundary": [cf.Dirichlet(u, 1)]}, "not a homogeneous Dirichlet condition"),
+        ({"boundary": [cf.Neumann(u, 0)], "coefficients": {"lap": 1.0, "u": -1.0}}, "not a homogeneous Dirichlet condition"),
+        ({"terms": {"lap": cf.lap(u), "cubic": -(u**3)}}, "nonlinear"),
+        ({"terms": {"lap": cf.lap(u), "u": -x * u}}, "the reaction is not constant"),
+        ({"terms": {"lap": cf.lap(u), "u": x * y * u.diff(x)}}, "not affine"),
+        ({"terms": {"div": cf.div((1 + x) * cf.grad(u))}}, "diffusion is not constant"),
+        ({"terms": {"xx": u.diff(x, 2), "yy": 2 * u.diff(y, 2)}}, "constant multiple of the Laplacian"),
+        ({"coefficients": {"lap": 1.0, "u": 30.0}}, "coercivity is not proved"),
+        ({"time": cf.Window(0, 1, 2), "initial": {u: 0}}, "depends on time"),
+    ],
+)
+def test_what_no_theorem_covers_has_no_certificate(problem, reason):
+    if "time" in problem:
+        experiment = cf.Experiment(
+            mesh=perturbed(2, 3, 0, 0), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], **problem
+        )
+        instance = cf.Model(cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 1.0}, experiment)
+    else:
+        instance = built(**problem)
+    name = instance.library.names[-1]
+    for missing in (certify_solution(instance), certify_deletion(instance, name)):
+        assert not missing
+        assert reason in missing.reason
+    assert decide(1.0, 1e-9, margin=missing.margin) == "unresolved"
+
+
+def test_deleting_the_only_diffusion_has_no_certificate():
+    missing = certify_deletion(built(coefficients={"lap": 1.0, "u": -1.0}), "lap")
+    assert not missing
+    assert "the diffusion coefficient 0 is not positive" in missing.reason
+
+
+def test_a_source_that_quadrature_cannot_see_is_in_the_bound():
+    smooth, rough = (built(forcing={u: f}) for f in (sp.sin(3 * x), sp.sin(200 * x)))
+    values = [certifier(instance).factual.residual.unseen for instance in (smooth, rough)]
+    assert values[0] < 1e-5
+    assert values[1] > 0.1
+
+
+def test_certificates_say_what_they_rest_on():
+    problem = model(perturbed(2, 4, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2))
+    for norm in ("L2", "H1", "energy"):
+        bound = certify_deletion(problem, "u", norm)
+        certificate = bound.certificate
+        assert certificate.kind == "guaranteed"
+        assert certificate.norm == norm
+        assert certificate.value == bound.margin
+        assert bound.margin <= bound.eta_factual + bound.eta_counterfactual
+        assert "Dirichlet eigenvalue" in str(certificate)
+        assert r"\begin{itemize}" in certificate.latex()
+        assert certificate.constants["η_difference"] == bound.difference
+        assert certificate.cost["flux solves"] >= 2
+    assert not certify_deletion(problem, "u", "H(div)")
+
+
+# Ranks --------------------------------------------------------------------------------------------------------------------
+
+
+def print_margins(comm):
+    problem = model(perturbed(2, 6, 0.2, 1.0, comm), LIBRARY, {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5}, 1, SOURCE)
+    margins = [certify_deletion(problem, name).margin for name in ("mixing", "u", "u_x", "drift")]
+    if comm.rank == 0:
+        print("margins", *map(repr, map(float, margins)))
+
+
+@pytest.mark.mpi
+def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
+    print_margins(MPI.COMM_SELF)
+    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
+    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
+    assert len(one) == 4
+    assert two == pytest.approx(one, rel=1e-8)
