@@ -48,7 +48,8 @@ class TermEvidence:
         evidence: "symbolic", "numeric", "symbolic and numeric" or "".
         ratio: the largest ratio of the term on the class to the term on all fields (for gradients: of the part that the class
             sees to the whole).
-        trajectory: ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution, nan where it was not asked for.
+        trajectory: ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the solution, nan where it was not asked for.
+        distance: how far the solution is from the class, relative to its norm; nan likewise.
         label: "exact", "null up to discretisation" or "".
         reason: a sentence for the report.
     """
@@ -59,6 +60,7 @@ class TermEvidence:
     evidence: str
     ratio: float
     trajectory: float
+    distance: float
     label: str
     reason: str
 
@@ -70,11 +72,11 @@ class ConstraintAnalysis:
         model: a model with a constraint.
         tested: whether the equation is tested against the class only; default: where the constraint names its multiplier, as
             the pressure of a flow.
-        trajectory: whether the factual solution is looked at as well (it is solved if need be).
+        trajectory: whether the factual solution is looked at as well (it is solved if need be), or another solution of the model.
         names: the terms to look at (default: all).
     """
 
-    def __init__(self, model: Any, tested: bool | None = None, trajectory: bool = True, names: Sequence[str] | None = None):
+    def __init__(self, model: Any, tested: bool | None = None, trajectory: Any = True, names: Sequence[str] | None = None):
         self.model = model
         self.constraint = model.experiment.constraint
         self.projection = projection_of(model)
@@ -83,7 +85,8 @@ class ConstraintAnalysis:
         self.tested = self.constraint.multiplier is not None if tested is None else tested
         self.names = tuple(model.library.names if names is None else names)
         self.threshold = ROUND_OFF * self.projection.tolerance
-        self.with_trajectory = trajectory
+        self.with_trajectory = trajectory is not False
+        self._solution = None if isinstance(trajectory, bool) else trajectory
 
     # Samples --------------------------------------------------------------------------------------------------------------
 
@@ -174,11 +177,11 @@ class ConstraintAnalysis:
 
     @cached_property
     def levels(self) -> list[tuple[Any, ...]]:
-        """State, rate and acceleration of the factual solution at a few times."""
-        factual = self.model.factual
-        last = len(factual.states) - 1
+        """State, rate and acceleration of the solution at a few times."""
+        solution = self.model.factual if self._solution is None else self._solution
+        last = len(solution.states) - 1
         chosen = sorted({round(k) for k in np.linspace(min(1, last), last, LEVELS)})
-        return [level_states(factual, k) for k in chosen]
+        return [level_states(solution, k) for k in chosen]
 
     def trajectory_ratio(self, name: str) -> float:
         """The largest ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution; of nonlinear terms against random w of equal norm."""
@@ -226,19 +229,23 @@ class ConstraintAnalysis:
         if ratio > self.threshold and proof != "vanishes" and self.tested_here(name):
             ratio, kind = self.tested_ratio(name), "gradient"
         numeric = ratio <= self.threshold
-        trajectory = self.trajectory_ratio(name) if self.with_trajectory else float("nan")
+        trajectory, distance = float("nan"), float("nan")
+        if self.with_trajectory:
+            trajectory, distance = self.trajectory_ratio(name), self.trajectory_distance
+        found, label, status = "", "", "active"
         if numeric or proof:
             found = " and ".join(word for word, there in (("symbolic", bool(proof)), ("numeric", numeric)) if there)
-            label = "exact" if numeric else UP_TO_DISCRETISATION
-            return TermEvidence(
-                name, "constraint_null", proof or kind, found, ratio, trajectory, label, self._reason(proof or kind, label)
-            )
-        if trajectory <= self.threshold:
-            text = "it vanishes on this trajectory but not on the class: aliased in this experiment, another one can identify it"
-            return TermEvidence(name, "vanishes_on_trajectory", "", "", ratio, trajectory, "", text)
-        return TermEvidence(name, "active", "", "", ratio, trajectory, "", "it does not vanish on the class")
+            label, status = "exact" if numeric else UP_TO_DISCRETISATION, "constraint_null"
+        elif trajectory <= self.threshold:
+            status = "vanishes_on_trajectory"
+        kind = (proof or kind) if label else ""
+        return TermEvidence(name, status, kind, found, ratio, trajectory, distance, label, self._reason(status, kind, label))
 
-    def _reason(self, kind: str, label: str) -> str:
+    def _reason(self, status: str, kind: str, label: str) -> str:
+        if status == "active":
+            return "it does not vanish on the class"
+        if status == "vanishes_on_trajectory":
+            return "it vanishes on this trajectory but not on the class: aliased in this experiment, another one can identify it"
         what = "it is zero for every field that obeys the constraint"
         if kind == "gradient":
             what = "it is orthogonal to every field that obeys the constraint, so the multiplier takes it up"
@@ -265,7 +272,7 @@ class ConstraintAnalysis:
         self.projection.destroy()
 
 
-def constraint_nulls(model: Any, tested: bool | None = None, trajectory: bool = True) -> list[TermEvidence]:
+def constraint_nulls(model: Any, tested: bool | None = None, trajectory: Any = True) -> list[TermEvidence]:
     """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the arguments.
 
     Example:

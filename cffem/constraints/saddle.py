@@ -70,11 +70,21 @@ class SaddleProjection(Projection):
         if essential.floating is not None:
             # One value of a floating multiplier is held to make it unique; its row is part of the constraint all the same.
             self._rows[essential.floating.pinned] = 1.0
+            self._shares = self._constant_shares()
         matrix = self._saddle()
         self._change, self._defect = matrix.createVecs()
         blocks = self._blocks() if options and options.get("pc_type") == "fieldsplit" else None
         self.solver = Solver(matrix, options or {}, blocks)
         self._masses: Solver | None = None
+
+    def _constant_shares(self) -> np.ndarray:
+        """∫ φ / |Ω| of the multiplier's basis functions, periodic ones identified: how a constant is spread over the rows."""
+        form = self.discretisation.tests[self.multiplier] * ufl.dx(domain=self.discretisation.mesh.ufl_domain())
+        weights = assembled(_compat.form(form, self.comm), self.spaces)
+        if self.periodicity is not None:
+            weights = self.periodicity.gathered(weights)
+        weights *= self._rows
+        return weights / self.comm.allreduce(float(weights.sum()))
 
     def _saddle(self) -> Any:
         """Mass of the constrained fields plus coupling, the identity on everything else."""
@@ -116,7 +126,9 @@ class SaddleProjection(Projection):
     def corrected(self, state: np.ndarray) -> np.ndarray:
         self._defect.array[:] = -self.defect(state)
         if self.essential.floating is not None:
-            self.essential.floating.balance(self._defect)
+            # What interpolated boundary values lack in balance no correction can mend; it is spread over the domain.
+            surplus = self.comm.allreduce(float(self._defect.array_r.sum()))
+            self._defect.array[:] -= surplus * self._shares
         self._defect.array[self.essential.owned] = 0.0
         self.solver.solve(self._defect, self._change, "the projection onto the constraint")
         change = self._change.array_r * self.mask
