@@ -37,6 +37,8 @@ class BoundaryCondition:
         if not isinstance(self.field, Field | Component):
             raise InputError(f"{type(self).__name__} needs a field or a component such as v[0], not {self.field!r}")
         object.__setattr__(self, "on", _parts(self.on))
+        if isinstance(self.value, list | sp.MatrixBase):
+            object.__setattr__(self, "value", tuple(self.value))
 
     @property
     def unknown(self) -> Field:
@@ -50,6 +52,9 @@ class BoundaryCondition:
 @dataclass(frozen=True)
 class Dirichlet(BoundaryCondition):
     """The field itself is given: its values, on H(curl) its tangential part, on H(div) its normal part.
+
+    Where two conditions give the same value, at a corner for one, the later counts. A discontinuous field has no values at the
+    boundary; there the value replaces the field in the fluxes.
 
     Example:
         >>> import cffem as cf
@@ -71,7 +76,11 @@ class Tangential(BoundaryCondition):
 
 @dataclass(frozen=True)
 class Neumann(BoundaryCondition):
-    """The natural trace of the field is given, for `lap(u)` the normal derivative ∂u/∂n."""
+    """The natural trace of the field is given, for `lap(u)` the normal derivative ∂u/∂n.
+
+    For vector fields the value is a vector: ∂v/∂n for `lap(v)`, sym(grad v)·n for `div(sym(grad(v)))`, (div v) n for
+    `grad(div(v))`, and n × curl E (in the plane curl E (n_y, −n_x)) for `curl(curl(E))`.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +90,10 @@ class Neumann(BoundaryCondition):
 
 @dataclass(frozen=True)
 class Robin(BoundaryCondition):
-    """The natural trace is `value − coefficient·u`, for `lap(u)`: ∂u/∂n + coefficient·u = value."""
+    """The natural trace is `value − coefficient·u`, for `lap(u)`: ∂u/∂n + coefficient·u = value.
+
+    For `curl(curl(E))` this is an impedance condition, n × curl E + coefficient·E_tangential = value.
+    """
 
     coefficient: Any = 1
 

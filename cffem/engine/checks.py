@@ -15,10 +15,10 @@ import sympy as sp
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
-from cffem.engine.traces import essential
+from cffem.engine.traces import essential, replacements
 from cffem.forms.orders import derivatives
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 
 if TYPE_CHECKING:
@@ -55,8 +55,12 @@ def check_fields(library: Any, experiment: Experiment) -> None:
 
 
 def check_data(discretisation: Discretisation) -> None:
-    """Initial values, forcing and boundary values fit their fields and the mesh."""
+    """Initial values, forcing and boundary values fit their fields and the mesh, and a steady problem has no time in them."""
     experiment, mesh = discretisation.experiment, discretisation.mesh
+    if experiment.time is None:
+        given = [*experiment.forcing.values(), *(c.value for c in discretisation.boundary.declared)]
+        if any(map(data.depends_on_time, [*given, *discretisation.library.values()])):
+            raise InputError("the problem is steady, but a term or its data contain t; add a time window or leave t out")
     for key, value in experiment.initial.items():
         data.check_on_mesh(value, key if isinstance(key, Field) else key.expr, mesh, f"the initial value of {key}")
     for unknown, value in experiment.forcing.items():
@@ -78,13 +82,19 @@ def check_effects(discretisation: Discretisation) -> None:
     """Refuse natural data that meet no term, or an essential condition: they would have no effect."""
     boundary = discretisation.boundary
     weak = [*discretisation.weak_terms.values(), *filter(None, discretisation.weak_anchors.values())]
-    felt = {d.field for term in weak for trace, _ in term.traces for d in derivatives(sp.sympify(trace)) if d.order > 0}
+    traces = [sp.sympify(trace) for term in weak for trace, _ in term.traces]
+    felt = {d.field for trace in traces for d in derivatives(trace) if d.order > 0}
+    dimension = discretisation.mesh.geometry.dim
     for condition in boundary.declared:
         if not isinstance(condition, Neumann | Robin) or (isinstance(condition, Neumann) and is_zero(condition.value)):
             continue
         unknown = condition.unknown
         if unknown not in felt:
             raise InputError(f"{condition}: no term has a natural trace of {unknown}, so it would have no effect")
+        kinds = {pattern for pattern in replacements(unknown, unknown, dimension) if any(t.has(pattern) for t in traces)}
+        if isinstance(unknown, VectorField) and len(kinds) > 1:
+            names = ", ".join(sorted(map(str, kinds)))
+            raise InputError(f"{condition}: {unknown} has several natural traces ({names}); write their terms as one div(…)")
         for part, conditions in boundary.conditions.items():
             if condition in conditions and essential(conditions, unknown):
                 raise InputError(f"{condition}: the value of {unknown} is given on {part!r} as well; give one of them")

@@ -139,7 +139,7 @@ class EssentialConditions:
             entry.put(state, entry.values_at(time))
         self.complete(state)
         if self.floating is not None:
-            self.floating.check(state)
+            self.floating.measure(state)
 
     def set_velocities(self, velocity: np.ndarray, time: float) -> None:
         """Put the time derivatives of the boundary values into the velocity of fields of second order in time."""
@@ -161,6 +161,8 @@ class EssentialConditions:
                 value += weight * entry.values_at(time, rate)
             entry.put(state, base[entry.mine] + clock.gamma * value if rate else value)
         self.complete(state)
+        if self.floating is not None:
+            self.floating.measure(state)
 
     def complete(self, state: np.ndarray) -> None:
         """Give identified unknowns the values of those they are identified with."""

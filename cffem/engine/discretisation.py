@@ -185,7 +185,8 @@ class Discretisation:
         low, measure = Lowering(context), self.boundary.measure
         for part, conditions in self.boundary.conditions.items():
             symbols = self.boundary.data_symbols
-            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, self.discontinuous)
+            dimension = self.mesh.geometry.dim
+            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, dimension, self.discontinuous)
             traces += self._inflow(weak, conditions)
             if traces and not self._zero_on(equation, conditions):
                 form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])

@@ -17,6 +17,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation, Ingredient
 from cffem.symbols.errors import InputError
+from cffem.symbols.operators import as_expr
 
 SAME, DIFFERENT = PETSc.Mat.Structure.SAME_NONZERO_PATTERN, PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN
 
@@ -98,7 +99,7 @@ class Equation:
 
     def forcing(self, forcing: Mapping[Any, Any]) -> list[tuple[float, Assembled]]:
         """The ingredients of a forcing, kept for its next use."""
-        key = tuple(sorted(((str(k), v if not hasattr(v, "x") else id(v)) for k, v in forcing.items()), key=str))
+        key = tuple(sorted(((str(k), id(v) if isinstance(v, fem.Function) else as_expr(v)) for k, v in forcing.items()), key=str))
         if key not in self._forcing:
             self._forcing[key] = [(sign, Assembled(i, self)) for sign, i in self.discretisation.forcing(forcing)]
         return self._forcing[key]

@@ -44,27 +44,33 @@ class FloatingConstant:
         self.flux, self.comm = flux, comm
         self.volume = comm.allreduce(float(weights.sum()))
         self._surface = comm.allreduce(float(np.abs(flux).sum()))
+        self._given = 0.0
 
     def balance(self, residual: Any) -> None:
-        """Remove from the constraint's rows what no increment can: their sum."""
-        values = residual.array
-        surplus = self.comm.allreduce(float(values[self.positions].sum()))
-        values[self.positions] -= surplus / self.volume * self.reduced
+        """Remove from the constraint's rows what no increment can: their sum.
+
+        Raises:
+            InputError: the sum is more than interpolation errors: no field with these boundary values obeys the constraint.
+        """
+        rows = residual.array[self.positions]
+        surplus, size = self.comm.allreduce(np.array([rows.sum(), np.abs(rows).sum()]))
+        if abs(surplus) > MOST_IMBALANCE * (size + self._given):
+            raise InputError(
+                f"the boundary values carry a net flux of {surplus:.3g} through a boundary on which all of it is given, so no "
+                "solution obeys the constraint; give values without net flux, or leave a part free with Neumann"
+            )
+        residual.array[self.positions] -= surplus / self.volume * self.reduced
 
     def centre(self, state: np.ndarray) -> None:
         """Shift the multiplier to mean zero."""
         mean = self.comm.allreduce(float(self.weights @ state[self.positions])) / self.volume
         state[self.positions] -= mean
 
-    def check(self, state: np.ndarray) -> None:
-        """Refuse boundary values that no field obeying the constraint can have."""
-        net = self.comm.allreduce(float(self.flux @ state))
-        size = self.comm.allreduce(float(np.abs(state[self.flux != 0]).max(initial=0.0)), op=MPI.MAX)
-        if abs(net) > MOST_IMBALANCE * size * self._surface:
-            raise InputError(
-                f"the boundary values carry a net flux of {net:.3g} through a boundary on which all of it is given, so no "
-                "solution obeys the constraint; give values without net flux, or leave a part free with Neumann"
-            )
+    def measure(self, state: np.ndarray) -> None:
+        """Take the size of the boundary values as the scale of what can be out of balance, and that of the state for rounding."""
+        sizes = np.array([np.abs(state[self.flux != 0]).max(initial=0.0), np.abs(state).max(initial=0.0)])
+        self.comm.Allreduce(MPI.IN_PLACE, sizes, op=MPI.MAX)
+        self._given = sizes[0] * self._surface + 1e-8 * sizes[1] * self.volume
 
 
 def floating_constant(discretisation: Discretisation, essential: EssentialConditions) -> FloatingConstant | None:

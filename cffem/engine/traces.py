@@ -16,21 +16,27 @@ import sympy as sp
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
+from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
-from cffem.symbols.operators import Vec, as_expr, cross, curl, div, dot, grad, n, sym
+from cffem.symbols.operators import Vec, as_expr, component, cross, curl, div, dot, grad, n, sym
 
 
-def patterns(unknown: Field) -> list[sp.Expr]:
-    """The natural traces of a field that a Neumann or Robin condition can give."""
+def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr, sp.Expr]:
+    """What the derivatives of a field in its natural traces become where the trace itself has a value.
+
+    The trace is ∂u/∂n for `lap(u)`, sym(grad v)·n for `div(sym(grad(v)))`, (div v) n for `grad(div(v))` and n × curl E, in the
+    plane curl E (n_y, −n_x), for `curl(curl(E))`, where only the tangential part of the value counts.
+    """
+    if dimension == 1:
+        return {unknown.diff(x): value * n[0], dot(n, grad(unknown)): value}
     if not isinstance(unknown, VectorField):
-        return [dot(n, grad(unknown))]
-    found = [dot(grad(unknown), n), dot(sym(grad(unknown)), n), div(unknown)]
-    if unknown.dim == 3:
-        found.append(cross(n, curl(unknown)))
-    elif unknown.dim == 2:
-        found.append(curl(unknown))
-    return found
+        return {dot(n, grad(unknown)): value}
+    value = vector_value(value, unknown)
+    found = {dot(grad(unknown), n): value, dot(sym(grad(unknown)), n): value, div(unknown): dot(value, n)}
+    if dimension == 3:
+        return {**found, cross(n, curl(unknown)): value - dot(value, n) * n}
+    return {**found, curl(unknown): component(value, 0) * n[1] - component(value, 1) * n[0]}
 
 
 def essential(conditions: Sequence[BoundaryCondition], unknown: Field) -> bool:
@@ -47,6 +53,7 @@ def on_part(
     equation: Field,
     part: str,
     data: Mapping[Any, Field],
+    dimension: int,
     discontinuous: Collection[Field] = (),
 ) -> list[Trace]:
     """The traces that remain on one part of the boundary.
@@ -57,6 +64,7 @@ def on_part(
         equation: the field whose test function the weights contain.
         part: the name of the part, for messages.
         data: symbols that stand for values that are DOLFINx functions.
+        dimension: the dimension of space.
         discontinuous: the fields on discontinuous elements.
     """
     if essential(conditions, equation) and equation not in discontinuous:
@@ -66,7 +74,7 @@ def on_part(
     for trace, weight in traces:
         trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
-            trace = imposed(trace, unknown, conditions, part, data)
+            trace = imposed(trace, unknown, conditions, part, data, dimension)
         if trace != 0:
             kept.append((trace, weight))
     return kept
@@ -94,7 +102,12 @@ def vector_value(value: sp.Expr, field: Any) -> sp.Expr:
 
 
 def imposed(
-    trace: sp.Expr, unknown: Field, conditions: Sequence[BoundaryCondition], part: str, data: Mapping[Any, Field]
+    trace: sp.Expr,
+    unknown: Field,
+    conditions: Sequence[BoundaryCondition],
+    part: str,
+    data: Mapping[Any, Field],
+    dimension: int,
 ) -> sp.Expr:
     """A trace with the derivatives of a field replaced by what a Neumann or Robin condition says."""
     natural = [c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == unknown]
@@ -109,16 +122,11 @@ def imposed(
     value = data[condition] if condition in data else as_expr(condition.value)
     if isinstance(condition, Robin):
         value = value - as_expr(condition.coefficient) * unknown
-    matching = [p for p in patterns(unknown) if trace.has(_node(p))]
-    for pattern in matching:
+    for pattern, replacement in replacements(unknown, value, dimension).items():
         factor, node = pattern.as_coeff_Mul()
-        trace = trace.xreplace({node: value / factor})
+        trace = trace.xreplace({node: replacement / factor})
     if any(d.order > 0 and d.field == unknown for d in derivatives(trace)):
         raise InputError(
             f"the natural trace {trace} of {unknown} cannot be given by {condition}; write the term with lap, div or curl"
         )
     return trace
-
-
-def _node(pattern: sp.Expr) -> sp.Expr:
-    return pattern.as_coeff_Mul()[1]

@@ -12,7 +12,7 @@ from dolfinx import fem
 from engine_support import assert_order, error, forcing, unit
 
 import cffem as cf
-from cffem import t, x, y
+from cffem import t, x, y, z
 
 u = cf.ScalarField("u")
 v, s = cf.VectorField("v", dim=2), cf.VectorField("s", dim=2)
@@ -117,6 +117,55 @@ def test_components_given_one_by_one_leave_the_others_natural():
         forcing=forcing(library, {"lap": 1.0}, {v: exact}, 2),
     )
     assert error(cf.Model(library, {"lap": 1.0}, experiment).solve().function(), exact) < 1e-11
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_tangential_traces_of_the_curl(dim):
+    """n × curl E given on the left, an impedance condition on the right: E = a + b × x is in the lowest Nédélec space."""
+    E = cf.VectorField("E", dim=dim)
+    b = sp.Matrix([1, 2, 3]) if dim == 3 else sp.Matrix([0, 0, 2])
+    place = sp.Matrix([x, y, z if dim == 3 else 0])
+    exact = tuple(sp.Matrix([1, -1, 2]) + b.cross(place))[:dim]
+    trace = {side: tuple(sp.Matrix([sign, 0, 0]).cross(2 * b))[:dim] for side, sign in (("left", -1), ("right", 1))}
+    impedance = tuple(a + 3 * c for a, c in zip(trace["right"], exact, strict=True))
+    library = cf.Library(terms={"curl": -cf.curl(cf.curl(E)), "mass": -E}, unknown=E)
+    coefficients = {"curl": 2.0, "mass": 1.0}
+    walls = ("bottom", "top", "back", "front")[: 2 * dim - 2]
+    experiment = cf.Experiment(
+        mesh=unit("triangle" if dim == 2 else "tetrahedron", 2),
+        elements={E: ("N1curl", 1)},
+        boundary=[
+            cf.Tangential(E, exact, on=walls),
+            cf.Neumann(E, trace["left"], on="left"),
+            cf.Robin(E, impedance, on="right", coefficient=3),
+        ],
+        forcing=forcing(library, coefficients, {E: exact}, dim),
+    )
+    assert error(cf.Model(library, coefficients, experiment).solve().function(), exact) < 1e-11
+
+
+def test_natural_traces_of_second_derivatives_in_one_dimension_and_of_grad_div():
+    exact = x**3 - x
+    library = cf.Library(terms={"u_xx": u.diff(x, 2), "u": u}, unknown=u)
+    coefficients = {"u_xx": 2.0, "u": -1.0}
+    experiment = cf.Experiment(
+        mesh=unit("interval", 3),
+        elements={u: ("Lagrange", 3)},
+        boundary=[cf.Neumann(u, 1, on="left"), cf.Robin(u, 2, on="right", coefficient=5)],
+        forcing=forcing(library, coefficients, {u: exact}, 1),
+    )
+    assert error(cf.Model(library, coefficients, experiment).solve().function(), exact) < 1e-11
+    exact = (x**2 * y, x * y - y**2)
+    library = cf.Library(terms={"grad_div": cf.grad(cf.div(v)), "v": v}, unknown=v)
+    coefficients = {"grad_div": 1.0, "v": -1.0}
+    divergence = sp.diff(exact[0], x) + sp.diff(exact[1], y)
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 3),
+        elements={v: ("Lagrange", 3)},
+        boundary=[cf.Dirichlet(v, exact, on=REST), cf.Neumann(v, (-divergence, 0), on="left")],
+        forcing=forcing(library, coefficients, {v: exact}, 2),
+    )
+    assert error(cf.Model(library, coefficients, experiment).solve().function(), exact) < 1e-11
 
 
 @pytest.mark.parametrize("element", [("RT", 2), ("BDM", 1)])

@@ -132,6 +132,22 @@ def test_boundary_values_with_a_net_flux_are_refused():
         stokes(3, exact=(x, y), pressure=sp.S.Zero)
 
 
+def test_a_divergence_that_is_given():
+    """div v = g with all boundary values given: the pressure floats, and the data are in balance because ∮ v·n = ∫ g."""
+    exact = (x**2 + y, y**2 - x)
+    constraint = cf.Constraint(cf.div(v) - 2 * x - 2 * y, multiplier={p: ("Lagrange", 1)})
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 3),
+        elements={v: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(v, exact)],
+        forcing=forcing(STOKES, {"lap": 1.0}, {v: exact}, 2, x - y),
+        constraint=constraint,
+    )
+    solution = cf.Model(STOKES, {"lap": 1.0}, experiment).solve()
+    assert error(solution.function(), exact) < 1e-11
+    assert error(solution.multiplier(), x - y) < 1e-10
+
+
 def test_the_flow_obeys_the_constraint_at_every_level_with_an_inflow_that_changes():
     library = cf.Library(anchor=cf.dt(v), terms={"lap": cf.lap(v)})
     inflow = (y * (1 - y) * sp.sin(3 * t), 0)

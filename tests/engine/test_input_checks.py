@@ -123,7 +123,7 @@ def test_shapes_and_coordinates_of_data():
 
 def flow(**changes):
     given = {"elements": {v: ("Lagrange", 2)}, "initial": {v: 0}, "boundary": [cf.Dirichlet(v, 0)]}
-    return build(FLOW, {"lap": 1.0}, **{**given, **changes})
+    return build(**{"library": FLOW, **given, **changes})
 
 
 def test_elements():
@@ -154,6 +154,8 @@ def test_initial_values_and_time():
     refused("has no time", lambda: build(time=None))
     steady = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
     refused("no anchor is a time derivative", lambda: build(steady))
+    refused("contain t", lambda: build(steady, time=None, initial={}, boundary=[cf.Dirichlet(u, t)]))
+    refused("contain t", lambda: build(steady, time=None, initial={}, forcing={u: x * t}))
     refused("Window or None", lambda: build(time=(0, 1)))
     refused("whole number of steps", lambda: cf.Window(0, 1, steps=2.5))
     refused("whole number of steps", lambda: cf.Window(0, 1, steps=0))
@@ -175,6 +177,8 @@ def test_boundary_conditions():
         "would have no effect",
         lambda: build(TRANSPORT, {"u_x": -1.0}, boundary=[cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 1, on="right")]),
     )
+    both = cf.Library(anchor=cf.dt(v), terms={"lap": cf.lap(v), "grad_div": cf.grad(cf.div(v))})
+    refused("several natural traces", lambda: flow(library=both, boundary=[cf.Neumann(v, (1, 0))]))
     refused(
         "jumps in time", lambda: build(WAVE, initial={u: 0, cf.dt(u): 0}, boundary=[cf.Dirichlet(u, sp.Heaviside(t - 1))]).solve()
     )

@@ -52,29 +52,46 @@ def test_curl_curl_converges(cell, degree, levels):
     assert_order([e[1] for e in errors], degree)
 
 
-E = cf.VectorField("E", dim=2)
-WAVE = cf.Library(anchor=cf.dt(cf.dt(E)), terms={"curl": -cf.curl(cf.curl(E))})
-MOVING = (sp.sin(sp.pi * y) * sp.cos(2 * t + x), x * y * t**3 + sp.cos(sp.pi * x) * sp.exp(t))
+MOVING = {
+    2: (sp.sin(sp.pi * y) * sp.cos(2 * t + x), x * y * t**3 + sp.cos(sp.pi * x) * sp.exp(t)),
+    3: (sp.sin(2 * y) * sp.cos(2 * t + z), x * z * t**3 + sp.cos(2 * x), sp.sin(x + y) * sp.exp(t)),
+}
 
 
 def wave(cell, degree, n, steps, end=0.5):
     """Errors of E and of its rate, with tangential data that change in time."""
+    dim = DIMENSION[cell]
+    E, exact = cf.VectorField("E", dim=dim), MOVING[dim]
+    library = cf.Library(anchor=cf.dt(cf.dt(E)), terms={"curl": -cf.curl(cf.curl(E))})
     experiment = cf.Experiment(
         mesh=unit(cell, n),
         elements={E: ("N1curl", degree)},
-        boundary=[cf.Tangential(E, MOVING)],
-        initial={E: tuple(c.subs(t, 0) for c in MOVING), cf.dt(E): tuple(sp.diff(c, t).subs(t, 0) for c in MOVING)},
-        forcing=forcing(WAVE, {"curl": 1.0}, {E: MOVING}, 2),
+        boundary=[cf.Tangential(E, exact)],
+        initial={E: tuple(c.subs(t, 0) for c in exact), cf.dt(E): tuple(sp.diff(c, t).subs(t, 0) for c in exact)},
+        forcing=forcing(library, {"curl": 1.0}, {E: exact}, dim),
         time=cf.Window(0, end, steps=steps),
     )
-    solution = cf.Model(WAVE, {"curl": 1.0}, experiment).solve()
-    rate = tuple(sp.diff(c, t) for c in MOVING)
-    return error(solution.function(), MOVING, end), error(solution.velocity(), rate, end)
+    solution = cf.Model(library, {"curl": 1.0}, experiment).solve()
+    rate = tuple(sp.diff(c, t) for c in exact)
+    return error(solution.function(), exact, end), error(solution.velocity(), rate, end)
 
 
-@pytest.mark.parametrize(("cell", "degree"), [("triangle", 1), ("triangle", 2), ("quadrilateral", 1), ("quadrilateral", 2)])
-def test_wave_converges_in_space(cell, degree):
-    errors = [wave(cell, degree, n, 2 * n * degree) for n in (4, 8, 16)]
+@pytest.mark.parametrize(
+    ("cell", "degree", "levels"),
+    [
+        ("triangle", 1, (4, 8, 16)),
+        ("triangle", 2, (4, 8, 16)),
+        ("quadrilateral", 1, (4, 8, 16)),
+        ("quadrilateral", 2, (4, 8, 16)),
+        *(
+            pytest.param(cell, degree, (3, 6), marks=pytest.mark.slow)
+            for cell in ("tetrahedron", "hexahedron")
+            for degree in (1, 2)
+        ),
+    ],
+)
+def test_wave_converges_in_space(cell, degree, levels):
+    errors = [wave(cell, degree, n, 2 * n * degree) for n in levels]
     assert_order([e[0] for e in errors], degree)
     assert_order([np.mean(e) for e in errors], degree)
 
