@@ -19,6 +19,8 @@ from cffem.symbols.fields import ScalarField, VectorField
 from cffem.symbols.library import Library
 from cffem.symbols.operators import dot, dt, grad, lap
 
+Gridded = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, t and the values on their grid
+
 u = ScalarField("u")
 
 
@@ -83,21 +85,21 @@ def soliton(grid: np.ndarray, speed: float, centre: float) -> np.ndarray:
     return speed / 2 / np.cosh(np.sqrt(speed) / 2 * (grid - centre)) ** 2
 
 
-def burgers() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def burgers() -> Gridded:
     """u_t = −u u_x + 0.1 u_xx: a Gaussian steepens into a viscous shock."""
     grid, times = -8 + 16 * np.arange(256) / 256, np.linspace(0, 10, 101)
     values = periodic_solution(grid, np.exp(-((grid + 2) ** 2)), times, lambda ik: (0.1 * ik**2).real, -0.5, 20)
     return grid, times, values
 
 
-def korteweg_de_vries(speeds: tuple[float, float] = (1.0, 0.5), centres: tuple[float, float] = (-20.0, 5.0)) -> tuple:
+def korteweg_de_vries(speeds: tuple[float, float] = (1.0, 0.5), centres: tuple[float, float] = (-20.0, 5.0)) -> Gridded:
     """u_t = −6 u u_x − u_xxx: two solitary waves of different speed."""
     grid, times = -30 + 60 * np.arange(512) / 512, np.linspace(0, 20, 201)
     initial = sum(soliton(grid, c, a) for c, a in zip(speeds, centres, strict=True))
     return grid, times, periodic_solution(grid, initial, times, lambda ik: -(ik**3), -3.0, 20)
 
 
-def kuramoto_sivashinsky() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def kuramoto_sivashinsky() -> Gridded:
     """u_t = −u u_x − u_xx − u_xxxx: spatio-temporal chaos."""
     grid, times = 32 * np.pi * np.arange(1, 1025) / 1024, np.linspace(0, 100, 251)
     initial = np.cos(grid / 16) * (1 + np.sin(grid / 16))
@@ -232,7 +234,7 @@ def vortices(viscosity: float = 0.02, size: int = 64, steps: int = 121, end: flo
     return grid, grid, times, np.moveaxis(np.array(frames), 0, -1)
 
 
-def heat_modes(modes: dict[int, float], kappa: float, diffusivity: float, size: int = 120, steps: int = 80) -> tuple:
+def heat_modes(modes: dict[int, float], kappa: float, diffusivity: float, size: int = 120, steps: int = 80) -> Gridded:
     """u_t = κ u + D u_xx on (0, π) with given sine modes: x, t, values."""
     grid, times = np.linspace(0, np.pi, size), np.linspace(0, 2, steps)
     values = sum(

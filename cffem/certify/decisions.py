@@ -55,7 +55,7 @@ def decide(
             checked(name, eta, infinite=True)
     if margin is not None:
         total = checked("the margin", margin, infinite=True)
-    elif all(eta is not None for eta in etas):
+    elif eta_factual is not None and eta_counterfactual is not None:
         total = float(eta_factual) + float(eta_counterfactual)
     else:
         return UNRESOLVED

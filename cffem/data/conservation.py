@@ -18,7 +18,7 @@ from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Component, ScalarField
 
-Order = tuple[int, int, int, int]
+Order = tuple[int, ...]  # derivatives in x, y, z and t
 NONE: Order = (0, 0, 0, 0)
 
 

@@ -36,8 +36,10 @@ class PointSampling:
     """Integrals of scattered data against test functions; the interface is that of `GridSampling`."""
 
     def __init__(self, data: Dataset, orders: Order) -> None:
-        self.data, self.orders = data, orders
-        self.mesh = PointMesh.cached(data.points)
+        if data.points is None:
+            raise ValueError("these data lie on a grid; scattered data come from Dataset.from_points")
+        self.data, self.orders, self.points = data, orders, data.points
+        self.mesh = PointMesh.cached(self.points)
         self.noises = {name: measure_point_noise(v, self.mesh.laplacian) for name, v in data.values.items()}
         self.radius = self._radius()
         self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
@@ -45,7 +47,7 @@ class PointSampling:
 
     def _radius(self) -> np.ndarray:
         """Half width of the test functions along each axis, from the spectrum of the data on a background grid."""
-        points, dim = self.data.points, self.data.dim
+        points, dim = self.points, self.data.dim
         low, extent = points.min(axis=0), np.ptp(points, axis=0)
         count = max(8, round(len(points) ** (1 / dim)))
         axes = [np.linspace(low[i], low[i] + extent[i], count) for i in range(dim)]
@@ -78,7 +80,7 @@ class PointSampling:
         """Values of a coordinate, shaped to broadcast against the data."""
         if symbol == COORDINATES[3]:
             return self.data.coordinates[symbol][None, :]
-        return self.data.points[:, SPACE.index(symbol)][:, None]
+        return self.points[:, SPACE.index(symbol)][:, None]
 
     def differentiate(self, values: np.ndarray, order: Order) -> np.ndarray:
         """Derivatives of smooth data from local quadratic fits in space and differences in time."""
@@ -92,7 +94,7 @@ class PointSampling:
     @cached_property
     def centres(self) -> np.ndarray:
         """Centres of the spatial test functions whose whole support is covered by the mesh."""
-        points = self.data.points
+        points = self.points
         low, high = points.min(axis=0) + self.radius, points.max(axis=0) - self.radius
         if (high < low).any():
             raise ValueError("the points are too few or too clustered for a weak design: no test function fits into the domain")
@@ -149,7 +151,7 @@ class PointSampling:
     @property
     def effective(self) -> float:
         """Number of independent test functions."""
-        extent = np.ptp(self.data.points, axis=0)
+        extent = np.ptp(self.points, axis=0)
         return float(np.prod(np.maximum(1.0, extent / self.radius - 1))) * self.time.independent
 
     @property

@@ -112,19 +112,24 @@ class Design:
         """
         if kind not in ("weak", "strong"):
             raise ValueError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
-        sources = [sources] if hasattr(sources, "rows") else list(sources)
-        if not sources:
+        given: list[Any] = [sources] if hasattr(sources, "rows") else list(sources)  # type: ignore[arg-type]
+        if not given:
             raise ValueError("a design needs at least one solution or dataset")
+        shared = comm is None
         if comm is None:
-            comm = next((source.comm for source in sources if getattr(source, "comm", None) is not None), None)
+            comm = next((source.comm for source in given if getattr(source, "comm", None) is not None), None)
         notes: dict[str, Any] = {"kind": kind}
-        probes = sources[0].probes(library) if kind == "weak" and hasattr(sources[0], "probes") else {}
+        probes = given[0].probes(library) if kind == "weak" and hasattr(given[0], "probes") else {}
         wider = SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes}) if probes else library
 
         def blocks() -> Iterable[RowBlock]:
-            for number, source in enumerate(sources):
+            for number, source in enumerate(given):
+                # Data that every rank holds in full must be counted once, not once per rank.
+                everywhere = shared and comm is not None and getattr(source, "comm", None) is None
+                if everywhere and comm.rank > 0:
+                    continue
                 for block in source.rows(wider, kind):
-                    yield relabelled(block, number) if len(sources) > 1 else block
+                    yield relabelled(block, number) if len(given) > 1 else block
                 notes.setdefault("sources", []).append(dict(getattr(source, "notes", {}) or {}))
 
         full = cls(tuple(wider.terms), fold(blocks(), comm), library, notes)
@@ -147,7 +152,8 @@ class Design:
         noise = [g.noise if g.noise is not None else np.zeros_like(g.plain) for g in (self.grams, other.grams)]
         has_noise = self.grams.noise is not None or other.grams.noise is not None
         replicates = [design.grams.replicates for _, design in pairs]
-        comparable = all(r is not None for r in replicates) and len({r.shape[1] for r in replicates}) == 1
+        counts = {None if r is None else r.shape[1] for r in replicates}
+        comparable = len(counts) == 1 and None not in counts
         grams = BlockGrams(
             labels,
             join("plain"),

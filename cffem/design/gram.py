@@ -72,9 +72,14 @@ class BlockGrams:
         def cut(grams: np.ndarray | None) -> np.ndarray | None:
             return None if grams is None else grams[..., index[:, None], index[None, :]]
 
-        views = {view: cut(getattr(self, view)) for view in ("plain", "denoised", "noise")}
-        replicates = cut(self.replicates)
-        return replace(self, **views, sample=self.sample[:, index], replicates=replicates)
+        return replace(
+            self,
+            plain=cut(self.plain),
+            denoised=cut(self.denoised),
+            noise=cut(self.noise),
+            replicates=cut(self.replicates),
+            sample=self.sample[:, index],
+        )
 
 
 class Accumulator:
@@ -96,7 +101,8 @@ class Accumulator:
         entry["plain"] += gram(block.y, block.A, root)
         entry["weight"] += float(len(block.y) if block.weights is None else block.weights.sum())
         entry["rows"] += len(block.y)
-        entry["effective"] += float(len(block.y) if getattr(block, "effective", None) is None else block.effective)
+        effective = getattr(block, "effective", None)
+        entry["effective"] += float(len(block.y)) if effective is None else float(effective)
         denoised, noise = getattr(block, "denoised", None), getattr(block, "noise", None)
         if denoised is not None:
             entry["denoised"] = entry.get("denoised", 0.0) + gram(denoised[:, 0], denoised[:, 1:], root)

@@ -58,7 +58,8 @@ def sparse_eigenvalues(sigma: np.ndarray, size: int) -> SparseEigenvalues:
         ratio = math.sqrt(values[-1] / values[0]) if values[0] > 0 else math.inf
         return SparseEigenvalues(size, float(values[0]), float(values[-1]), ratio, (), exact=False)
     supports = np.array(list(itertools.combinations(range(columns), size)))
-    lowest, highest, condition, worst = math.inf, -math.inf, 0.0, ()
+    lowest, highest, condition = math.inf, -math.inf, 0.0
+    worst: tuple[int, ...] = ()
     for part in np.array_split(supports, max(1, len(supports) // 20_000)):
         values = np.linalg.eigvalsh(sigma[part[:, :, None], part[:, None, :]])
         lowest, highest = min(lowest, values[:, 0].min()), max(highest, values[:, -1].max())
@@ -112,7 +113,7 @@ def restricted_eigenvalue_by_rows(
         seed: of the random generator.
     """
     random = np.random.default_rng(seed)
-    result = {}
+    result: dict[int, list[Bracket]] = {}
     for count in counts:
         if not 1 <= count <= len(rows):
             raise ValueError(f"can draw between 1 and {len(rows)} rows, not {count}")

@@ -75,7 +75,7 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
         reasons += noise_gates(design, chosen.support, numbers)
     reasons += left_out_gate(design, chosen.support, threshold, numbers)
     if design.wider is not None:
-        reasons += missing_gate(design, chosen, numbers)
+        reasons += missing_gate(design, design.wider, chosen, numbers)
     if reasons and correlated(design):
         lengths = [length for source in design.sources for length in source.get("correlation_lengths", {}).values()]
         text = ", ".join(" × ".join(f"{v:.1f}" for v in length) for length in lengths)
@@ -111,9 +111,8 @@ def correlated(design: Design) -> bool:
     return any(source.get("correlation_lengths") for source in design.sources)
 
 
-def missing_gate(design: Design, chosen: Selection, numbers: dict[str, Any]) -> list[Reason]:
+def missing_gate(design: Design, wider: Design, chosen: Selection, numbers: dict[str, Any]) -> list[Reason]:
     """Whether common terms outside the library give a better model than the library does."""
-    wider = design.wider
     rival = select(wider, max(len(chosen.support) + 1, 3), 20, 0)
     inside = tuple(sorted(wider.names.index(design.names[j]) for j in chosen.support))
     scores = {c.support: score for score, c in rival.scored}
@@ -207,7 +206,8 @@ def corrected_misfit(gram: np.ndarray, support: tuple[int, ...]) -> float:
 def noise_share(design: Design, support: tuple[int, ...]) -> float:
     """Largest ratio of noise to signal energy over the directions of the selected columns."""
     index = np.ix_(np.asarray(support) + 1, np.asarray(support) + 1)
-    signal, noise = design.grams.total("corrected")[index], design.grams.noise.sum(axis=0)[index]
+    signal = design.grams.total("corrected")[index]
+    noise = np.zeros_like(signal) if design.grams.noise is None else design.grams.noise.sum(axis=0)[index]
     values, vectors = np.linalg.eigh(signal / np.sqrt(np.outer(np.diag(signal), np.diag(signal)).clip(1e-300)))
     if values[0] <= 0:
         return float("inf")

@@ -150,7 +150,7 @@ def refit(design: Design, support: Sequence[int]) -> Refit:
     estimate, error = resampling.jackknife(blocks, support)
     if ridge:
         estimate = resampling.solve_support(blocks.sum(axis=0), support, ridge)
-    if grams.replicates is not None:
+    if grams.replicates is not None and grams.noise is not None:
         spread = resampling.solve_support(grams.replicates.sum(axis=0) - grams.noise.sum(axis=0), support).std(axis=0, ddof=1)
         error = np.maximum(error, spread)
     half = resampling.interval_factor(len(grams.labels)) * error + RELATIVE_FLOOR * np.abs(estimate)

@@ -69,6 +69,15 @@ def test_scattered_points(dim, per_axis):
     assert residual(design, truth) < (1e-4 if dim == 2 else 1e-2)
 
 
+def test_strong_rows_of_scattered_points():
+    points, times = jittered_points(40, 2), np.linspace(0, 1, 31)
+    values = moving_gaussians(points, times, (0.15, 0.1), 2e-3, (0.16, 0.22), count=3)
+    truth = {"(u^1)_x": -0.15, "(u^1)_y": -0.1, "lap u": 2e-3}
+    design = Design.from_fields(transport_library(2), Dataset.from_points(points, times, {u: values}), kind="strong")
+    assert residual(design, truth) < 1e-2
+    assert len(design.grams.labels) == 18
+
+
 def test_holes_are_not_bridged():
     points = jittered_points(40, 2)
     points = points[np.linalg.norm(points - 0.5, axis=1) > 0.2]
