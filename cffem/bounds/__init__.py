@@ -1,6 +1,16 @@
 """Error bounds with reasons: certificates for solutions and deletion scores."""
 
 from cffem.bounds.certificate import Certificate, NoCertificate
-from cffem.bounds.steady import DeletionBound, SteadyCertifier, certify_deletion, certify_solution
+from cffem.bounds.deletions import certify_deletion, certify_solution
+from cffem.bounds.enriched import EnrichedCertifier
+from cffem.bounds.steady import DeletionBound, SteadyCertifier
 
-__all__ = ["Certificate", "DeletionBound", "NoCertificate", "SteadyCertifier", "certify_deletion", "certify_solution"]
+__all__ = [
+    "Certificate",
+    "DeletionBound",
+    "EnrichedCertifier",
+    "NoCertificate",
+    "SteadyCertifier",
+    "certify_deletion",
+    "certify_solution",
+]

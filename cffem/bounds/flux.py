@@ -51,7 +51,6 @@ class Residual:
         weighted: (Σ C_K² t_K²)^{1/2} with Kobayashi's constants, or None where they do not apply.
         algebraic: ‖r‖.
         unseen: L2 size of the part of the source that two quadrature rules disagree about.
-        size: ‖w‖ and ‖∇w‖ of the state itself.
     """
 
     indicators: np.ndarray
@@ -59,7 +58,6 @@ class Residual:
     weighted: float | None
     algebraic: float
     unseen: float
-    size: tuple[float, float]
 
 
 class Equilibration:
@@ -181,17 +179,26 @@ class Equilibration:
             vector.destroy()
 
     def _indicators(self, algebraic: float, unseen: float) -> Residual:
-        mine = len(self.domain.corners)
-        parts = _assembled(self._parts, 6 * mine).reshape(mine, 6)
+        parts = self._cell_parts()
         means = (parts[:, 2] ** 2 / volumes(self.domain.corners)).sum()
-        totals = self.comm.allreduce(np.array([means, *parts[:, 3:].sum(axis=0)]))
+        totals = self.comm.allreduce(np.array([means, parts[:, 3].sum()]))
         if totals[0] > EQUILIBRATED**2 * totals[1]:
             raise NotCovered(f"the flux is not equilibrated: cell means of its divergence are off by {math.sqrt(totals[0]):.1e}")
         t = np.sqrt(np.maximum(parts[:, 0], 0)) + self.domain.diameters / math.pi * np.sqrt(np.maximum(parts[:, 1], 0))
         dual = math.sqrt(self.comm.allreduce(float((t**2).sum())))
         constants = self.domain.interpolation
         weighted = None if constants is None else math.sqrt(self.comm.allreduce(float(((constants * t) ** 2).sum())))
-        return Residual(t, dual, weighted, algebraic, unseen, (math.sqrt(totals[2]), math.sqrt(totals[3])))
+        return Residual(t, dual, weighted, algebraic, unseen)
+
+    def _cell_parts(self) -> np.ndarray:
+        mine = len(self.domain.corners)
+        return _assembled(self._parts, 6 * mine).reshape(mine, 6)
+
+    def size_of(self, function: Any) -> tuple[float, float]:
+        """‖w‖ and ‖∇w‖ of a function of the space; collective."""
+        self.first.x.array[:] = function.x.array
+        squares = self.comm.allreduce(self._cell_parts()[:, 4:].sum(axis=0))
+        return math.sqrt(squares[0]), math.sqrt(squares[1])
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""

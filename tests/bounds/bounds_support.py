@@ -18,7 +18,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem._compat import form
 from cffem.bounds import certify_deletion
-from cffem.bounds.steady import certifier
+from cffem.bounds.deletions import certifier
 from cffem.certify import decide
 from cffem.symbols import x, y, z
 
@@ -105,25 +105,26 @@ class Outcome:
     difference: tuple[float, float]
     true_score: float
     score: float
+    margin: float
 
     @property
     def covered(self) -> bool:
-        return all(bound >= error for error, bound in (self.factual, self.counterfactual, self.difference))
+        errors = (self.factual, self.counterfactual, self.difference, (abs(self.score - self.true_score), self.margin))
+        return all(bound >= error for error, bound in errors)
 
     def decisions(self) -> list[tuple[str, str, str]]:
         """Truth, decision by the difference margin, decision by the sum, at 13 thresholds around the true score."""
-        margin = min(self.difference[1], self.factual[1] + self.counterfactual[1])
         result = []
         for epsilon in self.true_score * np.logspace(-1.5, 1.5, 13):
             truth = "relevant" if self.true_score > epsilon else "irrelevant"
             both = decide(self.score, epsilon, self.factual[1], self.counterfactual[1])
-            result.append((truth, decide(self.score, epsilon, margin=margin), both))
+            result.append((truth, decide(self.score, epsilon, margin=self.margin), both))
         return result
 
 
-def modal_outcome(problem: Any, term: str, measured: Modal) -> Outcome:
+def modal_outcome(problem: Any, term: str, measured: Modal, enriched: bool = False) -> Outcome:
     """One deletion of a reaction–diffusion problem with a known solution."""
-    bound = certify_deletion(problem, term)
+    bound = certify_deletion(problem, term, enriched=enriched)
     assert bound, bound.reason
     a, c = diffusion_and_reaction(problem.coefficients)
     a2, c2 = diffusion_and_reaction({**problem.coefficients, term: 0.0})
@@ -140,6 +141,7 @@ def modal_outcome(problem: Any, term: str, measured: Modal) -> Outcome:
         (measured(gap, (1, a, c), (-1, a2, c2))[0], bound.difference),
         measured(zero, (1, a, c), (-1, a2, c2))[0],
         bound.score,
+        bound.margin,
     )
 
 
@@ -147,9 +149,9 @@ def diffusion_and_reaction(coefficients: Any) -> tuple[float, float]:
     return coefficients["lap"] + coefficients["mixing"], 5 * coefficients["mixing"] - coefficients["u"]
 
 
-def reference_outcome(problem: Any, reference: Any, term: str) -> Outcome:
+def reference_outcome(problem: Any, reference: Any, term: str, enriched: bool = False) -> Outcome:
     """One deletion against a solution of high degree on the same mesh."""
-    bound = certify_deletion(problem, term)
+    bound = certify_deletion(problem, term, enriched=enriched)
     assert bound, bound.reason
     norm = reference.norm("L2")
 
@@ -169,6 +171,7 @@ def reference_outcome(problem: Any, reference: Any, term: str) -> Outcome:
         (norm(exact - exact_deleted - first + second), bound.difference),
         norm(exact - exact_deleted),
         bound.score,
+        bound.margin,
     )
 
 

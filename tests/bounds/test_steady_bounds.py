@@ -14,7 +14,6 @@ from bounds_support import (
     REFERENCE,
     SOURCE,
     Modal,
-    Outcome,
     certifier,
     diffusion_and_reaction,
     modal_forcing,
@@ -33,7 +32,7 @@ from cffem.bounds import certify_deletion, certify_solution
 from cffem.certify import decide
 from cffem.symbols import x, y
 
-MODAL, ADVECTIVE, SPATIAL = 36, 20, 4
+MODAL, ADVECTIVE, SPATIAL, ENRICHED = 36, 20, 4, 12
 
 
 def case_mesh(random, dim=2):
@@ -110,6 +109,35 @@ def test_no_decision_is_wrong_and_the_difference_decides_more(modal, advective):
     assert by_sum >= 1.5 * by_difference
 
 
+# Enrichment ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def enriched():
+    """Outcomes with one degree more: reaction and diffusion, then advection."""
+    random = np.random.default_rng(22)
+    outcomes = []
+    for case in range(ENRICHED):
+        domain, degree, advection = case_mesh(random), 1 + case % 2, case % 4 >= 2
+        if advection:
+            coefficients = random_advection(random)
+            problem, reference = (model(domain, LIBRARY, coefficients, k, SOURCE) for k in (degree, REFERENCE))
+            outcomes.append(reference_outcome(problem, reference, ("mixing", "u_x", "u")[case // 4 % 3], enriched=True))
+        else:
+            problem = model(domain, DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(2))
+            outcomes.append(modal_outcome(problem, ("mixing", "u")[case // 4 % 2], Modal(problem.spaces.space), enriched=True))
+    return outcomes
+
+
+def test_enriched_bounds_cover_and_are_sharp(enriched):
+    assert [o for o in enriched if not o.covered] == []
+    assert np.median(effectivities(enriched, 1)) <= 1.5
+    assert np.median(effectivities(enriched, 2)) <= 2.0
+    decisions = [d for o in enriched for d in o.decisions()]
+    assert all(margin in (truth, "unresolved") for truth, margin, _ in decisions)
+    assert np.mean([margin == "unresolved" for _, margin, _ in decisions]) <= 0.15
+
+
 # Faults -------------------------------------------------------------------------------------------------------------------
 
 COEFFICIENTS = {"lap": 1.0, "mixing": 0.2, "u": -12.0}
@@ -128,7 +156,7 @@ def test_a_wrong_sign_in_one_term_widens_the_bound(sound, broken):
     problem.equation.terms[broken].matrix(0).scale(-1.0)
     outcome = modal_outcome(problem, "u", Modal(problem.spaces.space))
     assert outcome.covered
-    assert margin_of(outcome) > 3 * margin_of(sound)
+    assert outcome.margin > 3 * sound.margin
     assert all(margin in (truth, "unresolved") for truth, margin, _ in outcome.decisions())
 
 
@@ -138,7 +166,7 @@ def test_a_loosened_solver_widens_the_bound(sound):
     outcome = modal_outcome(problem, "u", Modal(problem.spaces.space))
     assert outcome.covered
     assert certifier(problem).factual.residual.algebraic > 1e-4
-    assert margin_of(outcome) > 1.2 * margin_of(sound)
+    assert outcome.margin > 1.2 * sound.margin
     assert all(margin in (truth, "unresolved") for truth, margin, _ in outcome.decisions())
 
 
@@ -149,10 +177,6 @@ def test_a_fault_in_the_matrix_of_the_norm_is_in_the_margin():
     faulty = certify_deletion(problem, "u")
     assert faulty.score == pytest.approx(2 * honest.score)
     assert faulty.margin == pytest.approx(honest.margin + honest.score)
-
-
-def margin_of(outcome: Outcome) -> float:
-    return min(outcome.difference[1], outcome.factual[1] + outcome.counterfactual[1])
 
 
 # What is not covered ------------------------------------------------------------------------------------------------------

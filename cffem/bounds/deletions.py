@@ -1,0 +1,82 @@
+"""The entrance: certificates of a model's solutions and deletions, or the reason why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary, proxy
+
+from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.enriched import EnrichedCertifier
+from cffem.bounds.steady import DeletionBound, SteadyCertifier
+from cffem.engine.linear import SolveError
+from cffem.symbols.interventions import Intervention, delete
+
+NORMS = ("L2", "H1", "energy")
+Certifier = SteadyCertifier | EnrichedCertifier
+_CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
+
+
+def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+    """The certifier of a model, made once, or the reason why there is none; collective."""
+    made = _CERTIFIERS.setdefault(model, {})
+    if enriched not in made:
+        try:
+            # A proxy, so that the certifier does not keep alive what it is kept for.
+            made[enriched] = (EnrichedCertifier if enriched else SteadyCertifier)(proxy(model))
+        except NotCovered as reason:
+            made[enriched] = NoCertificate(str(reason))
+    return made[enriched]
+
+
+def certify_deletion(
+    model: Any, name: str, norm: str = "L2", deleted: Any = None, enriched: bool = False
+) -> DeletionBound | NoCertificate:
+    """How far the computed score of a deletion can be from the true one; collective.
+
+    Args:
+        model: the model.
+        name: the term.
+        norm: the norm of the score.
+        deleted: the solution of the deleted problem, where it is known already.
+        enriched: whether the problem is also solved with one degree more, which costs more and bounds more sharply.
+
+    Returns:
+        A `DeletionBound`, or a `NoCertificate` (false, infinite margin) with the reason.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> bound = certify_deletion(cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), "u")
+        >>> 0 < bound.margin < bound.eta_factual + bound.eta_counterfactual
+        True
+    """
+    if norm not in NORMS:
+        return NoCertificate(f"there is no certificate in the norm {norm}")
+    delete(name).apply(model.coefficients)
+    found = certifier(model, enriched)
+    if isinstance(found, NoCertificate):
+        return found
+    try:
+        return found.deletion(name, norm, deleted)
+    except (NotCovered, SolveError) as reason:
+        return NoCertificate(f"without {name}: {reason}")
+
+
+def certify_solution(
+    model: Any, intervention: Intervention | None = None, norm: str = "L2", enriched: bool = False
+) -> Certificate | NoCertificate:
+    """The error bound of the factual solution, or of one with other coefficients; collective."""
+    found = certifier(model, enriched)
+    if norm not in NORMS:
+        return NoCertificate(f"there is no certificate in the norm {norm}")
+    if isinstance(found, NoCertificate):
+        return found
+    try:
+        return found.solution(model.factual if intervention is None else model.solve(intervention), norm)
+    except (NotCovered, SolveError) as reason:
+        return NoCertificate(str(reason))
