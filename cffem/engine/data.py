@@ -20,10 +20,10 @@ from cffem.symbols.shapes import shape_of
 
 
 def depends_on_time(value: Any) -> bool:
-    """Whether data change with time."""
+    """Whether data, or a term, contain the time itself; fields are functions of it without containing it."""
     if isinstance(value, tuple | list):
         return any(depends_on_time(part) for part in value)
-    return isinstance(value, sp.Basic) and t in value.free_symbols
+    return isinstance(value, sp.Basic) and t in value.atoms(sp.Symbol)
 
 
 def time_derivative(value: Any, what: str) -> Any:
