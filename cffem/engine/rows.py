@@ -215,7 +215,7 @@ class StrongRows:
 def equation_field(library: Any, solution: Solution) -> Field:
     """The field whose equation a library is for: as it says, or as its anchor tells."""
     equations = solution.model.library.equations
-    named = getattr(library, "unknown", None)
+    named: Any = getattr(library, "unknown", None)
     if named is None:
         anchor = getattr(library, "anchor", None)
         fitting = [f for f, equation in equations.items() if equation.anchor == anchor]
