@@ -17,6 +17,7 @@ from cffem.engine.boundary import BoundaryCondition, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
 from cffem.engine.traces import essential, replacements
 from cffem.forms.orders import derivatives
+from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
@@ -59,7 +60,8 @@ def check_data(discretisation: Discretisation) -> None:
     experiment, mesh = discretisation.experiment, discretisation.mesh
     if experiment.time is None:
         given = [*experiment.forcing.values(), *(c.value for c in discretisation.boundary.declared)]
-        if any(map(data.depends_on_time, [*given, *discretisation.library.values()])):
+        # A field counts every coordinate among its free symbols, hence terms are asked for t itself.
+        if any(map(data.depends_on_time, given)) or any(t in term.atoms(sp.Symbol) for term in discretisation.library.values()):
             raise InputError("the problem is steady, but a term or its data contain t; add a time window or leave t out")
     for key, value in experiment.initial.items():
         data.check_on_mesh(value, key if isinstance(key, Field) else key.expr, mesh, f"the initial value of {key}")
@@ -91,7 +93,7 @@ def check_effects(discretisation: Discretisation) -> None:
         unknown = condition.unknown
         if unknown not in felt:
             raise InputError(f"{condition}: no term has a natural trace of {unknown}, so it would have no effect")
-        kinds = {pattern for pattern in replacements(unknown, unknown, dimension) if any(t.has(pattern) for t in traces)}
+        kinds = {pattern for pattern in replacements(unknown, unknown, dimension) if any(trace.has(pattern) for trace in traces)}
         if isinstance(unknown, VectorField) and len(kinds) > 1:
             names = ", ".join(sorted(map(str, kinds)))
             raise InputError(f"{condition}: {unknown} has several natural traces ({names}); write their terms as one div(…)")
