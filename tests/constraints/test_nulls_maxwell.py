@@ -51,7 +51,7 @@ def test_maxwell_cavity(degree):
 @pytest.mark.parametrize("degree", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_maxwell_cavity_on_two_ranks(on_ranks, degree):
     alone = cavity_numbers(MPI.COMM_SELF, degree, "0.6")
-    printed = on_ranks(2, cavity_numbers, degree, "0.6", "write")
+    printed = on_ranks(2, cavity_numbers, degree, "0.6", "write", timeout=400)
     together = [float(word) for word in printed.split("numbers")[1].split()[:4]]
     for a, b in zip(alone, together, strict=True):
         assert abs(a - b) <= 1e-10 * a + 1e-12
