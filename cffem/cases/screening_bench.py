@@ -268,6 +268,34 @@ def missing(board: Board, seeds: int) -> None:
     board.target(f"missing term, {len(runs)} runs: not confidently wrong", share, share >= 0.95, ">= 0.95")
 
 
+def trajectories(board: Board, seeds: int) -> None:
+    """A missing term without probes for it: what one trajectory hides, a second one with other initial data shows."""
+    per_cell = max(1, round(0.4 * seeds))
+    pairs = [
+        ("Burgers", cases.burgers(), cases.burgers(two_pulses=True), cases.small_library(2), ("u u_x", "u_xx")),
+        ("KdV", cases.korteweg_de_vries(), cases.korteweg_de_vries((1.8, 0.3), (-22.0, -5.0)), cases.small_library(3),
+         ("u u_x", "u_xxx")),
+    ]  # fmt: skip
+    believed = {"one": 0, "two": 0}
+    count = 0
+    for _name, first, second, full, drops in pairs:
+        for dropped in drops:
+            library = Library(anchor=full.anchor, terms={n: e for n, e in full.terms.items() if n != dropped})
+            for ratio, seed in ((r, s) for r in (0.2, 1.0) for s in range(700, 700 + per_cell)):
+                data = [
+                    Dataset.from_arrays({x: g, t: times}, {cases.u: cases.with_noise(v, ratio, seed + 50 * k)})
+                    for k, (g, times, v) in enumerate((first, second))
+                ]
+                for label, sources in (("one", data[:1]), ("two", data)):
+                    design = Design.from_fields(library, sources)
+                    blind = design.select(design.names)  # forgets the probes
+                    believed[label] += Screening(method="subset").fit(blind).reliable_
+                count += 1
+    board.line(f"missing term, no probes, {count} runs: believed {believed['one']} with one trajectory, {believed['two']} with two")
+    share = 1 - believed["two"] / count
+    board.target("missing term, two trajectories, no probes: not confidently wrong", share, share >= 0.95, ">= 0.95")
+
+
 def brackets(board: Board, seeds: int) -> None:
     """Restricted-eigenvalue brackets of random and real designs."""
     from cffem.design.cone import restricted_eigenvalue
@@ -346,6 +374,7 @@ SECTIONS: dict[str, Callable[[Board, int], None]] = {
     "coherent": coherent,
     "correlated": correlated,
     "missing": missing,
+    "trajectories": trajectories,
     "brackets": brackets,
 }
 

@@ -85,11 +85,13 @@ def soliton(grid: np.ndarray, speed: float, centre: float) -> np.ndarray:
     return speed / 2 / np.cosh(np.sqrt(speed) / 2 * (grid - centre)) ** 2
 
 
-def burgers() -> Gridded:
-    """u_t = −u u_x + 0.1 u_xx: a Gaussian steepens into a viscous shock."""
+def burgers(two_pulses: bool = False) -> Gridded:
+    """u_t = −u u_x + 0.1 u_xx: a Gaussian steepens into a viscous shock, or two pulses of opposite sign meet."""
     grid, times = -8 + 16 * np.arange(256) / 256, np.linspace(0, 10, 101)
-    values = periodic_solution(grid, np.exp(-((grid + 2) ** 2)), times, lambda ik: (0.1 * ik**2).real, -0.5, 20)
-    return grid, times, values
+    initial = np.exp(-((grid + 2) ** 2))
+    if two_pulses:
+        initial = 0.7 * np.exp(-((grid + 3) ** 2) / 2) - 0.6 * np.exp(-((grid - 2) ** 2))
+    return grid, times, periodic_solution(grid, initial, times, lambda ik: (0.1 * ik**2).real, -0.5, 20)
 
 
 def korteweg_de_vries(speeds: tuple[float, float] = (1.0, 0.5), centres: tuple[float, float] = (-20.0, 5.0)) -> Gridded:

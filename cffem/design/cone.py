@@ -51,7 +51,7 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
     Args:
         sigma: the m × m matrix AᵀA/n with unit diagonal.
         s: sparsity of the cone.
-        seconds: time after which the best lower bound found so far is returned.
+        seconds: processor time after which the best lower bound found so far is returned.
 
     Example:
         >>> bracket = restricted_eigenvalue(np.eye(6), 1)
@@ -66,16 +66,16 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
     if size <= (1 + CONE) * s or in_cone(vectors[:, 0], s):
         # Every vector with at most 4s entries has a quarter of its ℓ1 norm in its s largest, so the cone is the whole space.
         return Bracket(floor, float(max(values[0], 0.0)), vectors[:, 0])
-    deadline = time.monotonic() + seconds
-    upper, minimiser = descend(sigma, vectors, s, deadline=time.monotonic() + seconds / 4)
+    deadline = time.process_time() + seconds
+    upper, minimiser = descend(sigma, vectors, s, deadline=time.process_time() + seconds / 4)
     lower = floor
     for fraction in (0.999, 0.95, 0.85, 0.7, 0.5, 0.3, 0.15):
-        remaining = deadline - time.monotonic()
+        remaining = deadline - time.process_time()
         target = fraction * upper
         if target <= lower or remaining <= 0:
             break
         search = SectorSearch(sigma, values, vectors, s, target)
-        if search.certified(time.monotonic() + remaining / 2):
+        if search.certified(time.process_time() + remaining / 2):
             lower = target
             break
         if search.best_value < upper:
@@ -106,19 +106,39 @@ def supports_with_signs(size: int, s: int) -> list[tuple[tuple[int, ...], tuple[
     return [(support, signs) for support in itertools.combinations(range(size), s) for signs in patterns]
 
 
+def nonnegative(rows: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """Nonnegative least squares; None where the solver gives up on nearly dependent columns."""
+    try:
+        return nnls(rows, target)[0]
+    except RuntimeError:
+        return None
+
+
+def sparse_start(sigma: np.ndarray, vector: np.ndarray, s: int) -> tuple[float, np.ndarray]:
+    """A vector with at most 4s entries, hence in the cone, that is as low as its support allows."""
+    kept = np.argsort(-np.abs(vector))[: int((1 + CONE) * s)]
+    values, inner = np.linalg.eigh(sigma[np.ix_(kept, kept)])
+    point = np.zeros(len(sigma))
+    point[kept] = inner[:, 0]
+    return float(max(values[0], 0.0)), point
+
+
 def polish(sigma: np.ndarray, start: np.ndarray, s: int, steps: int = 60) -> tuple[float, np.ndarray]:
     """Lower the Rayleigh quotient inside the cone.
 
     Each step minimises ΔᵀΣΔ over the convex piece of the cone that holds the current point, with ⟨Δ, current⟩ = 1. Because
     ‖Δ‖² ≥ ⟨Δ, current⟩²/‖current‖², the quotient never rises.
     """
-    root = np.linalg.cholesky(sigma + 1e-13 * np.eye(len(sigma))).T
+    values, vectors = np.linalg.eigh(sigma)
+    root = (vectors * np.sqrt(np.clip(values, 0, None))).T
     best, value = start / np.linalg.norm(start), math.inf
     for _ in range(steps):
         support = tuple(np.argsort(-np.abs(best))[:s])
         signs = tuple(np.where(best[list(support)] >= 0, 1.0, -1.0))
         generators = cone_generators(len(sigma), support, signs)
-        weights, _ = nnls(np.vstack([root @ generators, best @ generators]), np.r_[np.zeros(len(sigma)), 1.0])
+        weights = nonnegative(np.vstack([root @ generators, best @ generators]), np.r_[np.zeros(len(sigma)), 1.0])
+        if weights is None:
+            break
         point = generators @ weights
         norm = np.linalg.norm(point)
         if norm == 0:
@@ -142,12 +162,13 @@ def descend(sigma: np.ndarray, vectors: np.ndarray, s: int, deadline: float) -> 
         peaked = vectors[:, 0].copy()
         peaked[list(support)] += np.sign(peaked[list(support)] + 1e-300)
         starts.append(peaked)
-    best, minimiser = math.inf, vectors[:, 0]
+    best, minimiser = sparse_start(sigma, vectors[:, 0], s)
+    starts.append(minimiser)
     for start in starts:
         value, point = polish(sigma, start, s)
         if value < best:
             best, minimiser = value, point
-        if time.monotonic() > deadline:
+        if time.process_time() > deadline:
             break
     return best, minimiser
 
@@ -177,7 +198,7 @@ class SectorSearch:
             generators = cone_generators(self.size, support, signs)
             stack = list(orthants)
             while stack:
-                if time.monotonic() > deadline:
+                if time.process_time() > deadline:
                     return False
                 sector = stack.pop()
                 bound, point = self.sector_bound(generators, sector)
@@ -212,7 +233,9 @@ class SectorSearch:
         rows[-1, columns:] = 1.0
         target = np.zeros(self.size + 1)
         target[-1] = 1.0
-        weights, _ = nnls(rows, target)
+        weights = nonnegative(rows, target)
+        if weights is None:
+            return 0.0, np.zeros(self.size)
         residual = rows @ weights - target
         # rowsᵀ residual ≥ 0 gives ⟨rows w, residual⟩ ≥ 0 for every w ≥ 0; with Σμ = 1 Cauchy–Schwarz turns it into a bound on
         # the rest.

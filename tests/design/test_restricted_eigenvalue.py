@@ -107,3 +107,11 @@ def test_more_sampled_rows_raise_the_constant():
 def test_invalid_sparsity_is_named():
     with pytest.raises(ValueError, match="sparsity"):
         restricted_eigenvalue(np.eye(3), 4)
+
+
+def test_nearly_dependent_columns_give_a_valid_bracket():
+    points = np.linspace(-1, 1, 300)
+    sigma = normalised(np.vander(points, 22))
+    bracket = restricted_eigenvalue(sigma, 2, seconds=1.0)
+    assert 0 <= bracket.lower <= bracket.upper <= sigma[0, 0]
+    assert in_cone(bracket.minimiser, 2)
