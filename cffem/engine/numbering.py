@@ -42,7 +42,8 @@ class Numbering:
         self._group, self._to, self._from = transformations(space, symmetry, owned)
         numbers = imap.local_to_global(self.dofs.ravel().astype(np.int32)).reshape(self.dofs.shape)
         # Coefficient i of the sorted cell belongs to the same vertex, edge, … as the local one at place [i].
-        places = np.array([linear_sum_assignment(-np.abs(matrix))[1] for matrix in self._to]).reshape(-1, self.dofs.shape[1])
+        matched = [linear_sum_assignment(-np.abs(matrix))[1] for matrix in self._to]
+        places = np.array(matched, dtype=np.int64).reshape(-1, self.dofs.shape[1])
         places = places[self._group]
         parts = self.comm.gather((keys, np.take_along_axis(numbers, places, axis=1)))
         self.cells: np.ndarray | None = None
@@ -116,7 +117,7 @@ def cell_keys(mesh: Any, owned: int) -> tuple[np.ndarray, np.ndarray]:
     powers = vertices ** np.arange(vertices)[::-1]
     symmetry = np.argmin([rank[:, option] @ powers for option in options], axis=0) if owned else np.empty(0, dtype=int)
     ordered = points[np.arange(owned)[:, None], np.argsort(rank, axis=1)]
-    return hashed(ordered.reshape(owned, -1)), symmetry
+    return hashed(ordered.reshape(owned, 3 * vertices)), symmetry
 
 
 def vertex_ranks(points: np.ndarray) -> np.ndarray:

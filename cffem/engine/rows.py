@@ -90,6 +90,7 @@ class StrongRows:
         self.points, self.point_weights = basix.make_quadrature(cell, degree)
         self.components = self.mesh.geometry.dim if self.shape else 1
         self.expression = _compat.expression(self._everything(library.anchor), self.points, self.model.comm)
+        self.cell_weights = self._cell_weights()
 
     # The expression -------------------------------------------------------------------------------------------------------
 
@@ -140,12 +141,12 @@ class StrongRows:
         """The number of cells of this rank."""
         return self.mesh.topology.index_map(self.mesh.topology.dim).size_local
 
-    @cached_property
-    def cell_weights(self) -> np.ndarray:
-        """Quadrature weights at all points of this rank's cells."""
+    def _cell_weights(self) -> np.ndarray:
+        """Quadrature weights at all points of this rank's cells; collective, as compiling is."""
         determinant = abs(ufl.JacobianDeterminant(self.mesh.ufl_domain()))
         compiled = _compat.expression(determinant, self.points, self.model.comm)
-        return compiled.eval(self.mesh, np.arange(self.owned, dtype=np.int32)).reshape(self.owned, -1) * self.point_weights
+        values = compiled.eval(self.mesh, np.arange(self.owned, dtype=np.int32))
+        return values.reshape(-1, len(self.points)) * self.point_weights
 
     @cached_property
     def cell_slabs(self) -> np.ndarray:

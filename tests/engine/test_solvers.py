@@ -165,6 +165,56 @@ def test_a_named_solver_that_fails_is_an_error_and_an_automatic_one_gives_way(mo
         model.solve()
 
 
+def solve_on_ranks(comm):
+    """Every preset and the direct solve on these ranks against the direct solve on one; singular matrices are found too."""
+    for make, arguments, preset in CLASSES:
+        with make(MPI.COMM_SELF, 6, **arguments) as alone:
+            names = [name for name in alone.active if name not in ("lap", "mass")]
+            expected, size = alone.deletions(names), alone.factual.norm()
+        for options, tolerance in (({}, 1e-10), ({"preset": preset}, 1e-6)):
+            with make(comm, 6, options, **arguments) as model:
+                sweep = model.deletions(names)
+                for name in names:
+                    error = abs(sweep[name].score - expected[name].score)
+                    assert error <= tolerance * expected[name].score + 1e-12 * size, (make, options, name, error)
+    with curl_curl(comm, 2, beta=0.0) as model, pytest.raises(cf.SolveError, match="singular"):
+        model.solve()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_presets_and_direct_solves_agree_on_several_ranks(on_ranks, ranks):
+    on_ranks(ranks, solve_on_ranks, timeout=240)
+
+
+def more_ranks_than_cells(comm, folder):
+    """Two cells on eight ranks: solve, store, restore and make rows."""
+    from dolfinx import mesh
+
+    library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(comm, 1, 1),
+        elements={u: ("Lagrange", 3)},
+        boundary=[cf.Neumann(u, 0)],
+        forcing={u: cf.x},
+    )
+    with cf.Model(library, {"lap": 1.0, "u": -1.0}, experiment) as model:
+        assert comm.allreduce(int(model.spaces.owned == 0)) > 0
+        sweep = model.deletions(["u", "lap"])
+        assert sweep["u"].status == "unsolvable"
+        assert abs(model.deletions(["lap"])["lap"].score - sweep["lap"].score) <= 1e-14
+        model.factual.store(f"{folder}/u.npz")
+        back = model.restore(f"{folder}/u.npz")
+        assert back.distance(model.factual) <= 1e-14
+        total = comm.allreduce(sum(float(block.weights.sum()) for block in back.rows(library, "strong")))
+        assert abs(total - 1.0) <= 1e-13
+
+
+@pytest.mark.mpi
+def test_ranks_without_cells_take_part(on_ranks, tmp_path):
+    on_ranks(8, more_ranks_than_cells, str(tmp_path), timeout=240)
+
+
 def iterations(make, n, preset, **arguments):
     with make(COMM, n, {"preset": preset, "ksp_rtol": 1e-8}, **arguments) as model:
         return model.spaces.size, model.solve().record.iterations
