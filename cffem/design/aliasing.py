@@ -42,12 +42,6 @@ class AliasGroup:
         return f"only {', '.join(str(c) for c in combinations)} is identifiable of {{{', '.join(self.terms)}}}"
 
 
-def null_space(sigma: np.ndarray, tolerance: np.ndarray | float) -> np.ndarray:
-    """Orthonormal basis of the eigenvectors of Σ whose eigenvalue does not exceed the tolerance (one or one per vector)."""
-    values, vectors = np.linalg.eigh(sigma)
-    return vectors[:, values <= tolerance]
-
-
 def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
     """Energy that noise alone can leave in each direction of a noise-corrected Gram: three deviations of its sampling error.
 

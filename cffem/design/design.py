@@ -21,6 +21,7 @@ from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 
 MATRIX_BLOCKS = 12
+EXACT_LEAKAGE = 1e-3
 NOISY_LEAKAGE = 0.1  # noise turns null vectors by about this much
 INDEPENDENT = 1e-9  # share of a probe column outside the span of the others that makes it a column of its own
 
@@ -180,7 +181,7 @@ class Design:
         """The design of some terms that remembers the wider design, against which a screen checks for missing terms."""
         inner = self.select(names)
         sigma = self.normalised_gram()
-        kept = list(inner.grams_index(self))
+        kept = [self.names.index(name) for name in names]
         for j in (j for j in range(len(self.names)) if self.names[j] not in set(names)):
             block = sigma[np.ix_(kept, kept)]
             left = sigma[j, j] - sigma[j, kept] @ np.linalg.lstsq(block, sigma[kept, j], rcond=1e-12)[0]
@@ -188,10 +189,6 @@ class Design:
                 kept.append(j)
         inner.wider = self.select([self.names[j] for j in kept])
         return inner
-
-    def grams_index(self, other: Design) -> list[int]:
-        """Column numbers of these terms in another design."""
-        return [other.names.index(name) for name in self.names]
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Sizes and norms
@@ -235,29 +232,37 @@ class Design:
         np.fill_diagonal(sigma, 0.0)
         return float(sigma.max()) if len(sigma) > 1 else 0.0
 
-    @cached_property
-    def _null(self) -> np.ndarray:
-        sigma = self.normalised_gram("corrected")
-        values, vectors = np.linalg.eigh(sigma)
-        tolerance: np.ndarray | float = aliasing.ROUNDING
-        if self.grams.noise is not None:
-            noise = self.grams.noise.sum(axis=0)[1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
-            tolerance = aliasing.noise_tolerance(noise, vectors, self.effective_rows)
-        return vectors[:, values <= tolerance]
+    def _null(self, tolerance: float | None) -> np.ndarray:
+        """Null vectors of the normalised, noise-corrected Gram."""
+        values, vectors = np.linalg.eigh(self.normalised_gram("corrected"))
+        if tolerance is not None:
+            return vectors[:, values <= tolerance]
+        if self.grams.noise is None:
+            return vectors[:, values <= aliasing.ROUNDING]
+        noise = self.grams.noise.sum(axis=0)[1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
+        return vectors[:, values <= aliasing.noise_tolerance(noise, vectors, self.effective_rows)]
 
-    def rank(self) -> int:
-        """Number of directions of coefficient space that the data excite above rounding and noise."""
-        return len(self.names) - self._null.shape[1]
+    def rank(self, tolerance: float | None = None) -> int:
+        """Number of directions of coefficient space that the data excite above rounding and noise.
 
-    def null_space(self) -> np.ndarray:
+        Args:
+            tolerance: share of a column's energy below which a direction counts as not excited, for rows with errors that the
+                design does not know of (a coarse mesh, say); default: rounding, plus the noise where the source knows it.
+        """
+        return len(self.names) - self._null(tolerance).shape[1]
+
+    def null_space(self, tolerance: float | None = None) -> np.ndarray:
         """Directions of coefficient space (columns, original scale) that leave Aβ unchanged."""
-        return self._null / self.scale[:, None]
+        return self._null(tolerance) / self.scale[:, None]
 
-    def alias_groups(self, symbols: Mapping[str, sp.Symbol] | None = None) -> list[aliasing.AliasGroup]:
+    def alias_groups(
+        self, symbols: Mapping[str, sp.Symbol] | None = None, tolerance: float | None = None
+    ) -> list[aliasing.AliasGroup]:
         """Groups of terms that this experiment cannot tell apart, each with the combination that it does identify.
 
         Args:
             symbols: symbols for the coefficients of some terms; `alpha_NAME` for the others.
+            tolerance: see `rank`.
 
         Example:
             >>> x = np.linspace(0.1, 3, 50)
@@ -268,8 +273,9 @@ class Design:
         total = self.grams.total("corrected") / self.grams.weight.sum()
         sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
         estimate = np.linalg.pinv(sigma, rcond=1e-9, hermitian=True) @ (total[1:, 0] / self.scale) / self.scale
-        leakage = 1e-3 if self.grams.noise is None else NOISY_LEAKAGE
-        return aliasing.alias_groups(self._null, self.scale, self.names, estimate, symbols, leakage)
+        known = self.grams.noise is None and tolerance is None
+        leakage = EXACT_LEAKAGE if known else NOISY_LEAKAGE
+        return aliasing.alias_groups(self._null(tolerance), self.scale, self.names, estimate, symbols, leakage)
 
     def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
         """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""

@@ -145,9 +145,10 @@ def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
         tolerance = noise_tolerance(noise, np.column_stack([direction, np.eye(len(signal))[k]]), design.effective_rows)
         left = float(direction @ signal @ direction)
         if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= ALIAS_SHARE * signal[k, k]:
-            names = [*(design.names[j] for j in chosen.support if abs(direction[j]) > 1e-3), design.names[k]]
+            names = [name for name, weight in zip(design.names, direction, strict=True) if abs(weight) > 1e-3]
             groups = design.select(names).alias_groups()
-            text = str(groups[0]) if groups else f"{names[-1]} cannot be told from {', '.join(names[:-1])}"
+            others = ", ".join(name for name in names if name != design.names[k])
+            text = str(groups[0]) if groups else f"{design.names[k]} cannot be told from {others}"
             return [Reason("aliased", text)]
     return []
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.design import Design
@@ -222,8 +222,7 @@ class Screening(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Anchor values predicted for rows of term evaluations."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, reset=False, dtype=float) if hasattr(self, "n_features_in_") else check_array(X)
-        return X @ self.coef_
+        return validate_data(self, X, reset=False, dtype=float) @ self.coef_
 
     @property
     def names_(self) -> tuple[str, ...]:

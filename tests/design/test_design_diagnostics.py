@@ -144,6 +144,16 @@ def test_rank_tolerance_comes_from_the_noise():
     assert informed.alias_groups()[0].terms == ("a", "b")
 
 
+def test_a_stated_tolerance_finds_aliases_behind_discretisation_errors():
+    x = np.linspace(0, np.pi, 400)
+    u, lap = np.sin(2 * x), -4 * np.sin(2 * x) + 1e-3 * np.cos(40 * x)
+    design = Design.from_matrix(np.column_stack([u, lap, np.cos(x)]), u, ["u", "lap", "c"])
+    assert design.alias_groups() == []
+    (group,) = design.alias_groups(tolerance=1e-5)
+    assert group.terms == ("u", "lap")
+    assert design.rank(tolerance=1e-5) == 2
+
+
 def test_loewner_monotonicity_when_stacking():
     A, y = matrix(0)
     B, z = matrix(1)

@@ -70,6 +70,18 @@ def test_single_mode_never_splits(kind):
     assert any(reason.startswith("aliased") for reason in screen.reasons_)
 
 
+@pytest.mark.parametrize("ratio", [0.01, 0.05, 0.2])
+def test_noise_does_not_break_the_tie_of_a_single_mode(ratio):
+    xs, ts, values = cases.heat_modes({2: 1.0}, 0.3, 0.2)
+    full = {"u": u, "lap": u.diff(x, 2), "u_x": u.diff(x), "u^2": u**2, "u u_x": u * u.diff(x)}
+    library = Library(anchor=cases.heat_library().anchor, terms=full)
+    data = Dataset.from_arrays({x: xs, t: ts}, {u: cases.with_noise(values, ratio, 1)})
+    design = Design.from_fields(library, data)
+    assert [set(group.terms) for group in design.alias_groups()] == [{"u", "lap"}]
+    screen = Screening(method="subset").fit(design)
+    assert any(reason.startswith("aliased") for reason in screen.reasons_)
+
+
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_two_modes_give_both(kind):
     xs, ts, values = cases.heat_modes({1: 1.0, 3: 0.7}, 0.3, 0.2)
