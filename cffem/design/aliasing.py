@@ -53,7 +53,7 @@ def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.n
         rows: number of independent rows.
     """
     energy = np.einsum("ik,ij,jk->k", vectors, noise, vectors)
-    return 3 * np.sqrt(2 / max(rows, 1.0)) * energy + ROUNDING
+    return 3 * np.sqrt(2 / max(rows, 1.0)) * energy
 
 
 def alias_groups(

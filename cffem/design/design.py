@@ -21,6 +21,8 @@ from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 
 MATRIX_BLOCKS = 12
+# Aliases of fields are exact only up to quadrature and interpolation; a source with larger errors says so in notes["tolerance"].
+FIELD_TOLERANCE = {"weak": 1e-7, "strong": 1e-10}
 EXACT_LEAKAGE = 1e-3
 NOISY_LEAKAGE = 0.1  # noise turns null vectors by about this much
 INDEPENDENT = 1e-9  # share of a probe column outside the span of the others that makes it a column of its own
@@ -131,7 +133,9 @@ class Design:
                     continue
                 for block in source.rows(wider, kind):
                     yield relabelled(block, number) if len(given) > 1 else block
-                notes.setdefault("sources", []).append(dict(getattr(source, "notes", {}) or {}))
+                found = dict(getattr(source, "notes", {}) or {})
+                notes.setdefault("sources", []).append(found)
+                notes["tolerance"] = max(notes.get("tolerance", 0.0), found.get("tolerance", FIELD_TOLERANCE[kind]))
 
         full = cls(tuple(wider.terms), fold(blocks(), comm), library, notes)
         return full.narrowed(tuple(library.terms)) if probes else full
@@ -166,7 +170,9 @@ class Design:
             join("sample"),
             np.concatenate(replicates) if comparable else None,
         )
-        stacked = Design(self.names, grams, self.library, {**self.notes, "sources": self.sources + other.sources})
+        tolerance = max(design.notes.get("tolerance", aliasing.ROUNDING) for design in (self, other))
+        notes = {**self.notes, "sources": self.sources + other.sources, "tolerance": tolerance}
+        stacked = Design(self.names, grams, self.library, notes)
         if self.wider is not None and other.wider is not None:
             common = [name for name in self.wider.names if name in other.wider.names]
             stacked.wider = self.wider.select(common) + other.wider.select(common)
@@ -237,10 +243,15 @@ class Design:
         values, vectors = np.linalg.eigh(self.normalised_gram("corrected"))
         if tolerance is not None:
             return vectors[:, values <= tolerance]
-        if self.grams.noise is None:
-            return vectors[:, values <= aliasing.ROUNDING]
-        noise = self.grams.noise.sum(axis=0)[1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
-        return vectors[:, values <= aliasing.noise_tolerance(noise, vectors, self.effective_rows)]
+        return vectors[:, values <= self.noise_energy(vectors)]
+
+    def noise_energy(self, directions: np.ndarray) -> np.ndarray:
+        """Energy per row that rounding, discretisation and noise can leave in directions (columns, normalised coefficients)."""
+        noise = np.zeros((len(self.names),) * 2)
+        if self.grams.noise is not None:
+            noise = self.grams.noise.sum(axis=0)[1:, 1:] / self.grams.weight.sum() / np.outer(self.scale, self.scale)
+        base = float(self.notes.get("tolerance", aliasing.ROUNDING))
+        return aliasing.noise_tolerance(noise, directions, self.effective_rows) + base * (directions**2).sum(axis=0)
 
     def rank(self, tolerance: float | None = None) -> int:
         """Number of directions of coefficient space that the data excite above rounding and noise.

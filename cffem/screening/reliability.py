@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cffem.design.aliasing import noise_tolerance
 from cffem.design.design import Design
 from cffem.screening import resampling
 from cffem.screening.selection import Refit, Selection, score_supports, select
@@ -136,13 +135,12 @@ def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
     support = np.asarray(chosen.support)
     scale = np.outer(design.scale, design.scale) * design.grams.weight.sum()
     signal = design.grams.total("corrected")[1:, 1:] / scale
-    noise = np.zeros_like(signal) if design.grams.noise is None else design.grams.noise.sum(axis=0)[1:, 1:] / scale
     inner = signal[np.ix_(support, support)]
     for k in (k for k in range(len(design.names)) if k not in set(chosen.support)):
         direction = np.zeros(len(signal))
         direction[support] = -np.linalg.lstsq(inner, signal[support, k], rcond=1e-10)[0]
         direction[k] = 1.0
-        tolerance = noise_tolerance(noise, np.column_stack([direction, np.eye(len(signal))[k]]), design.effective_rows)
+        tolerance = design.noise_energy(np.column_stack([direction, np.eye(len(signal))[k]]))
         left = float(direction @ signal @ direction)
         if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= ALIAS_SHARE * signal[k, k]:
             names = [name for name, weight in zip(design.names, direction, strict=True) if abs(weight) > 1e-3]
