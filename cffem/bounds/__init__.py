@@ -3,6 +3,7 @@
 from cffem.bounds.certificate import Certificate, NoCertificate
 from cffem.bounds.deletions import certify_deletion, certify_solution
 from cffem.bounds.enriched import EnrichedCertifier
+from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "DeletionBound",
     "EnrichedCertifier",
     "NoCertificate",
+    "ParabolicCertifier",
     "SteadyCertifier",
     "certify_deletion",
     "certify_solution",

@@ -7,12 +7,13 @@ from weakref import WeakKeyDictionary, proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.enriched import EnrichedCertifier
+from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 from cffem.engine.linear import SolveError
 from cffem.symbols.interventions import Intervention, delete
 
 NORMS = ("L2", "H1", "energy")
-Certifier = SteadyCertifier | EnrichedCertifier
+Certifier = SteadyCertifier | EnrichedCertifier | ParabolicCertifier
 _CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
 
@@ -22,10 +23,18 @@ def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
     if enriched not in made:
         try:
             # A proxy, so that the certifier does not keep alive what it is kept for.
-            made[enriched] = (EnrichedCertifier if enriched else SteadyCertifier)(proxy(model))
+            made[enriched] = _kind(model, enriched)(proxy(model))
         except NotCovered as reason:
             made[enriched] = NoCertificate(str(reason))
     return made[enriched]
+
+
+def _kind(model: Any, enriched: bool) -> type[Certifier]:
+    if model.experiment.time is None:
+        return EnrichedCertifier if enriched else SteadyCertifier
+    if enriched:
+        raise NotCovered("there are enriched certificates for steady problems only")
+    return ParabolicCertifier
 
 
 def certify_deletion(

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import basix
@@ -33,9 +35,9 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.geometry import Domain, volumes
 from cffem.bounds.problem import Operator
 from cffem.engine.linear import LinearSolver
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, t
 
-# Above this share of ‖g‖ the cell means of g − div q are no rounding errors.
+# Above this share of h ‖g‖ + ‖p‖ the cell means of h (g − div q) are no rounding errors.
 EQUILIBRATED = 1e-8
 # Two quadrature rules that agree to this relative accuracy differ by rounding.
 ROUNDING = 1e-12
@@ -85,6 +87,7 @@ class Equilibration:
         self.source = fem.Function(fem.functionspace(mesh, basix.ufl.quadrature_element(cell, degree=self.quadrature)))
         self.flux = fem.Function(fem.functionspace(mesh, mixed))
         self._constants = [_Constants(mesh), _Constants(mesh)]
+        self._held: tuple[Any, float] = (None, 0.0)
         self._compile()
         self.size = self.flux.function_space.dofmap.index_map.size_global
         self.solves = 0
@@ -108,13 +111,16 @@ class Equilibration:
         density = density - self.algebraic
         self._right = form((density * w - ufl.inner(gradient, p)) * dx, self.comm)
         q, _ = ufl.split(self.flux)
-        cells = fem.functionspace(mesh, basix.ufl.element("DG", cell_name(mesh.ufl_domain()), 0, shape=(6,)))
+        cells = fem.functionspace(mesh, basix.ufl.element("DG", cell_name(mesh.ufl_domain()), 0, shape=(7,)))
         misfit, rest, state = q + gradient, density - ufl.div(q), self.first
         squares = [ufl.inner(misfit, misfit), rest**2, rest, density**2, state**2, ufl.inner(ufl.grad(state), ufl.grad(state))]
+        squares.append(ufl.inner(gradient, gradient))
         parts = ufl.as_vector(squares)
         self._parts = form(ufl.inner(parts, ufl.TestFunction(cells)) * dx, self.comm)
 
-    def measure(self, ours: Operator, first: Any, source: sp.Expr, theirs: Operator | None = None, second: Any = None) -> Residual:
+    def measure(
+        self, ours: Operator, first: Any, source: sp.Expr, theirs: Operator | None = None, second: Any = None, when: float = 0.0
+    ) -> Residual:
         """The residual of the state `first` for the operator `ours`, collective.
 
         Args:
@@ -123,6 +129,7 @@ class Equilibration:
             source: s, an expression in the coordinates.
             theirs: n_a, n_b, n_c; nothing if None.
             second: v.
+            when: the time at which the source is taken.
 
         Raises:
             NotCovered: a state does not vanish on the boundary, or the source is not finite.
@@ -134,7 +141,7 @@ class Equilibration:
             function.x.array[:] = 0.0 if state is None else state.x.array
             if self.comm.allreduce(int(np.any(function.x.array[self.boundary]))):
                 raise NotCovered("a discrete solution does not vanish on the whole boundary")
-        unseen = self._set_source(source)
+        unseen = self._set_source(source, when)
         algebraic = self._represent()
         self._equilibrate()
         result = self._indicators(algebraic, unseen)
@@ -142,10 +149,13 @@ class Equilibration:
         self.seconds += time.perf_counter() - start
         return result
 
-    def _set_source(self, source: sp.Expr) -> float:
+    def _set_source(self, source: sp.Expr, when: float) -> float:
         """Put s into the quadrature points; the L2 size of what a finer rule sees and this one does not."""
-        values, weights = _at_quadrature_points(source, self.domain.corners, self.quadrature)
-        finer, finer_weights = _at_quadrature_points(source, self.domain.corners, self.quadrature + 6)
+        key = (source, when if source.has(t) else 0.0)
+        if self._held[0] == key:
+            return self._held[1]
+        values, weights = at_quadrature_points(source, self.domain.corners, self.quadrature, when)
+        finer, finer_weights = at_quadrature_points(source, self.domain.corners, self.quadrature + 6, when)
         if self.comm.allreduce(int(not (np.all(np.isfinite(values)) and np.all(np.isfinite(finer))))):
             raise NotCovered("the forcing is not finite everywhere")
         # Cells come first and own consecutive points, in the order of the rule.
@@ -155,7 +165,9 @@ class Equilibration:
         area = volumes(self.domain.corners)
         coarse, fine = area * (values**2 @ weights), area * (finer**2 @ finer_weights)
         excess = np.maximum(np.abs(coarse - fine) - ROUNDING * np.maximum(coarse, fine), 0.0)
-        return math.sqrt(self.comm.allreduce(float(excess.sum())))
+        unseen = math.sqrt(self.comm.allreduce(float(excess.sum())))
+        self._held = (key, unseen)
+        return unseen
 
     def _represent(self) -> float:
         """r and its norm."""
@@ -165,9 +177,25 @@ class Equilibration:
         solution = self._mass.matrix.createVecRight()
         self._mass.solve(right, solution, "the mass system of a residual")
         _put(self.algebraic, solution)
+        self.algebraic.x.array[self.boundary] = 0.0
         squared = right.dot(solution)
         for vector in (right, solution):
             vector.destroy()
+        return math.sqrt(max(squared, 0.0))
+
+    def mass_times(self, values: np.ndarray) -> Any:
+        """The mass matrix times the owned values of a function that vanishes on the boundary; the caller owns the vector."""
+        vector, result = self._mass.matrix.createVecRight(), self._mass.matrix.createVecLeft()
+        vector.array[:] = values
+        self._mass.matrix.mult(vector, result)
+        vector.destroy()
+        return result
+
+    def mass_norm(self, values: np.ndarray) -> float:
+        """‖w‖ of a function that vanishes on the boundary, given by its owned values; collective."""
+        image = self.mass_times(values)
+        squared = self.comm.allreduce(float(np.dot(image.array_r, values)))
+        image.destroy()
         return math.sqrt(max(squared, 0.0))
 
     def _equilibrate(self) -> None:
@@ -180,25 +208,35 @@ class Equilibration:
 
     def _indicators(self, algebraic: float, unseen: float) -> Residual:
         parts = self._cell_parts()
-        means = (parts[:, 2] ** 2 / volumes(self.domain.corners)).sum()
-        totals = self.comm.allreduce(np.array([means, parts[:, 3].sum()]))
+        h = self.domain.diameters
+        means = h**2 * parts[:, 2] ** 2 / volumes(self.domain.corners)
+        totals = self.comm.allreduce(np.array([means.sum(), (h**2 * parts[:, 3] + parts[:, 6]).sum()]))
         if totals[0] > EQUILIBRATED**2 * totals[1]:
             raise NotCovered(f"the flux is not equilibrated: cell means of its divergence are off by {math.sqrt(totals[0]):.1e}")
-        t = np.sqrt(np.maximum(parts[:, 0], 0)) + self.domain.diameters / math.pi * np.sqrt(np.maximum(parts[:, 1], 0))
-        dual = math.sqrt(self.comm.allreduce(float((t**2).sum())))
+        indicators = np.sqrt(np.maximum(parts[:, 0], 0)) + h / math.pi * np.sqrt(np.maximum(parts[:, 1], 0))
+        dual = math.sqrt(self.comm.allreduce(float((indicators**2).sum())))
         constants = self.domain.interpolation
-        weighted = None if constants is None else math.sqrt(self.comm.allreduce(float(((constants * t) ** 2).sum())))
-        return Residual(t, dual, weighted, algebraic, unseen)
+        weighted = None if constants is None else math.sqrt(self.comm.allreduce(float(((constants * indicators) ** 2).sum())))
+        return Residual(indicators, dual, weighted, algebraic, unseen)
 
     def _cell_parts(self) -> np.ndarray:
         mine = len(self.domain.corners)
-        return _assembled(self._parts, 6 * mine).reshape(mine, 6)
+        return _assembled(self._parts, 7 * mine).reshape(mine, 7)
 
     def size_of(self, function: Any) -> tuple[float, float]:
         """‖w‖ and ‖∇w‖ of a function of the space; collective."""
         self.first.x.array[:] = function.x.array
-        squares = self.comm.allreduce(self._cell_parts()[:, 4:].sum(axis=0))
+        squares = self.comm.allreduce(self._cell_parts()[:, 4:6].sum(axis=0))
         return math.sqrt(squares[0]), math.sqrt(squares[1])
+
+    def distance(self, function: Any, value: sp.Expr) -> float:
+        """‖s − w‖ of an expression s and a function w of the space, what quadrature does not see of s included; collective."""
+        zero = np.zeros(self.domain.dim)
+        self._constants[0].set(Operator(0.0, zero, np.zeros((len(zero), len(zero))), 1.0, sp.S.Zero))
+        self._constants[1].set(None)
+        self.first.x.array[:], self.algebraic.x.array[:] = function.x.array, 0.0
+        unseen = self._set_source(value, 0.0)
+        return math.sqrt(self.comm.allreduce(float(self._cell_parts()[:, 3].sum()))) + unseen
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
@@ -230,16 +268,20 @@ class _Constants:
             getattr(self, name).value[...] = 0.0 if operator is None else getattr(operator, name)
 
 
-def _at_quadrature_points(expr: sp.Expr, corners: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
+def at_quadrature_points(expr: sp.Expr, corners: np.ndarray, degree: int, when: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Values of an expression at the points of a rule in each cell, and the weights relative to the volume."""
     dim = corners.shape[2]
     kind = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}[dim]
     points, weights = basix.make_quadrature(kind, degree)
     places = corners[:, None, 0] + np.einsum("qi,cij->cqj", points, corners[:, 1:] - corners[:, :1])
-    function = sp.lambdify(SPACE[:dim], expr, "numpy")
     with np.errstate(all="ignore"):
-        values = np.broadcast_to(np.asarray(function(*np.moveaxis(places, -1, 0)), dtype=float), places.shape[:2])
+        values = np.broadcast_to(np.asarray(_callable(expr, dim)(*np.moveaxis(places, -1, 0), when), dtype=float), places.shape[:2])
     return values, weights / weights.sum()
+
+
+@lru_cache(maxsize=64)
+def _callable(expr: sp.Expr, dim: int) -> Callable[..., Any]:
+    return sp.lambdify((*SPACE[:dim], t), expr, "numpy")
 
 
 def _assembled(compiled: Any, owned: int) -> np.ndarray:

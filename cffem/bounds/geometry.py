@@ -92,6 +92,12 @@ class Domain:
         )
 
     @property
+    def largest_interpolation(self) -> float:
+        """The largest of Kobayashi's constants; collective."""
+        mine = 0.0 if self.interpolation is None else float(self.interpolation.max(initial=0.0))
+        return self.mesh.comm.allreduce(mine, op=MPI.MAX)
+
+    @property
     def hull(self) -> np.ndarray:
         """All corners of the boundary; their convex hull contains the domain."""
         return self.boundary.reshape(-1, self.dim)

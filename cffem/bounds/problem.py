@@ -15,8 +15,9 @@ import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
 from cffem.symbols.components import to_components
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.operators import dt
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def _linear_parts(expr: sp.Expr, unknown: Field) -> tuple[sp.Expr, dict[tuple[sp
     if any(value.free_symbols & {*symbols} for value in coefficients.values()):
         raise NotCovered("the equation is nonlinear in the unknown")
     constant = plain.xreplace(dict.fromkeys(symbols, sp.S.Zero))
-    strange = constant.free_symbols - {*SPACE}
+    strange = constant.free_symbols - {*SPACE, t}
     if strange:
-        raise NotCovered(f"the data contain {min(map(str, strange))}, which is no coordinate")
+        raise NotCovered(f"the data contain {min(map(str, strange))}, which is no coordinate and not the time")
     return constant, {key: value for key, value in coefficients.items() if value != 0}
 
 
@@ -112,14 +113,14 @@ def _number(value: sp.Expr, what: str) -> float:
 
 
 def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int) -> Operator:
-    """L = anchor − Σ_j α_j T_j of a library with one unknown.
+    """L = anchor − Σ_j α_j T_j of a library with one unknown; the anchor dt(u) is left out, so that u_t + L u = forcing.
 
     Raises:
         NotCovered: it is not −a Δ + b·∇ + c with a > 0, or the library has several unknowns.
     """
     if len(library.equations) != 1:
         raise NotCovered("there is more than one unknown")
-    left = sp.S.Zero if library.anchor is None else library.anchor
+    left = sp.S.Zero if library.anchor in (None, dt(library.unknown)) else library.anchor
     terms = sp.Add(*(sp.Float(alpha) * library[name] for name, alpha in coefficients.items() if alpha))
     found = operator(_with_parameters(library, left - terms), library.unknown, dim)
     if not found.diffusion > 0:

@@ -29,7 +29,9 @@ from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import Operator, equation_operator, term_operator
 from cffem.bounds.stability import Stability, stability
 from cffem.engine.boundary import Dirichlet, is_zero
+from cffem.symbols.coordinates import t
 from cffem.symbols.interventions import delete
+from cffem.symbols.operators import dt
 
 AUBIN_NITSCHE, FRIEDRICHS = "Aubin–Nitsche with Kobayashi's constants", "Friedrichs (valid on every domain, no power of h gained)"
 
@@ -243,13 +245,15 @@ HYPOTHESES = (
 )
 
 
-def check_experiment(model: Any) -> None:
+def check_experiment(model: Any, transient: bool = False) -> None:
     """What must be true of an experiment before anything is computed."""
     experiment, library = model.experiment, model.library
     if len(library.equations) != 1:
         raise NotCovered("there is more than one unknown")
-    if experiment.time is not None:
-        raise NotCovered("the problem depends on time")
+    if (experiment.time is not None) != transient:
+        raise NotCovered("the problem is steady" if transient else "the problem depends on time")
+    if transient and library.anchor != dt(library.unknown):
+        raise NotCovered("the anchor is not dt(u)")
     if experiment.constraint is not None:
         raise NotCovered("a constraint is declared")
     for condition in experiment.boundary:
@@ -260,7 +264,7 @@ def check_experiment(model: Any) -> None:
     if model.spaces.mixed or family != basix.ElementFamily.P or element.discontinuous or element.reference_value_shape:
         raise NotCovered("the element is not a continuous Lagrange element for a scalar")
     forcing = dict(experiment.forcing).get(library.unknown, 0)
-    if not isinstance(forcing, int | float | sp.Expr) or sp.sympify(forcing).has(sp.Symbol("t")):
+    if not isinstance(forcing, int | float | sp.Expr) or (sp.sympify(forcing).has(t) and not transient):
         raise NotCovered("the forcing is not an expression in the coordinates")
 
 
