@@ -47,6 +47,12 @@ CASES = [
 ]
 
 
+# Starting on several ranks and compiling norms takes its time: the elements that differ in kind, on the cells where it shows.
+ON_RANKS = [
+    case for case in CASES if case[:2] != ("triangle", "scalar") and case[2] not in (("N1curl", 3), ("BDM", 2), ("Lagrange", 1))
+]
+
+
 def shuffled(domain):
     """The same cells with another order of cells and of the vertices of each simplex, as another program might write them."""
     rng = np.random.default_rng(0)
@@ -108,7 +114,7 @@ def values_and_norms(spaces, state):
 
 def store_and_compare(comm, how, folder):
     """Store all cases, or restore them and compare values at points and norms with those that were stored."""
-    for number, (cell, kind, element) in enumerate(CASES):
+    for number, (cell, kind, element) in enumerate(ON_RANKS):
         spaces = case_spaces(MESHES[cell](comm), kind, element)
         path = os.path.join(folder, f"{number}.npz")
         if how == "store":
@@ -134,7 +140,9 @@ def test_fields_are_the_same_functions_on_other_numbers_of_ranks(on_ranks, tmp_p
         on_ranks(ranks, store_and_compare, "restore", str(tmp_path))
 
 
-@pytest.mark.parametrize(("cell", "kind", "element"), [case for case in CASES if case[0] in ("triangle", "tetrahedron")])
+@pytest.mark.parametrize(
+    ("cell", "kind", "element"), [case for case in CASES if case[0] in ("triangle", "tetrahedron", "interval")]
+)
 def test_restoring_does_not_depend_on_the_order_of_cells_and_vertices(tmp_path, cell, kind, element):
     domain = MESHES[cell](MPI.COMM_SELF)
     spaces, others = case_spaces(domain, kind, element), case_spaces(shuffled(domain), kind, element)
