@@ -110,7 +110,7 @@ def check(outcomes):
 
 @pytest.fixture(scope="module")
 def heat():
-    return heat_outcomes(12, 30)
+    return heat_outcomes(8, 30)
 
 
 def test_every_bound_covers_and_no_decision_is_wrong(heat):

@@ -32,20 +32,19 @@ from cffem.bounds import certify_deletion, certify_solution
 from cffem.certify import decide
 from cffem.symbols import x, y
 
-MODAL, ADVECTIVE, SPATIAL, ENRICHED = 32, 16, 4, 8
+MODAL, ADVECTIVE, SPATIAL, ENRICHED = 20, 12, 4, 8
 
 
 def case_mesh(random, dim=2):
     return perturbed(dim, int(random.integers(4, 8)) if dim == 2 else 3, random.uniform(0, 0.25), random.uniform(0, 6))
 
 
-@pytest.fixture(scope="module")
-def modal():
+def modal_outcomes(plane, spatial, seed):
     """Outcomes of random reaction–diffusion problems with known solutions, and effectivities in the energy norm."""
-    random = np.random.default_rng(20)
+    random = np.random.default_rng(seed)
     outcomes, energy = [], []
-    for case in range(MODAL + SPATIAL):
-        dim, degree = (2, 1 + case % 2) if case < MODAL else (3, 1)
+    for case in range(plane + spatial):
+        dim, degree = (2, 1 + case % 2) if case < plane else (3, 1)
         problem = model(case_mesh(random, dim), DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(dim))
         measured = Modal(problem.spaces.space)
         outcomes.append((dim, modal_outcome(problem, ("mixing", "u")[case // 2 % 2], measured)))
@@ -57,18 +56,27 @@ def modal():
     return outcomes, energy
 
 
-@pytest.fixture(scope="module")
-def advective():
+def advective_outcomes(count, seed):
     """Outcomes of random problems with advection against solutions of degree 4 on the same mesh."""
-    random = np.random.default_rng(21)
+    random = np.random.default_rng(seed)
     outcomes = []
-    for case in range(ADVECTIVE):
+    for case in range(count):
         domain, coefficients = case_mesh(random), random_advection(random)
         problem, reference = (model(domain, LIBRARY, coefficients, k, SOURCE) for k in (1 + case % 2, REFERENCE))
         outcomes.append(reference_outcome(problem, reference, ("mixing", "u", "u_x", "drift")[case // 2 % 4]))
         problem.destroy()
         reference.destroy()
     return outcomes
+
+
+@pytest.fixture(scope="module")
+def modal():
+    return modal_outcomes(MODAL, SPATIAL, 20)
+
+
+@pytest.fixture(scope="module")
+def advective():
+    return advective_outcomes(ADVECTIVE, 21)
 
 
 def effectivities(outcomes, degree, part="factual"):
@@ -85,7 +93,7 @@ def test_gradient_and_energy_bounds_cover_and_are_sharp(modal):
     assert min(min(row[3:]) for row in modal[1]) >= 1.0
     for degree in (1, 2):
         decaying = [row[4] for row in modal[1] if row[:3] == (2, degree, True)]
-        assert len(decaying) >= 8
+        assert len(decaying) >= 5
         assert np.median(decaying) <= 1.2
     # Three cells along each edge of the cube, where data oscillation is a good part of the bound.
     assert np.median([row[4] for row in modal[1] if row[0] == 3]) <= 1.4
@@ -107,6 +115,14 @@ def test_no_decision_is_wrong_and_the_difference_decides_more(modal, advective):
     by_sum = np.mean([both == "unresolved" for _, _, both in decisions])
     assert by_difference <= 0.28
     assert by_sum >= 1.5 * by_difference
+
+
+@pytest.mark.slow
+def test_many_random_cases_are_covered():
+    outcomes = [o for _, o in modal_outcomes(160, 20, 120)[0]] + advective_outcomes(120, 121)
+    assert [o for o in outcomes if not o.covered] == []
+    decisions = [d for o in outcomes for d in o.decisions()]
+    assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
 
 
 # Enrichment ---------------------------------------------------------------------------------------------------------------
@@ -251,8 +267,8 @@ def test_certificates_say_what_they_rest_on():
 
 
 def print_margins(comm):
-    problem = model(perturbed(2, 6, 0.2, 1.0, comm), LIBRARY, {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5}, 1, SOURCE)
-    margins = [certify_deletion(problem, name).margin for name in ("mixing", "u", "u_x", "drift")]
+    problem = model(perturbed(2, 4, 0.2, 1.0, comm), LIBRARY, {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5}, 1, SOURCE)
+    margins = [certify_deletion(problem, name).margin for name in ("mixing", "u_x", "drift")]
     if comm.rank == 0:
         print("margins", *map(repr, map(float, margins)))
 
@@ -262,5 +278,5 @@ def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
     print_margins(MPI.COMM_SELF)
     printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
     one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 4
+    assert len(one) == 3
     assert two == pytest.approx(one, rel=1e-8)
