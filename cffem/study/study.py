@@ -1,8 +1,8 @@
 """A study: from a library with known coefficients and an experiment to a report.
 
-Stations: factual solution → terms that vanish on the constraint class → deletion sweep → linearised and residual scores → verdicts
-→ report. A verdict needs an error bar; where no certificate exists for a problem the verdict is `unresolved`, however large the
-score is.
+Stations: factual solution → terms that vanish on the constraint class → deletion sweep → linearised and residual scores → error
+bounds → verdicts → report. A verdict needs an error bar; where no certificate exists for a problem the verdict is `unresolved`,
+however large the score is.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 import sympy as sp
 
 import cffem
+from cffem.bounds.deletions import certify_deletion
 from cffem.certify.certification import Certification
 from cffem.certify.decisions import decide
 from cffem.engine.experiment import Experiment
 from cffem.engine.model import Model
 from cffem.study.report import Report, TermReport
-
-NO_CERTIFICATE = "there is no error bar for this class of problems"
 
 
 class Study:
@@ -68,9 +67,15 @@ class Study:
             linearised = model.linearised(None, self.certification.norm)
         with clock("residuals"):
             residuals = model.residual_scores()
+        with clock("certificates"):
+            bounds = {
+                name: certify_deletion(model, name, self.certification.norm)
+                for name, deletion in sweep.items()
+                if deletion.status == "solved" and name not in nulls
+            }
         threshold = self.certification.threshold(size)
         terms = {
-            name: self._term(name, sweep.get(name), linearised.get(name), residuals, nulls.get(name), threshold)
+            name: self._term(name, sweep.get(name), linearised.get(name), residuals, nulls.get(name), bounds.get(name), threshold)
             for name in self.library.names
         }
         report = Report(terms, self._sections(model, terms, nulls, threshold, size, sweep, seconds))
@@ -79,9 +84,11 @@ class Study:
         model.destroy()
         return report
 
-    def _term(self, name: str, deletion: Any, linearised: Any, residuals: Any, null: Any, threshold: float) -> TermReport:
+    def _term(
+        self, name: str, deletion: Any, linearised: Any, residuals: Any, null: Any, bound: Any, threshold: float
+    ) -> TermReport:
         score = None if deletion is None or deletion.status != "solved" else deletion.score
-        decision, reason = verdict(deletion, null, threshold)
+        decision, reason = verdict(deletion, null, bound, threshold)
         return TermReport(
             name=name,
             latex=sp.latex(self.library[name]),
@@ -91,6 +98,11 @@ class Study:
             one_step=residuals[name].one_step,
             linearised=None if linearised is None else float(linearised),
             deletion=score,
+            eta_factual=bound.eta_factual if bound else None,
+            eta_counterfactual=bound.eta_counterfactual if bound else None,
+            margin=bound.margin if bound else None,
+            certificate=bound.certificate.kind if bound else None,
+            method=bound.certificate.method if bound else None,
             decision=decision,
             reason=reason,
         )
@@ -156,7 +168,7 @@ class Study:
         }
 
 
-def verdict(deletion: Any, null: Any, threshold: float) -> tuple[str, str]:
+def verdict(deletion: Any, null: Any, bound: Any, threshold: float) -> tuple[str, str]:
     """The decision on one term and its reason."""
     if null is not None:
         return "constraint_null", f"vanishes on the constraint class, ratio {null.ratio:.1e}"
@@ -164,7 +176,10 @@ def verdict(deletion: Any, null: Any, threshold: float) -> tuple[str, str]:
         return "unresolved", "not deleted: its coefficient is zero"
     if deletion.status != "solved":
         return "unsolvable", deletion.reason
-    return decide(deletion.score, threshold), NO_CERTIFICATE
+    if not bound:
+        return decide(deletion.score, threshold), f"no error bar: {bound.reason}"
+    decision = decide(deletion.score, threshold, margin=bound.margin)
+    return decision, "the error bar reaches ε" if decision == "unresolved" else ""
 
 
 class _Clock:

@@ -44,11 +44,38 @@ def test_deletion_scores_are_those_of_the_exact_solutions(report):
     assert report.terms["lap"].deletion == pytest.approx(distance(rate, KAPPA), rel=1e-3)
 
 
-def test_without_an_error_bar_nothing_is_decided(report):
-    assert {term.decision for term in report.terms.values()} == {"unresolved"}
-    assert "error bar" in report.terms["u"].reason
+def test_a_verdict_carries_a_guaranteed_margin_that_holds(report):
+    rate = KAPPA - 2 * math.pi**2 * D
+    term = report.terms["u"]
+    assert term.certificate == "guaranteed"
+    assert abs(term.deletion - distance(rate, rate - KAPPA)) <= term.margin
+    assert term.decision == "relevant"
+
+
+def test_deleting_the_only_diffusion_leaves_no_certificate_and_no_verdict(report):
+    assert report.terms["lap"].decision == "unresolved"
+    assert "diffusion coefficient 0 is not positive" in report.terms["lap"].reason
+
+
+def test_a_term_with_coefficient_zero_is_not_decided(report):
     assert report.terms["u_x"].deletion is None
+    assert report.terms["u_x"].decision == "unresolved"
     assert "coefficient is zero" in report.terms["u_x"].reason
+
+
+def test_without_a_certificate_nothing_is_decided():
+    u = cf.ScalarField("u")
+    library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "cubic": u**3})
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.5),
+        elements={u: ("Lagrange", 1)},
+        initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.1, steps=2),
+    )
+    found = cf.Study(library, experiment, {"lap": 1.0, "cubic": -1.0}, cf.Certification(epsilon=1e-9)).run()
+    assert {term.decision for term in found.terms.values()} == {"unresolved"}
+    assert all("no error bar" in term.reason for term in found.terms.values())
 
 
 def test_the_scope_names_library_window_norm_and_tolerance(report):
