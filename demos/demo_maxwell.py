@@ -10,17 +10,18 @@
 #
 # An electric field oscillates in a cavity with perfectly conducting walls. Somebody proposes four terms for its equation,
 #
-# $$\partial_t^2 E = -\alpha_1\,\nabla\times\nabla\times E - \alpha_2\,\partial_t E + \alpha_3\,\nabla(\nabla\cdot E) + \alpha_4\,E\times B_0 .$$
+# $$\partial_t^2 E = -\alpha_1\,\nabla\times\nabla\times E - \alpha_2\,\partial_t E
+#   + \alpha_3\,\nabla(\nabla\cdot E) + \alpha_4\,E\times B_0 .$$
 #
 # Which of them does this experiment see at all, and which change the field when they are deleted?
 
 # +
 import os
 
+import sympy as sp
 from mpi4py import MPI
 
 import cffem as cf
-import sympy as sp
 from cffem import cross, curl, div, dt, grad, x, y, z
 
 comm = MPI.COMM_WORLD

@@ -141,9 +141,7 @@ class LinearSolver:
                 self.ksp.setUp()
         except PETSc.Error as error:
             self._forget()
-            raise SolveError(
-                f"{what} could not be prepared by the solver {self.plan.name!r} (PETSc error {error.ierr})"
-            ) from None
+            raise SolveError(f"{what} could not be prepared by the solver {self.plan.name!r} (PETSc error {error.ierr})") from None
         if self.direct:
             self._check_factors(what)
 
@@ -301,9 +299,7 @@ class LinearSolver:
             if not np.isfinite(relative) or relative <= 1e-13 or (len(history) > 1 and relative > 0.5 * history[-2]):
                 break
         if not relative <= self.tolerance:
-            raise SolveError(
-                f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}", history
-            )
+            raise SolveError(f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}", history)
         self.plan.shift(solution)
         self.record.worst_residual = max(self.record.worst_residual, relative)
         return relative

@@ -279,9 +279,7 @@ def march(
             if keep_stage is not None:
                 keep_stage(level - 1, i, states, clock.time)
         algebraic = guess.array_r * (1.0 - marching.dynamic)
-        w.array[:] = (
-            w.array_r + step * sum(b * r for b, r in zip(scheme.b, w_rates, strict=True))
-        ) * marching.dynamic + algebraic
+        w.array[:] = (w.array_r + step * sum(b * r for b, r in zip(scheme.b, w_rates, strict=True))) * marching.dynamic + algebraic
         stage.essential.set_values(w.array, times[level])
         if v is not None:
             v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))

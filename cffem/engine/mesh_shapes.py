@@ -70,9 +70,7 @@ def gmsh_session(**options: float) -> Iterator[Any]:
             gmsh.model.setCurrent(current)
 
 
-def write_shape(
-    name: str, path: Path, *, degree: int = 1, recombine: bool = False, binary: bool = False, **numbers: float
-) -> None:
+def write_shape(name: str, path: Path, *, degree: int = 1, recombine: bool = False, binary: bool = False, **numbers: float) -> None:
     """Mesh a shipped geometry and save it as an MSH 4.1 file; works on the calling rank alone.
 
     Args:

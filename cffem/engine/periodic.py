@@ -119,9 +119,7 @@ class Periodicity:
         spread = mark.copy()
         self.spread(spread)
         if self.comm.allreduce(int(np.any(spread != mark))):
-            raise InputError(
-                "a boundary value is given at a point of a periodic part but not at its partner; give both or neither"
-            )
+            raise InputError("a boundary value is given at a point of a periodic part but not at its partner; give both or neither")
 
     def spread(self, state: np.ndarray) -> None:
         """Apply Z to a state (owned values), in place."""

@@ -64,8 +64,6 @@ def _advice(derived: Derived, element: Any) -> str:
     carries = carrier(element)
     what = f"the {carries.description} of {derived.field} cannot represent "
     if carries.space == H1:
-        return (
-            f"{what}its derivative of order {derived.order}; use the weak form, degree {derived.order} or higher, or broken=True"
-        )
+        return f"{what}its derivative of order {derived.order}; use the weak form, degree {derived.order} or higher, or broken=True"
     name = derived.operator if derived.order == 1 else "second derivatives" if derived.order == 2 else "higher derivatives"
     return f"{what}its {name} across cells; use the weak form, a Lagrange element, or broken=True"

@@ -51,9 +51,7 @@ class Observable:
 
     def _check_rank(self, label: str, expr: sp.Expr) -> None:
         if shape_of(expr) != ():
-            raise TermShapeError(
-                f"{label} takes a scalar, but {expr} is a {rank_name(shape_of(expr))}; write norm2 or a component"
-            )
+            raise TermShapeError(f"{label} takes a scalar, but {expr} is a {rank_name(shape_of(expr))}; write norm2 or a component")
 
     @property
     def integrand(self) -> sp.Expr:

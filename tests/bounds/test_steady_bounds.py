@@ -16,6 +16,7 @@ from bounds_support import (
     Modal,
     certifier,
     diffusion_and_reaction,
+    l_shape,
     modal_forcing,
     modal_outcome,
     model,
@@ -123,6 +124,16 @@ def test_many_random_cases_are_covered():
     assert [o for o in outcomes if not o.covered] == []
     decisions = [d for o in outcomes for d in o.decisions()]
     assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
+
+
+def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
+    coefficients = {"lap": 1.0, "mixing": 0.2, "u": -3.0, "u_x": -2.0}
+    domain = l_shape()
+    problem, reference = (model(domain, LIBRARY, coefficients, k, 1 + x) for k in (1, REFERENCE))
+    outcome = reference_outcome(problem, reference, "u")
+    assert outcome.covered
+    assert "Friedrichs" in certify_deletion(problem, "u").certificate.method
+    assert "Aubin" not in str(certify_solution(problem))
 
 
 # Enrichment ---------------------------------------------------------------------------------------------------------------

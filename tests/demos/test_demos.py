@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-from cffem.cases.scripts import demos  # noqa: E402
+from cffem.cases.scripts import demos
 
 NAMES = list(demos())
 

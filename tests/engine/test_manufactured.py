@@ -61,9 +61,7 @@ HEAT = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
 )
 def test_heat_converges_in_space(cell, degree, levels):
     exact = {u: smooth(DIMENSION[cell])}
-    errors = [
-        solve(HEAT, {"u": 0.5, "lap": 1.0}, exact, cell, n, degree, steps=n * (degree if degree == 1 else 4)) for n in levels
-    ]
+    errors = [solve(HEAT, {"u": 0.5, "lap": 1.0}, exact, cell, n, degree, steps=n * (degree if degree == 1 else 4)) for n in levels]
     assert_order([e[u] for e in errors], degree + 1 if degree == 1 else 3)
 
 
@@ -110,8 +108,7 @@ def test_nonlinear_reaction_diffusion_converges():
 def test_steady_nonlinear_problem_converges():
     library = cf.Library(anchor=cf.div((1 + u**2) * cf.grad(u)), terms={"u": u, "sin": sp.sin(u)})
     errors = [
-        solve(library, {"u": 1.0, "sin": 0.5}, {u: smooth(2).subs(t, sp.Rational(1, 2))}, "quadrilateral", n, 2)[u]
-        for n in (4, 8)
+        solve(library, {"u": 1.0, "sin": 0.5}, {u: smooth(2).subs(t, sp.Rational(1, 2))}, "quadrilateral", n, 2)[u] for n in (4, 8)
     ]
     assert_order(errors, 3)
 

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-import sympy as sp  # noqa: E402
-from mpi4py import MPI  # noqa: E402
+import sympy as sp
+from mpi4py import MPI
 
-import cffem as cf  # noqa: E402
-from cffem import dt, lap, x, y  # noqa: E402
+import cffem as cf
+from cffem import dt, lap, x, y
 
 KAPPA, D, END = 0.6, 0.05, 0.5
 
