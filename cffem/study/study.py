@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ from cffem.certify.decisions import decide
 from cffem.engine.experiment import Experiment
 from cffem.engine.model import Model
 from cffem.study.report import Report, TermReport
+from cffem.symbols.errors import InputError
 
 
 class Study:
-    """A library with known coefficients in one experiment.
+    """A library with known coefficients in an experiment.
 
     Args:
         library: a `Library` or `System`.
-        experiment: the experiment.
+        experiments: the experiment, or a list with one.
         coefficients: α_j by term name.
         certification: tolerance and norm of the verdicts.
         petsc_options: options of the linear solver.
@@ -38,13 +39,17 @@ class Study:
     def __init__(
         self,
         library: Any,
-        experiment: Experiment,
+        experiments: Experiment | Sequence[Experiment],
+        *,
         coefficients: Mapping[str, float],
         certification: Certification | None = None,
         petsc_options: Mapping[str, Any] | None = None,
     ):
+        given = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+        if len(given) != 1 or not isinstance(given[0], Experiment):
+            raise InputError("a study with known coefficients takes one experiment")
         self.library = library
-        self.experiment = experiment
+        self.experiment = given[0]
         self.coefficients = dict(coefficients)
         self.certification = certification or Certification()
         self.petsc_options = dict(petsc_options or {})

@@ -29,7 +29,8 @@ def report(tmp_path_factory):
         time=cf.Window(0, END, steps=40),
     )
     certification = cf.Certification(epsilon=1e-3)
-    return cf.Study(library, experiment, {"u": KAPPA, "lap": D}, certification).run(tmp_path_factory.mktemp("out"))
+    study = cf.Study(library, [experiment], coefficients={"u": KAPPA, "lap": D}, certification=certification)
+    return study.run(tmp_path_factory.mktemp("out"))
 
 
 def distance(a: float, b: float) -> float:
@@ -73,7 +74,8 @@ def test_without_a_certificate_nothing_is_decided():
         boundary=[cf.Dirichlet(u, 0)],
         time=cf.Window(0, 0.1, steps=2),
     )
-    found = cf.Study(library, experiment, {"lap": 1.0, "cubic": -1.0}, cf.Certification(epsilon=1e-9)).run()
+    known = {"lap": 1.0, "cubic": -1.0}
+    found = cf.Study(library, experiment, coefficients=known, certification=cf.Certification(epsilon=1e-9)).run()
     assert {term.decision for term in found.terms.values()} == {"unresolved"}
     assert all("no error bar" in term.reason for term in found.terms.values())
 
