@@ -41,6 +41,7 @@ from cffem.symbols.coordinates import SPACE, t
 EQUILIBRATED = 1e-8
 # Two quadrature rules that agree to this relative accuracy differ by rounding.
 ROUNDING = 1e-12
+KEPT_SOURCES = 3
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Equilibration:
         self.source = fem.Function(fem.functionspace(mesh, basix.ufl.quadrature_element(cell, degree=self.quadrature)))
         self.flux = fem.Function(fem.functionspace(mesh, mixed))
         self._constants = [_Constants(mesh), _Constants(mesh)]
-        self._held: tuple[Any, float] = (None, 0.0)
+        self._sources: dict[Any, tuple[np.ndarray, float]] = {}
         self._compile()
         self.size = self.flux.function_space.dofmap.index_map.size_global
         self.solves = 0
@@ -152,8 +153,9 @@ class Equilibration:
     def _set_source(self, source: sp.Expr, when: float) -> float:
         """Put s into the quadrature points; the L2 size of what a finer rule sees and this one does not."""
         key = (source, when if source.has(t) else 0.0)
-        if self._held[0] == key:
-            return self._held[1]
+        if key in self._sources:
+            self.source.x.array[:], unseen = self._sources[key]
+            return unseen
         values, weights = at_quadrature_points(source, self.domain.corners, self.quadrature, when)
         finer, finer_weights = at_quadrature_points(source, self.domain.corners, self.quadrature + 6, when)
         if self.comm.allreduce(int(not (np.all(np.isfinite(values)) and np.all(np.isfinite(finer))))):
@@ -166,7 +168,10 @@ class Equilibration:
         coarse, fine = area * (values**2 @ weights), area * (finer**2 @ finer_weights)
         excess = np.maximum(np.abs(coarse - fine) - ROUNDING * np.maximum(coarse, fine), 0.0)
         unseen = math.sqrt(self.comm.allreduce(float(excess.sum())))
-        self._held = (key, unseen)
+        # A march goes back and forth between its forcing and zero; sources of earlier times are not met again.
+        if len(self._sources) == KEPT_SOURCES:
+            del self._sources[next(iter(self._sources))]
+        self._sources[key] = self.source.x.array.copy(), unseen
         return unseen
 
     def _represent(self) -> float:
