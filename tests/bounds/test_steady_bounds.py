@@ -227,7 +227,7 @@ def built(terms=None, coefficients=None, **changes):
         ({"terms": {"div": cf.div((1 + x) * cf.grad(u))}}, "diffusion is not constant"),
         ({"terms": {"xx": u.diff(x, 2), "yy": 2 * u.diff(y, 2)}}, "constant multiple of the Laplacian"),
         ({"coefficients": {"lap": 1.0, "u": 30.0}}, "coercivity is not proved"),
-        ({"time": cf.Window(0, 1, 2), "initial": {u: 0, cf.dt(u): 0}}, "the anchor is not dt(u)"),
+        ({"time": cf.Window(0, 1, 2), "initial": {u: 0, cf.dt(u): 0}}, "for the anchor dt"),
     ],
 )
 def test_what_no_theorem_covers_has_no_certificate(problem, reason):
