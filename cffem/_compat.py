@@ -155,3 +155,13 @@ def cell_geometry(mesh: Any) -> tuple[Any, int]:
     if hasattr(geometry, "cmaps"):
         return geometry.dofmaps[0], geometry.cmaps[0].degree
     return geometry.dofmap, geometry.cmap.degree
+
+
+def cell_partitioner(ghost_mode: Any) -> Any:
+    """The default partitioner of cells; newer DOLFINx also asks how many cells may share a facet."""
+    from dolfinx.mesh import create_cell_partitioner
+
+    try:
+        return create_cell_partitioner(ghost_mode)
+    except TypeError:
+        return create_cell_partitioner(ghost_mode, 2)

@@ -21,13 +21,12 @@ from dolfinx.mesh import (
     GhostMode,
     Mesh,
     MeshTags,
-    create_cell_partitioner,
     create_mesh,
     meshtags_from_entities,
 )
 from mpi4py import MPI
 
-from cffem._compat import cell_geometry
+from cffem._compat import cell_geometry, cell_partitioner
 from cffem._resources import shared_folder
 from cffem.engine.collective import collectively
 from cffem.engine.msh_format import DIMENSIONS, MeshError, read_msh
@@ -185,7 +184,7 @@ def distribute(raw: RawMesh | None, comm: Any) -> MeshData:
         values = {dimension: raw.cell_values, dimension - 1: raw.facet_values}
     element = basix.ufl.element("Lagrange", cell, degree, basix.LagrangeVariant.equispaced, shape=(gdim,), dtype=default_real_type)
     # Shared facets are ghosted, so that integrals over interior facets work on any number of ranks.
-    partitioner = create_cell_partitioner(GhostMode.shared_facet)
+    partitioner = cell_partitioner(GhostMode.shared_facet)
     mesh = create_mesh(comm, cells=cells, x=points, e=ufl.Mesh(element), partitioner=partitioner)
     cell_tags = mark(mesh, dimension, cells, values[dimension])
     facet_tags = mark(mesh, dimension - 1, facets, values[dimension - 1])
