@@ -59,7 +59,7 @@ def shuffled(domain):
     cells = domain.geometry.dofmap[rng.permutation(len(domain.geometry.dofmap))]
     cells = np.array([row[rng.permutation(len(row))] for row in cells], dtype=np.int64)
     points = domain.geometry.x[:, : domain.geometry.dim].copy()
-    return mesh.create_mesh(domain.comm, cells, points, domain.ufl_domain())
+    return mesh.create_mesh(comm=domain.comm, cells=cells, x=points, e=domain.ufl_domain())
 
 
 def case_spaces(domain, kind, element):

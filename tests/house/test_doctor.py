@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -27,7 +28,8 @@ def test_a_healthy_installation_has_no_failure_and_exit_code_0():
 def test_a_missing_compiler_is_found_and_explained(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("gcc", "cc", "x86_64-linux-gnu-gcc", "x86_64-linux-gnu-gcc-14", "aarch64-linux-gnu-gcc"):
+    compiler = sysconfig.get_config_var("CC").split()[0]
+    for name in {"gcc", "cc", os.path.basename(compiler)}:
         (tools / name).write_text("#!/bin/sh\necho 'no compiler here' >&2\nexit 1\n")
         (tools / name).chmod(0o755)
     done = doctor(PATH=f"{tools}:{os.environ['PATH']}", CFFEM_CACHE=str(tmp_path / "empty"))
