@@ -66,7 +66,7 @@ def l_shape() -> Any:
     points = [[0, 0], [1, 0], [1, 1], [0, 1], [-1, 1], [-1, 0], [-1, -1], [0, -1]]
     cells = [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 5], [0, 5, 6], [0, 6, 7]]
     element = basix.ufl.element("Lagrange", "triangle", 1, shape=(2,))
-    domain = mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), np.array(points, dtype=float), ufl.Mesh(element))
+    domain = mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), x=np.array(points, dtype=float), e=ufl.Mesh(element))
     for _ in range(2):
         domain.topology.create_entities(1)
         domain = mesh.refine(domain)[0]

@@ -28,7 +28,7 @@ u = cf.ScalarField("u")
 def planar(points, cells):
     """A mesh of triangles."""
     element = basix.ufl.element("Lagrange", "triangle", 1, shape=(2,))
-    return mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), np.array(points, dtype=float), ufl.Mesh(element))
+    return mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), x=np.array(points, dtype=float), e=ufl.Mesh(element))
 
 
 def refined(domain, times):
