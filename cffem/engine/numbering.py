@@ -16,7 +16,7 @@ import numpy as np
 from dolfinx import la
 from scipy.optimize import linear_sum_assignment
 
-from cffem._compat import cell_name
+from cffem._compat import cell_geometry, cell_name
 from cffem.engine.collective import collectively
 from cffem.symbols.errors import InputError
 
@@ -111,7 +111,7 @@ class Numbering:
 def cell_keys(mesh: Any, owned: int) -> tuple[np.ndarray, np.ndarray]:
     """A hash of the vertex coordinates of each cell, and which symmetry of the reference cell sorts them."""
     vertices = len(basix.topology(cell_type(mesh))[0])
-    points = mesh.geometry.x[np.asarray(mesh.geometry.dofmap)[:owned, :vertices]] + 0.0  # −0.0 becomes 0.0
+    points = mesh.geometry.x[np.asarray(cell_geometry(mesh)[0])[:owned, :vertices]] + 0.0  # −0.0 becomes 0.0
     rank = vertex_ranks(points)
     options = np.array(symmetries(cell_type(mesh)))
     powers = vertices ** np.arange(vertices)[::-1]

@@ -158,7 +158,7 @@ class StrongRows:
         both = np.array(self.model.comm.allgather((low, high)))
         low, high = both[:, 0].min(axis=0), both[:, 1].max(axis=0)
         axis = int(np.argmax(high - low))
-        middle = points[self.mesh.geometry.dofmap[: self.owned], axis].mean(axis=1)
+        middle = points[_compat.cell_geometry(self.mesh)[0][: self.owned], axis].mean(axis=1)
         return np.clip(((middle - low[axis]) / (high - low)[axis] * SLABS).astype(int), 0, SLABS - 1)
 
     @cached_property

@@ -18,6 +18,7 @@ import ufl
 from dolfinx import fem, mesh
 from petsc4py import PETSc
 
+from cffem import _compat
 from cffem.engine.rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
 from cffem.forms.weak import weak_form
@@ -119,7 +120,7 @@ class WeakRows(StrongRows):
 
     def _inside(self, centres: list[np.ndarray]) -> np.ndarray:
         """Whether each centre is in the domain: a box that meets no boundary is inside or outside as a whole."""
-        corners = self.mesh.geometry.x[self.mesh.geometry.dofmap[: self.owned]][:, :, : self.dimension]
+        corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][:, :, : self.dimension]
         low, high = (corners.min(axis=1), corners.max(axis=1)) if self.owned else (np.empty((0, self.dimension)),) * 2
         found = [bool(np.any(np.all((low <= c + 1e-10) & (high >= c - 1e-10), axis=1))) for c in centres]
         return np.logical_or.reduce(self.model.comm.allgather(np.array(found)))
@@ -161,7 +162,7 @@ class WeakRows(StrongRows):
 
     def _supports(self, centres: list[np.ndarray], width: np.ndarray) -> list[np.ndarray]:
         """For each bump the cells of this rank that its support meets."""
-        corners = self.mesh.geometry.x[self.mesh.geometry.dofmap[: self.owned]][:, :, : self.dimension]
+        corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][:, :, : self.dimension]
         if not self.owned:
             return [np.empty(0, dtype=np.int32)] * len(centres)
         low, high = corners.min(axis=1), corners.max(axis=1)
