@@ -24,7 +24,7 @@ from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
 from cffem.engine.solution import Solution
-from cffem.engine.sweep import Sweep, run_sweep
+from cffem.engine.sweep import Deletion, Sweep, run_sweep
 from cffem.engine.variants import Variants
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
@@ -320,9 +320,22 @@ class Model:
             raise InputError("import cffem.constraints first, or take Model from cffem: then it is there")
         return OFFERED["constraint_nulls"](self, tested, trajectory)
 
-    def deletions(self, names: Iterable[str] | None = None, norm: str = "L2") -> Sweep:
-        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution."""
-        return run_sweep(self, tuple(names) if names is not None else self.active, norm)
+    def deletions(
+        self,
+        names: Iterable[str] | None = None,
+        norm: str = "L2",
+        keep: bool = False,
+        finished: Callable[[Deletion], object] | None = None,
+    ) -> Sweep:
+        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
+
+        Args:
+            names: the terms.
+            norm: the norm of the scores.
+            keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
+            finished: called with each `Deletion` when it is done, for progress and checkpoints.
+        """
+        return run_sweep(self, tuple(names) if names is not None else self.active, norm, keep, finished)
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""

@@ -1,12 +1,12 @@
 """Deletion sweeps: every deleted problem against the factual solution, sharing matrices, patterns and symbolic factorisations.
 
 A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
-on. Its trajectory is never stored: the space–time norm of the difference is accumulated level by level.
+on. The space–time norm of the difference is accumulated level by level, so that a trajectory is stored only where one asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.norms import TrajectoryNorm
+from cffem.engine.solution import Solution
 from cffem.symbols.interventions import Intervention, delete
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Deletion:
         reason: why it is unsolvable.
         record: solver statistics.
         history: residual norms of the failing solve.
+        solution: the deleted solution, where the sweep keeps them and it exists.
     """
 
     term: str
@@ -39,6 +41,7 @@ class Deletion:
     reason: str = ""
     record: SolveRecord = field(default_factory=SolveRecord)
     history: tuple[float, ...] = ()
+    solution: Solution | None = None
 
 
 @dataclass(frozen=True)
@@ -58,27 +61,49 @@ class Sweep(Mapping[str, Deletion]):
         return len(self.deletions)
 
 
-def run_sweep(model: Model, names: tuple[str, ...], norm: str) -> Sweep:
-    """Solve all deleted problems and measure how far each is from the factual solution."""
+def run_sweep(
+    model: Model,
+    names: tuple[str, ...],
+    norm: str,
+    keep: bool = False,
+    finished: Callable[[Deletion], object] | None = None,
+) -> Sweep:
+    """Solve all deleted problems and measure how far each is from the factual solution.
+
+    Args:
+        model: the model.
+        names: the terms to delete, one at a time.
+        norm: the norm of the scores.
+        keep: whether each deletion keeps its solution.
+        finished: called with each deletion when it is done.
+    """
     for name in names:
         delete(name).apply(model.coefficients)  # an unknown name or norm is an error before anything is solved
     model.norm(norm)
     factual = model.factual
-    return Sweep({name: deletion(model, factual.states, delete(name), name, norm) for name in names}, norm)
+    deletions = {}
+    for name in names:
+        deletions[name] = deletion(model, factual.states, delete(name), name, norm, keep)
+        if finished is not None:
+            finished(deletions[name])
+    return Sweep(deletions, norm)
 
 
-def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name: str, norm: str) -> Deletion:
+def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name: str, norm: str, kept: bool = False) -> Deletion:
     """One deleted problem against the factual states."""
     record = SolveRecord()
     measured = model.norm(norm)
     distance = TrajectoryNorm(measured)
     steps = np.diff(model.times, prepend=model.times[0])
+    solution = Solution(model, change, model.times, record) if kept else None
     last: list[Any] = [None]
 
     def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> None:
         last[0] = factual[level] - state
         if len(steps) > 1:
             distance.add(last[0], steps[level])
+        if solution is not None:
+            solution.keep(level, state, velocity)
 
     try:
         model.run(change, record, keep)
@@ -88,4 +113,4 @@ def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name
     except SolveError as error:
         collect_garbage(model.comm)  # vectors of the march that was broken off
         return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history))
-    return Deletion(name, score, record=record)
+    return Deletion(name, score, record=record, solution=solution)

@@ -61,6 +61,25 @@ def test_a_sweep_gives_the_numbers_of_separate_solves(name):
             assert sweep[term].record.worst_residual <= 1e-9
 
 
+@pytest.mark.parametrize("name", ["steady", "heat", "wave"])
+def test_a_sweep_keeps_the_deleted_solutions_where_one_asks(name):
+    with CLASSES[name]() as model:
+        seen = []
+        sweep = model.deletions(keep=True, finished=lambda deletion: seen.append(deletion.term))
+        assert seen == list(sweep)
+        assert all(deletion.solution is None for deletion in model.deletions().values())
+        for term, deletion in sweep.items():
+            if deletion.status == "unsolvable":
+                assert deletion.solution is None
+                continue
+            alone = model.solve(cf.delete(term))
+            assert str(deletion.solution.intervention) == f"delete({term!r})"
+            for kept, solved in zip(deletion.solution.states, alone.states, strict=True):
+                np.testing.assert_allclose(kept, solved, atol=1e-12)
+            assert (deletion.solution.velocities is None) == (alone.velocities is None)
+            assert model.factual.distance(deletion.solution) == pytest.approx(deletion.score, rel=1e-13)
+
+
 def test_deletions_compile_nothing_and_assemble_no_linear_term_again(monkeypatch):
     with CLASSES["heat"]() as model:
         model.deletions()
