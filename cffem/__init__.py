@@ -32,7 +32,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.taylor": "taylor_linearised taylor_observable taylor_order taylor_test",
         "cffem.constraints.choose": "projection",
         "cffem.constraints.effective": "effective_library",
-        "cffem.bounds.deletions": "certify_deletion certify_solution",
+        "cffem.bounds.deletions": "certify_deletion certify_solution certify_sweep",
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",

@@ -1,7 +1,7 @@
 """Error bounds with reasons: certificates for solutions and deletion scores."""
 
 from cffem.bounds.certificate import Certificate, NoCertificate
-from cffem.bounds.deletions import certify_deletion, certify_solution
+from cffem.bounds.deletions import certify_deletion, certify_solution, certify_sweep
 from cffem.bounds.enriched import EnrichedCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
@@ -15,4 +15,5 @@ __all__ = [
     "SteadyCertifier",
     "certify_deletion",
     "certify_solution",
+    "certify_sweep",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
@@ -89,3 +90,37 @@ def certify_solution(
         return found.solution(model.factual if intervention is None else model.solve(intervention), norm)
     except (NotCovered, SolveError) as reason:
         return NoCertificate(str(reason))
+
+
+def certify_sweep(model: Any, sweep: Mapping[str, Any], certification: Any) -> dict[str, DeletionBound | NoCertificate]:
+    """The best certificate that applies to each deletion of a sweep, or the reason why there is none; collective.
+
+    Args:
+        model: the model.
+        sweep: its deletions, as `model.deletions(keep=True)` gives them; kept solutions are not computed again.
+        certification: norm and means of the certificates.
+
+    Returns:
+        By term; a deletion that was not solved is a `NoCertificate`.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> bounds = certify_sweep(model, model.deletions(), cf.Certification())
+        >>> bounds["u"].certificate.kind, bounds["lap"].reason
+        ('guaranteed', 'without lap: the diffusion coefficient 0 is not positive')
+    """
+    bounds: dict[str, DeletionBound | NoCertificate] = {}
+    for name, deletion in sweep.items():
+        if deletion.status != "solved":
+            bounds[name] = NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
+        else:
+            kept = getattr(deletion, "solution", None)
+            bounds[name] = certify_deletion(model, name, certification.norm, kept, certification.enriched)
+    return bounds

@@ -1,9 +1,11 @@
-"""What a study asks of its verdicts: the tolerance, the norm, and whether the tolerance is relative."""
+"""What a study asks of its verdicts: the tolerance, the norm, and how much may be spent on the error bars."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+BUDGET = 5e5
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,12 @@ class Certification:
         epsilon: the tolerance ε of a deletion score, positive.
         relative: whether ε is multiplied by the norm of the factual solution.
         norm: the norm in which deletions are measured.
+        refine: whether the mesh and the time step are refined for terms whose error bars reach ε, until they are decided or the
+            budget is spent.
+        budget: the size of the largest problem that may be solved for an error bar, in unknowns times time steps of one solution
+            (unknowns for a steady problem). It is a number of unknowns and not of seconds, so that verdicts do not depend on the
+            machine.
+        enriched: whether the guaranteed certificates solve the problem with one degree more, which is sharper and costs more.
 
     Example:
         >>> Certification(epsilon=1e-3, relative=True).threshold(2.0)
@@ -23,10 +31,15 @@ class Certification:
     epsilon: float = 1e-3
     relative: bool = False
     norm: str = "L2"
+    refine: bool = False
+    budget: float = BUDGET
+    enriched: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.epsilon, bool) or not math.isfinite(float(self.epsilon)) or float(self.epsilon) <= 0:
-            raise ValueError(f"the tolerance epsilon must be a positive number, not {self.epsilon!r}")
+        for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not math.isfinite(float(value)) or float(value) <= 0:
+                raise ValueError(f"{meaning} must be a positive number, not {value!r}")
 
     def threshold(self, size: float) -> float:
         """The absolute tolerance for a factual solution of this norm."""
