@@ -23,6 +23,7 @@ from cffem.engine.linear import SolveRecord, collect_garbage
 from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
+from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
 from cffem.engine.sweep import Deletion, Sweep, run_sweep
 from cffem.engine.variants import Variants
@@ -326,6 +327,7 @@ class Model:
         norm: str = "L2",
         keep: bool = False,
         finished: Callable[[Deletion], object] | None = None,
+        refit: Refit = "none",
     ) -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
 
@@ -334,8 +336,14 @@ class Model:
             norm: the norm of the scores.
             keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
             finished: called with each `Deletion` when it is done, for progress and checkpoints.
+            refit: "none": the other coefficients stay; "remaining": they are refitted on the factual solution without the deleted
+                term; or for each deleted term the coefficients of others, from a regression of one's own.
         """
-        return run_sweep(self, tuple(names) if names is not None else self.active, norm, keep, finished)
+        return run_sweep(self, tuple(names) if names is not None else self.active, norm, keep, finished, refit)
+
+    def refitted(self, name: str) -> dict[str, float]:
+        """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""
+        return refitted(self, (name,))[name]
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""

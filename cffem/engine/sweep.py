@@ -14,8 +14,9 @@ import numpy as np
 
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.norms import TrajectoryNorm
+from cffem.engine.refit import Refit, deleting
 from cffem.engine.solution import Solution
-from cffem.symbols.interventions import Intervention, delete
+from cffem.symbols.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -33,6 +34,7 @@ class Deletion:
         record: solver statistics.
         history: residual norms of the failing solve.
         solution: the deleted solution, where the sweep keeps them and it exists.
+        intervention: the deletion, with what it sets the other coefficients to where they are refitted.
     """
 
     term: str
@@ -42,6 +44,7 @@ class Deletion:
     record: SolveRecord = field(default_factory=SolveRecord)
     history: tuple[float, ...] = ()
     solution: Solution | None = None
+    intervention: Intervention = field(default_factory=Intervention)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def run_sweep(
     norm: str,
     keep: bool = False,
     finished: Callable[[Deletion], object] | None = None,
+    refit: Refit = "none",
 ) -> Sweep:
     """Solve all deleted problems and measure how far each is from the factual solution.
 
@@ -76,14 +80,12 @@ def run_sweep(
         norm: the norm of the scores.
         keep: whether each deletion keeps its solution.
         finished: called with each deletion when it is done.
+        refit: what happens to the other coefficients, see `cffem.engine.refit`.
     """
-    for name in names:
-        delete(name).apply(model.coefficients)  # an unknown name or norm is an error before anything is solved
     model.norm(norm)
-    factual = model.factual
-    deletions = {}
-    for name in names:
-        deletions[name] = deletion(model, factual.states, delete(name), name, norm, keep)
+    factual, deletions = model.factual, {}
+    for name, change in deleting(model, names, refit).items():
+        deletions[name] = deletion(model, factual.states, change, name, norm, keep)
         if finished is not None:
             finished(deletions[name])
     return Sweep(deletions, norm)
@@ -112,5 +114,5 @@ def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name
             raise SolveError("the score is not finite")
     except SolveError as error:
         collect_garbage(model.comm)  # vectors of the march that was broken off
-        return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history))
-    return Deletion(name, score, record=record, solution=solution)
+        return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history), None, change)
+    return Deletion(name, score, record=record, solution=solution, intervention=change)
