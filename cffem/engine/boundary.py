@@ -1,7 +1,7 @@
 """Boundary conditions as users declare them: immutable, checked when written, without a mesh.
 
 `on` names a part of the boundary: a gmsh physical name, a tuple of names, or "all". Values are numbers, SymPy expressions in x,
-y, z, t, tuples of them, or DOLFINx functions.
+y, z, t, tuples of them, DOLFINx functions or datasets.
 
 A `Neumann` or `Robin` condition replaces the natural trace that integration by parts produces in each term, for instance ∂u/∂n in
 `lap(u)` or n × curl E in `curl(curl(E))`; it is a condition on the trace, so the coefficient of the term multiplies it.
@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy as sp
 
+from cffem.engine.measured import as_data
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
 
@@ -39,6 +40,7 @@ class BoundaryCondition:
         object.__setattr__(self, "on", _parts(self.on))
         if isinstance(self.value, list | sp.MatrixBase):
             object.__setattr__(self, "value", tuple(self.value))
+        object.__setattr__(self, "value", as_data(self.value))
 
     @property
     def unknown(self) -> Field:

@@ -1,6 +1,7 @@
 """Initial, boundary and forcing data: from what users write to functions on a mesh.
 
-SymPy expressions are evaluated with NumPy at the interpolation points, so data compile nothing.
+SymPy expressions are evaluated with NumPy at the interpolation points, so data compile nothing; measurements are moved onto the
+mesh by `cffem.engine.measured`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import sympy as sp
 from dolfinx import fem
 
+from cffem.engine.measured import Measured, as_data
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -23,6 +25,8 @@ def depends_on_time(value: Any) -> bool:
     """Whether data, or a term, contain the time itself; fields are functions of it without containing it."""
     if isinstance(value, tuple | list):
         return any(depends_on_time(part) for part in value)
+    if isinstance(value, Measured):
+        return not value.timeless
     return isinstance(value, sp.Basic) and t in value.atoms(sp.Symbol)
 
 
@@ -41,6 +45,8 @@ def time_derivative(value: Any, what: str) -> Any:
         return tuple(time_derivative(part, what) for part in value)
     if not depends_on_time(value):
         return 0
+    if isinstance(value, Measured):
+        return value.derivative()
     derivative = sp.diff(value, t)
     if derivative.has(sp.DiracDelta, sp.Derivative):
         raise InputError(f"{what} jumps in time, but its field is of second order in time and needs a velocity there; smooth it")
@@ -95,15 +101,25 @@ def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what:
     return [component(expr, i) for i in range(dimension)]
 
 
-def interpolate(function: Any, value: Any, unknown: Field, time: float, what: str) -> None:
-    """Set a function of a field's own space to data at a time; collective, and so are its errors."""
-    mesh = function.function_space.mesh
+def interpolate(function: Any, value: Any, unknown: Field, time: float, what: str, gaps: bool = False) -> None:
+    """Set a function of a field's own space to data at a time; collective, and so are its errors.
+
+    Args:
+        function: the function.
+        value: the data.
+        unknown: the field.
+        time: the time.
+        what: how to call the data in an error message.
+        gaps: whether measured data may end within the mesh, for who needs them on a part only; the function is nan elsewhere.
+    """
+    mesh, value = function.function_space.mesh, as_data(value)
     if isinstance(value, fem.Function):
         function.interpolate(value)
         function.x.scatter_forward()
         return
     dimension = mesh.geometry.dim
-    evaluate = evaluator(value, unknown.shape, dimension, what)
+    evaluate = _measured(value, unknown, what, gaps) if isinstance(value, Measured) else None
+    evaluate = evaluate or evaluator(value, unknown.shape, dimension, what)
     problems: list[str] = []
 
     def guarded(points: np.ndarray) -> np.ndarray:
@@ -121,6 +137,26 @@ def interpolate(function: Any, value: Any, unknown: Field, time: float, what: st
     function.x.scatter_forward()
 
 
+def _measured(value: Measured, unknown: Field, what: str, gaps: bool) -> Callable[[np.ndarray, float], np.ndarray]:
+    """Measured data as a function (points, time) → values, refused where there are none."""
+
+    def evaluate(points: np.ndarray, time: float) -> np.ndarray:
+        values = value.at(unknown, points, time, what)
+        if not gaps:
+            require_values(values, points, what)
+        return values
+
+    return evaluate
+
+
+def require_values(values: np.ndarray, points: np.ndarray, what: str) -> None:
+    """Refuse measured data that do not reach a point."""
+    lost = np.flatnonzero(np.isnan(values).reshape(-1, points.shape[1]).any(axis=0))
+    if len(lost):
+        place = ", ".join(f"{c:.6g}" for c in points[:, lost[0]])
+        raise InputError(f"{what}: there are no data at the point ({place}); give data that cover the mesh")
+
+
 def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: bool = True) -> None:
     """Refuse data that do not fit a field on this mesh: another shape, another mesh, or a coordinate that is not there.
 
@@ -131,7 +167,12 @@ def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: boo
         what: how to call the data in an error message.
         callables: whether Python functions of the points are allowed, as they are where data are interpolated.
     """
-    shape, dimension = tuple(unknown.shape), mesh.geometry.dim
+    shape, dimension, value = tuple(unknown.shape), mesh.geometry.dim, as_data(value)
+    if isinstance(value, Measured):
+        if not callables:
+            raise InputError(f"{what} must be an expression in x, y, z, t or a DOLFINx function, not measured data")
+        value.check(unknown, dimension, what)
+        return
     if isinstance(value, fem.Function):
         if value.function_space.mesh.ufl_domain() != mesh.ufl_domain():
             raise InputError(f"{what} is a function on another mesh; interpolate it onto this one first")

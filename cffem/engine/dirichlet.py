@@ -20,6 +20,7 @@ from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
 from cffem.engine.discretisation import Boundary, Discretisation
 from cffem.engine.floating import FloatingConstant, floating_constant
+from cffem.engine.measured import Measured
 from cffem.engine.periodic import Periodicity
 from cffem.forms.elements import HCURL, L2, carrier
 from cffem.symbols.errors import InputError
@@ -223,14 +224,19 @@ class Entry:
             while len(self._known) >= 6:
                 self._known.pop(next(iter(self._known)))
             value = data.time_derivative(self._value(), str(self.condition)) if rate else self._value()
-            data.interpolate(self._function, value, self.condition.unknown, time, str(self.condition))
-            self._known[key] = self._function.x.array[self._dofs].copy()
+            data.interpolate(self._function, value, self.condition.unknown, time, str(self.condition), gaps=True)
+            values = self._function.x.array[self._dofs].copy()
+            if self.own.mesh.comm.allreduce(int(not np.all(np.isfinite(values)))):
+                raise InputError(f"{self.condition}: there are no data on a part of the boundary; give data that cover it")
+            self._known[key] = values
         return self._known[key]
 
     def _value(self) -> Any:
         field = self.condition.field
         if not isinstance(field, Component):
             return self.condition.value
+        if isinstance(self.condition.value, Measured):
+            return self.condition.value.only(field.index)
         parts: list[Any] = [0] * field.field.dim
         parts[field.index] = self.condition.value
         return Vec(*parts)

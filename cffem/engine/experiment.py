@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.engine.boundary import BoundaryCondition, Periodic
+from cffem.engine.measured import Measured, as_data
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, fields_of
@@ -100,6 +101,8 @@ class Experiment:
                 self._check_known(condition.unknown, str(condition))
                 check_data(condition.value, str(condition))
                 check_data(getattr(condition, "coefficient", 0), f"the coefficient of {condition}")
+        for name in ("initial", "forcing"):
+            object.__setattr__(self, name, {key: as_data(value) for key, value in getattr(self, name).items()})
         for key, value in self.initial.items():
             if not isinstance(_base_field(key), Field):
                 raise InputError(f"initial values are given for fields u or rates dt(u), not for {key}")
@@ -130,14 +133,14 @@ def check_data(value: Any, what: str) -> None:
         for part in value:
             check_data(part, what)
         return
-    if hasattr(value, "function_space"):
+    if hasattr(value, "function_space") or isinstance(value, Measured):
         return  # its values are looked at on all ranks together, when the mesh is known
     if callable(value) and not isinstance(value, sp.Basic):
         return
     try:
         expr = as_expr(value)
     except (TypeError, sp.SympifyError):
-        raise InputError(f"{what}: {value!r} is neither a number, a SymPy expression, a tuple nor a function") from None
+        raise InputError(f"{what}: {value!r} is neither a number, a SymPy expression, a tuple, a function nor a dataset") from None
     if expr.has(sp.nan, sp.oo, -sp.oo, sp.zoo) or any(not math.isfinite(float(number)) for number in expr.atoms(sp.Float)):
         raise InputError(f"{what} is not finite: {expr}")
     strange = expr.free_symbols - {*SPACE, t}

@@ -21,6 +21,7 @@ from cffem.engine.equation import Equation
 from cffem.engine.experiment import Experiment
 from cffem.engine.linear import SolveRecord, collect_garbage
 from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
+from cffem.engine.measured import rate_of
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
 from cffem.engine.refit import Refit, refitted
@@ -177,7 +178,7 @@ class Model:
             if equation.time_order >= 1:
                 self._put(state, unknown, values[unknown])
             if equation.time_order == 2 and velocity is not None:
-                self._put(velocity, unknown, values[dt(unknown)])
+                self._put(velocity, unknown, rate_of(values[dt(unknown)]))
         essential, start = stage.essential, float(self.times[0])
         essential.set_values(state, start)
         if velocity is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import sympy as sp
 
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential
+from cffem.engine.measured import Measured
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
 from cffem.symbols.coordinates import x
@@ -89,7 +90,10 @@ def given_values(
         if isinstance(condition, Dirichlet) and condition.unknown in discontinuous:
             if isinstance(condition.field, Component):
                 raise InputError(f"{condition}: a discontinuous field is given as a whole, not by components")
-            if condition not in data and callable(condition.value) and not isinstance(condition.value, sp.Basic):
+            by_points = isinstance(condition.value, Measured) or (
+                callable(condition.value) and not isinstance(condition.value, sp.Basic)
+            )
+            if condition not in data and by_points:
                 raise InputError(f"{condition}: a discontinuous field needs an expression or a DOLFINx function here")
             value = data[condition] if condition in data else as_expr(condition.value)
             found[condition.field] = vector_value(value, condition.field)
