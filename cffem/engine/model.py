@@ -27,6 +27,7 @@ from cffem.engine.projection import project_onto_constraint
 from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
 from cffem.engine.sweep import Deletion, Sweep, run_sweep
+from cffem.engine.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.engine.variants import Variants
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
@@ -46,6 +47,8 @@ class Model:
         coefficients: α_j by term name; terms that are not named have coefficient zero.
         experiment: the experiment.
         petsc_options: options for the linear solver, merged over the defaults (a direct solve by MUMPS), without prefix.
+        trajectories: where the levels and stages of solutions are kept: "memory", "disk" (scratch files), or "auto": on disk where
+            they would take more than a quarter of the free memory.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -70,8 +73,10 @@ class Model:
         coefficients: Mapping[str, float],
         experiment: Experiment,
         petsc_options: Mapping[str, Any] | None = None,
+        trajectories: str = "auto",
     ):
         self.library = library
+        self.trajectories = checked_place(trajectories)
         self.coefficients = checked_coefficients(library, coefficients)
         self.experiment = experiment
         self.petsc_options = dict(petsc_options or {})
@@ -219,6 +224,16 @@ class Model:
     def projected(self, state: np.ndarray) -> np.ndarray:
         """The L2 projection of a state onto the declared constraint class, boundary values kept: one saddle-point solve."""
         return project_onto_constraint(self.prepared(Intervention(), self.record), state, float(self.times[0]))
+
+    def new_levels(self, count: int) -> Levels:
+        """An empty place for this many states, in memory or on disk."""
+        disk = on_disk(self.trajectories, count, self.spaces.owned, self.comm.size)
+        return DiskLevels(self.spaces.owned) if disk else []
+
+    def new_stages(self) -> Stages:
+        """An empty place for the stages of a solution."""
+        count = 3 * (len(self.times) - 1) * len(self._marching.scheme.b) or 1
+        return Stages([self.new_levels(count) for _ in range(3)])
 
     # Norms and scores -------------------------------------------------------------------------------------------------------
 

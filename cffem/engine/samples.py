@@ -7,6 +7,7 @@ the interpolant, exactly, as for all space–time norms here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import basix
@@ -151,7 +152,7 @@ def level_states(solution: Solution, level: int) -> tuple[Any, Any, Any]:
     return state, rate, _difference(velocities, solution.times, level)
 
 
-def _difference(values: list[np.ndarray], times: np.ndarray, level: int) -> np.ndarray:
+def _difference(values: Sequence[np.ndarray], times: np.ndarray, level: int) -> np.ndarray:
     """The slope through the neighbours of a level, one-sided at the ends."""
     low, high = max(level - 1, 0), min(level + 1, len(values) - 1)
     return (values[high] - values[low]) / (times[high] - times[low])

@@ -13,6 +13,7 @@ import numpy as np
 from cffem.engine.linear import SolveRecord
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.storage import read_header, read_states, write_states
+from cffem.engine.trajectories import Levels, Stages
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.interventions import Intervention
@@ -37,22 +38,22 @@ class Solution:
         self.model = model
         self.intervention = intervention
         self.times = times
-        self.states: list[np.ndarray] = []
-        self.velocities: list[np.ndarray] | None = None
+        self.states: Levels = model.new_levels(len(times))
+        self.velocities: Levels | None = None
         self.record = record
-        self.stages: list[tuple[int, int, tuple[Any, ...], float]] | None = None
+        self.stages: Stages | None = None
 
     def keep(self, level: int, state: np.ndarray, velocity: np.ndarray | None) -> None:
         """Take the next level."""
         self.states.append(state)
         if velocity is not None:
-            self.velocities = self.velocities or []
+            if self.velocities is None:
+                self.velocities = self.model.new_levels(len(self.times))
             self.velocities.append(velocity)
 
     def start_stages(self) -> Any:
         """Keep the implicit stages from now on; the result is what a march calls."""
-        stages: list[tuple[int, int, tuple[Any, ...], float]] = []
-        self.stages = stages
+        stages = self.stages = self.model.new_stages()
 
         def keep_stage(step: int, index: int, states: tuple[Any, Any, Any], time: float) -> None:
             kept = tuple(None if vector is None else vector.array_r.copy() for vector in states)
@@ -163,9 +164,9 @@ class Solution:
     def _stored(self) -> Iterator[tuple[str, np.ndarray]]:
         for k, state in enumerate(self.states):
             yield f"state/{k}", state
-        for k, velocity in enumerate(self.velocities or ()):
+        for k, velocity in enumerate(() if self.velocities is None else self.velocities):
             yield f"velocity/{k}", velocity
-        for k, (_, _, values, _) in enumerate(self.stages or ()):
+        for k, (_, _, values, _) in enumerate(() if self.stages is None else self.stages):
             for order, value in enumerate(values):
                 if value is not None:
                     yield f"stage{order}/{k}", value
@@ -196,10 +197,9 @@ class Solution:
             solution.velocities = [kinds["velocity"][k] for k in range(len(model.times))]
         if about["stages"] is not None:
             orders = [kinds.get(f"stage{order}", {}) for order in range(3)]
-            solution.stages = [
-                (step, index, tuple(values.get(k) for values in orders), time)
-                for k, (step, index, time) in enumerate(about["stages"])
-            ]
+            solution.stages = model.new_stages()
+            for k, (step, index, time) in enumerate(about["stages"]):
+                solution.stages.append((step, index, tuple(values.get(k) for values in orders), time))
         return solution
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ on. The space–time norm of the difference is accumulated level by level, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,15 +83,18 @@ def run_sweep(
         refit: what happens to the other coefficients, see `cffem.engine.refit`.
     """
     model.norm(norm)
+    changes = deleting(model, names, refit)
     factual, deletions = model.factual, {}
-    for name, change in deleting(model, names, refit).items():
+    for name, change in changes.items():
         deletions[name] = deletion(model, factual.states, change, name, norm, keep)
         if finished is not None:
             finished(deletions[name])
     return Sweep(deletions, norm)
 
 
-def deletion(model: Model, factual: list[np.ndarray], change: Intervention, name: str, norm: str, kept: bool = False) -> Deletion:
+def deletion(
+    model: Model, factual: Sequence[np.ndarray], change: Intervention, name: str, norm: str, kept: bool = False
+) -> Deletion:
     """One deleted problem against the factual states."""
     record = SolveRecord()
     measured = model.norm(norm)

@@ -20,6 +20,7 @@ import numpy as np
 from cffem.engine.linear import SolveRecord
 from cffem.engine.march import Stage
 from cffem.engine.solution import Solution
+from cffem.engine.trajectories import Levels
 from cffem.symbols.interventions import delete
 
 if TYPE_CHECKING:
@@ -171,19 +172,28 @@ class Response(float):
 
 
 class Path:
-    """One response under way: the derivative of the level reached and of the stages of the current step."""
+    """One response under way: the derivative of the level reached and of the stages of the current step.
 
-    def __init__(self, about: Linearisation):
-        zero = np.zeros(about.model.spaces.owned)
-        self.states: list[np.ndarray] = [zero]
-        self.velocities: list[np.ndarray] | None = None if about.second_order is None else [zero]
+    Args:
+        about: the linearised equation.
+        start: the derivative of the initial state, for a transient problem.
+    """
+
+    def __init__(self, about: Linearisation, start: np.ndarray):
+        count = len(about.solution.times)
+        self.states: Levels = about.model.new_levels(count)
+        self.velocities: Levels | None = None if about.second_order is None else about.model.new_levels(count)
+        if about.gamma is not None:
+            self.states.append(start)
+        if self.velocities is not None:
+            self.velocities.append(np.zeros(len(start)))
         self.rates: list[np.ndarray] = []
         self.accelerations: list[np.ndarray] = []
 
     def stage(self, about: Linearisation, index: int, right: np.ndarray) -> None:
         """Take stage `index`, whose equation is moved by `right`; the last stage ends the step."""
         if about.gamma is None or about.step is None:
-            self.states = [about.solve(right)]
+            self.states.append(about.solve(right))
             return
         gamma, step, row = about.gamma, about.step, about.scheme.a[index]
         base = self.states[-1] + step * combined(row[:-1], self.rates)
@@ -264,11 +274,11 @@ def linearised(solution: Solution, names: Iterable[str], norm: str = "L2") -> Re
         delete(name).apply(solution.model.coefficients)  # an unknown name is an error before anything is solved
     record = SolveRecord()
     about = Linearisation(solution, record)
-    paths = {name: Path(about) for name in names}
+    starts = {name: np.zeros(about.model.spaces.owned) for name in names}
     with about.starting() as algebraic:
-        for name, path in paths.items():
-            if algebraic:
-                path.states = [about.solve(-about.coefficients[name] * about.term(name))]
+        if algebraic:
+            starts = {name: about.solve(-about.coefficients[name] * about.term(name)) for name in names}
+    paths = {name: Path(about, start) for name, start in starts.items()}
     for _, index, values, time in about.stages:
         about.at(values, time)
         for name, path in paths.items():
