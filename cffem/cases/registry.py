@@ -12,4 +12,11 @@ def screening(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
-BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening}
+def leray(arguments: Sequence[str]) -> int:
+    """Terms of plane flow under the Leray projection: null exactly, in the limit, or not at all."""
+    from cffem.cases.leray import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "leray": leray}

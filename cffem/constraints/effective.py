@@ -3,7 +3,8 @@
 Restricted to the class, the terms of an equation span a space; where they are linearly dependent only combinations of their
 coefficients can be identified. With the terms as columns, written in the jets that are independent on the class, the reduced row
 echelon form gives both: its pivots are representatives T_b, every other term is T_j = Σ_b R_bj T_b, and what is identified is
-α_b + Σ_j R_bj α_j. In an equation tested against the class only, terms are compared modulo gradients.
+α_b + Σ_j R_bj α_j. In an equation tested against the class only, terms are compared modulo gradients. The same relations are
+looked for on random members (`dependence`), without any symbols: what is found both ways is exact on the discrete class too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 
 import sympy as sp
 
+from cffem.constraints.dependence import Images, Relations, image, measured_relations, numbers
 from cffem.constraints.modulo import coordinates_of
+from cffem.constraints.natural import traces_agree
 from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, TermEvidence
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
@@ -31,6 +34,8 @@ class EquivalenceClass:
         relations: for each term that is not a representative, the combination of representatives that it equals on the class.
         ratio: the largest ‖T_j − Σ R_bj T_b‖ / ‖T_j‖ over random members of the discrete class.
         label: "exact" or "null up to discretisation", for the differences.
+        evidence: "symbolic" (proved by rewriting), "numeric" (measured to round-off on random members), or both; "symbolic or
+            numeric" where some relations of the class are proved and others measured.
     """
 
     terms: tuple[str, ...]
@@ -39,6 +44,7 @@ class EquivalenceClass:
     relations: Mapping[str, Mapping[str, sp.Expr]]
     ratio: float
     label: str
+    evidence: str
 
     def __str__(self) -> str:
         listed = " and ".join(filter(None, [", ".join(self.terms[:-1]), self.terms[-1]]))
@@ -77,7 +83,7 @@ class EffectiveLibrary:
             f"removed {null.term}: {null.reason} ({null.evidence}, ratio {null.ratio:.1e}, {null.label})" for null in self.removed
         ]
         lines += [f"kept {null.term} as asked, verdict constraint_null: {null.reason}" for null in self.forced]
-        lines += [f"grouped: {group} ({group.label}, ratio {group.ratio:.1e})" for group in self.classes]
+        lines += [f"grouped: {group} ({group.evidence}, {group.label}, ratio {group.ratio:.1e})" for group in self.classes]
         return "\n".join(lines) or "nothing was removed or grouped"
 
 
@@ -118,12 +124,24 @@ def equivalence_classes(analysis: ConstraintAnalysis) -> tuple[EquivalenceClass,
     for name in analysis.names:
         if analysis.terms[name].status != "constraint_null":
             equations.setdefault(model.library.locate(name)[0], []).append(name)
+    images = Images(analysis)
     for names in equations.values():
-        found += _classes_of(analysis, names)
+        found += _classes_of(analysis, images, names)
     return tuple(found)
 
 
-def _classes_of(analysis: ConstraintAnalysis, names: Sequence[str]) -> list[EquivalenceClass]:
+def _classes_of(analysis: ConstraintAnalysis, images: Images, names: Sequence[str]) -> list[EquivalenceClass]:
+    """Classes from relations that are proved, measured or both; a proof comes first, because its coefficients are exact."""
+    proved = proved_relations(analysis, names)
+    measured = measured_relations(images, names)
+    relations = {**{name: found for name, found in measured.items() if name not in proved}, **proved}
+    # A term cannot stand for others if it is itself a combination; proofs are reduced already.
+    usable = {name: found for name, found in relations.items() if name in proved or not set(found) & set(relations)}
+    return [_class(analysis, images, group, usable, proved, measured) for group in _connected(usable)]
+
+
+def proved_relations(analysis: ConstraintAnalysis, names: Sequence[str]) -> Relations:
+    """T_j = Σ R_bj T_b on the class by rewriting, in weak form too: natural traces must agree where the boundary has them."""
     tested = analysis.closed and all(analysis.tested_here(name) for name in names)
     modulo, library = analysis.modulo, analysis.model.library
     entries = {name: modulo.tested_against_class(library[name]) if tested else modulo.normal_form(library[name]) for name in names}
@@ -131,12 +149,17 @@ def _classes_of(analysis: ConstraintAnalysis, names: Sequence[str]) -> list[Equi
     keys = sorted({key for row in rows.values() for key in row}, key=str)
     matrix = sp.Matrix(len(keys), len(names), lambda i, j: sp.nsimplify(rows[names[j]].get(keys[i], 0)))
     reduced, pivots = matrix.rref()
-    relations = {
+    found = {
         name: {names[b]: reduced[row, j] for row, b in enumerate(pivots) if reduced[row, j] != 0}
         for j, name in enumerate(names)
         if j not in pivots
     }
-    return [_class(analysis, group, relations) for group in _connected(relations)]
+    discretisation = analysis.model.discretisation
+    return {
+        name: combination
+        for name, combination in found.items()
+        if traces_agree(discretisation, modulo, {name: sp.S.One, **{b: -factor for b, factor in combination.items()}})
+    }
 
 
 def _connected(relations: Mapping[str, Mapping[str, sp.Expr]]) -> list[set[str]]:
@@ -149,7 +172,9 @@ def _connected(relations: Mapping[str, Mapping[str, sp.Expr]]) -> list[set[str]]
     return groups
 
 
-def _class(analysis: ConstraintAnalysis, group: set[str], relations: Mapping[str, Mapping[str, sp.Expr]]) -> EquivalenceClass:
+def _class(
+    analysis: ConstraintAnalysis, images: Images, group: set[str], relations: Relations, proved: Relations, measured: Relations
+) -> EquivalenceClass:
     names = tuple(name for name in analysis.names if name in group)
     inside = {name: relations[name] for name in names if name in relations}
     representatives = tuple(name for name in names if name not in inside)
@@ -158,26 +183,16 @@ def _class(analysis: ConstraintAnalysis, group: set[str], relations: Mapping[str
         b: symbols[b] + sp.Add(*(combination[b] * symbols[name] for name, combination in inside.items() if b in combination))
         for b in representatives
     }
-    ratio = max(difference(analysis, name, combination) for name, combination in inside.items())
+    ratio = max(images.difference(name, combination) for name, combination in inside.items())
     label = "exact" if ratio <= analysis.threshold else UP_TO_DISCRETISATION
-    return EquivalenceClass(names, representatives, identified, inside, ratio, label)
-
-
-def difference(analysis: ConstraintAnalysis, name: str, combination: Mapping[str, sp.Expr]) -> float:
-    """The largest ‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on random members of the class, seen by the test functions that count."""
-    return max(difference_on(analysis, name, combination, members) for _, members in analysis.samples)
+    sources = {"symbolic": all(name in proved for name in inside), "numeric": all(name in measured for name in inside)}
+    evidence = " and ".join(word for word, there in sources.items() if there) or "symbolic or numeric"
+    return EquivalenceClass(names, representatives, identified, inside, ratio, label, evidence)
 
 
 def difference_on(analysis: ConstraintAnalysis, name: str, combination: Mapping[str, sp.Expr], members: tuple[Any, ...]) -> float:
     """‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on one member of the class with its rate and acceleration."""
-    evaluation = analysis.evaluation
-    values = {str(p): v for p, v in analysis.model.library.parameters.items() if v is not None}
-    whole = evaluation.representative(evaluation.functional(name, members))
-    rest = whole.copy()
-    for b, factor in combination.items():
-        number = float(factor.subs({s: values[str(s)] for s in factor.free_symbols}))
-        rest -= number * evaluation.representative(evaluation.functional(b, members))
-    if analysis.tested_here(name):
-        whole, rest = analysis.projection.project(whole), analysis.projection.project(rest)
-    size = evaluation.norm(whole)
-    return evaluation.norm(rest) / size if size else 0.0
+    whole = image(analysis, name, members)
+    rest = whole - sum(f * image(analysis, b, members) for b, f in numbers(analysis, combination).items())
+    size = analysis.evaluation.norm(whole)
+    return analysis.evaluation.norm(rest) / size if size else 0.0

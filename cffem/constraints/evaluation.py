@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import ufl
 from dolfinx import fem
 from petsc4py import PETSc
 from slepc4py import SLEPc
 
+from cffem import _compat
 from cffem.constraints.base import Projection, global_rows
 from cffem.constraints.solver import Block
 from cffem.constraints.waves import random_field
@@ -41,13 +43,25 @@ class Evaluation:
         self.auxiliary = self.spaces.mask([a.field for a in d.auxiliaries])
         self.free = self.unknowns.copy()
         self.free[model.essential.owned] = 0.0
+        self.inputs = 1.0 - self.auxiliary
+        self.inputs[model.essential.owned] = 0.0
         self.mass = model.norm("L2").matrix
         self._a, self._b = self.mass.createVecs()
         self._riesz = self._block(self.mass, self.free)
+        self.input_mass, self._input_riesz = self.mass, self._riesz
+        if d.multiplier is not None:
+            self.input_mass = _compat.assemble_matrix(_compat.form(self._all_fields(), self.comm))
+            self._input_riesz = self._block(self.input_mass, self.inputs)
         self._definitions: Any = None
         self._auxiliaries: Block | None = None
         if d.auxiliaries:
             self._prepare_auxiliaries({str(a.field) for a in d.auxiliaries})
+
+    def _all_fields(self) -> Any:
+        """The L2 inner product of unknowns and multiplier: terms such as a pressure gradient act on the multiplier."""
+        d, trial = self.model.discretisation, self.spaces.parts(ufl.TrialFunction(self.spaces.space))
+        fields = [f for f in self.spaces.fields if f not in {a.field for a in d.auxiliaries}]
+        return sum(ufl.inner(trial[f], d.tests[f]) * ufl.dx for f in fields)
 
     def _block(self, matrix: Any, free: np.ndarray) -> Block:
         return Block(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
@@ -130,6 +144,12 @@ class Evaluation:
         """The L2 norm of the unknown fields."""
         return self.model.norm("L2")(state)
 
+    def input_norm(self, state: np.ndarray) -> float:
+        """The L2 norm of everything that a term acts on: the unknown fields and the multiplier."""
+        self._set(state * (1.0 - self.auxiliary))
+        self.input_mass.mult(self._a, self._b)
+        return math.sqrt(max(float(self._a.dot(self._b)), 0.0))
+
     # Operator norms -------------------------------------------------------------------------------------------------------
 
     def operator(self, name: str, order: int) -> tuple[Map, Map]:
@@ -149,7 +169,7 @@ class Evaluation:
                 self._set(self._auxiliaries.solve(values, "the auxiliary fields"))
                 self._definitions.multTranspose(self._a, self._b)
                 values = values - self._b.array_r
-            return self.representative(values)
+            return self._input_riesz.solve(values * self.inputs, "the adjoint of a term")
 
         return forward, adjoint
 
@@ -163,7 +183,7 @@ class Evaluation:
             forward, adjoint: the map and its L2 adjoint.
             scale: the singular value below a millionth of which only its size counts.
         """
-        shell = PETSc.Mat().createPython(self.mass.sizes, _Normal(forward, adjoint, self.free), comm=self.comm)
+        shell = PETSc.Mat().createPython(self.mass.sizes, _Normal(forward, adjoint, self.inputs), comm=self.comm)
         shell.setUp()
         solver = SLEPc.EPS().create(self.comm)
         solver.setOperators(shell)
@@ -176,14 +196,14 @@ class Evaluation:
         else:
             solver.setTolerances(SINGULAR_TOLERANCE, SINGULAR_STEPS)
         start = shell.createVecRight()
-        start.array[:] = self.random_state(7.0, seed=5) * self.free
+        start.array[:] = self.random_state(7.0, seed=5) * self.inputs
         solver.setInitialSpace([start])
         solver.solve()
         if solver.getConverged():
             solver.getEigenvector(0, start)
         # The map itself at the vector that SLEPc found: its size is known to round-off of the map, not of its square.
-        vector = start.array_r * self.free
-        size = self.norm(vector)
+        vector = start.array_r * self.inputs
+        size = self.input_norm(vector)
         value = self.norm(forward(vector)) / size if size else 0.0
         for thing in (solver, shell, start):
             thing.destroy()
@@ -191,6 +211,9 @@ class Evaluation:
 
     def destroy(self) -> None:
         """Free PETSc objects; collective."""
+        if self.input_mass is not self.mass:
+            self._input_riesz.destroy()
+            self.input_mass.destroy()
         self._riesz.destroy()
         if self._auxiliaries is not None:
             self._auxiliaries.destroy()
@@ -202,11 +225,11 @@ class Evaluation:
 class _Normal:
     """The map w ↦ A* A w for PETSc."""
 
-    def __init__(self, forward: Map, adjoint: Map, free: np.ndarray):
-        self.forward, self.adjoint, self.free = forward, adjoint, free
+    def __init__(self, forward: Map, adjoint: Map, inputs: np.ndarray):
+        self.forward, self.adjoint, self.inputs = forward, adjoint, inputs
 
     def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
-        out.array[:] = self.adjoint(self.forward(vector.array_r * self.free)) * self.free
+        out.array[:] = self.adjoint(self.forward(vector.array_r * self.inputs)) * self.inputs
 
 
 def projected(forward: Map, adjoint: Map, projection: Projection, tested: bool = False) -> tuple[Map, Map]:

@@ -70,16 +70,16 @@ class Modulo:
         """The components of a term on the class, in jets that are independent there."""
         if self.jumps:
             term = sp.sympify(term).xreplace({self.constraint.expr: sp.S.Zero})
-        return tuple(sp.expand(self._reduce(entry)) for entry in canonical(term, self.dimension))
+        return tuple(sp.expand(self.reduce(entry)) for entry in canonical(term, self.dimension))
 
     def tested_against_class(self, term: sp.Expr) -> Entries:
         """What a projected equation sees of a vector term: the normal form of its curl, divided by the weight."""
         weight = self.constraint.weight if isinstance(self.constraint, DivergenceFree) else sp.S.One
         parts = [entry / weight for entry in self.normal_form(term)]
         rotated = canonical(curl(vector(*parts)), self.dimension)
-        return tuple(sp.expand(self._reduce(entry)) for entry in rotated)
+        return tuple(sp.expand(self.reduce(entry)) for entry in rotated)
 
-    def _reduce(self, entry: sp.Expr) -> sp.Expr:
+    def reduce(self, entry: sp.Expr) -> sp.Expr:
         """Replace leading derivatives and their derivatives until none is left."""
         for _ in range(64):
             changes = {value: self._replacement(value) for value in jet([entry], self.constraint.fields)}

@@ -3,24 +3,29 @@
 A term is constraint-null if T_j[u] = 0 for every u in M. In an equation that is tested against M only (the multiplier takes up
 the rest, as a pressure does), it is enough that T_j[u] is orthogonal to M, as gradients are. Symbolic evidence is a proof by
 rewriting modulo the constraint; numeric evidence is the ratio ‖T_j[P w]‖ / ‖T_j[w]‖ over random fields from smooth to rough
-and, for linear terms, of operator norms, at the level of round-off. What is proved but not at round-off is null up to
-discretisation. A term that vanishes on the trajectory only is no null term: this experiment cannot see it, another one could.
+and, for linear terms, of operator norms, bounded from above (`norm_bound`), at the level of round-off. What is proved but not
+at round-off is null up to discretisation. A term that vanishes on the trajectory only is no null term: this experiment cannot
+see it, another one could.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import sympy as sp
 import ufl
 
 from cffem.constraints.base import integral
 from cffem.constraints.choose import projection_of
 from cffem.constraints.evaluation import Evaluation, projected
 from cffem.constraints.modulo import Modulo
+from cffem.constraints.natural import potential, traces_agree, vanishes_on
+from cffem.constraints.norm_bound import NormBound
 from cffem.constraints.waves import scales
 from cffem.engine.samples import level_states
 from cffem.engine.traces import essential as all_given
@@ -52,6 +57,8 @@ class TermEvidence:
         distance: how far the solution is from the class, relative to its norm; nan likewise.
         label: "exact", "null up to discretisation" or "".
         reason: a sentence for the report.
+        bound: for linear terms that are null, what the ratio of operator norms exceeds with a probability of 1e-6 at most,
+            whatever the samples were; nan for the others.
     """
 
     term: str
@@ -63,6 +70,7 @@ class TermEvidence:
     distance: float
     label: str
     reason: str
+    bound: float = float("nan")
 
 
 class ConstraintAnalysis:
@@ -101,22 +109,26 @@ class ConstraintAnalysis:
         return found
 
     @cached_property
-    def closed(self) -> bool:
-        """Whether no member of the class has a flux through the boundary, so that all gradients are orthogonal to it."""
+    def open_parts(self) -> tuple[str, ...] | None:
+        """Boundary parts with a flux of members of the class; None where a gradient would not be orthogonal to it anyway."""
         d = self.model.discretisation
         field = getattr(self.constraint, "field", None)
         if not isinstance(self.constraint, DivergenceFree) or field is None:
-            return False
+            return None
         conditions = d.boundary.conditions
         if carrier(self.model.spaces.elements[field]).space == HCURL:
-            return not any(all_given(given, field) for given in conditions.values())
-        if not conditions:
-            return True
+            return None if any(all_given(given, field) for given in conditions.values()) else ()
         normal, measure = ufl.FacetNormal(d.mesh.ufl_domain()), d.boundary.measure
         member = self.samples[0][1][0]
         function = self.model.spaces.function(field, member)
-        through = sum(ufl.dot(function, normal) ** 2 * measure(d.boundary.tags[part]) for part in conditions)
-        return integral(through, d.mesh) <= 1e-20 * self.evaluation.norm(member) ** 2
+        level = 1e-20 * self.evaluation.norm(member) ** 2
+        through = {part: ufl.dot(function, normal) ** 2 * measure(d.boundary.tags[part]) for part in conditions}
+        return tuple(part for part, flux in through.items() if integral(flux, d.mesh) > level)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no member of the class has a flux through the boundary, so that all gradients are orthogonal to it."""
+        return self.open_parts == ()
 
     def tested_here(self, name: str) -> bool:
         """Whether a term stands in the equation that is tested against the class only."""
@@ -126,10 +138,18 @@ class ConstraintAnalysis:
 
     def proof(self, name: str) -> str:
         """What is proved symbolically: "vanishes", "gradient" or nothing."""
-        term = self.model.library[name]
+        term, d = self.model.library[name], self.model.discretisation
+        if not traces_agree(d, self.modulo, {name: sp.S.One}):
+            return ""
         if self.modulo.vanishes(term):
             return "vanishes"
-        return "gradient" if self.tested_here(name) and self.closed and self.modulo.is_gradient(term) else ""
+        if not self.tested_here(name) or self.open_parts is None or not self.modulo.is_gradient(term):
+            return ""
+        if self.open_parts:
+            found = potential(term, self.modulo)
+            if found is None or not vanishes_on(self.open_parts, found, d, [members[0] for _, members in self.samples]):
+                return ""
+        return "gradient"
 
     def class_ratio(self, name: str) -> float:
         """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, where they leave doubt, by operator norms."""
@@ -138,25 +158,48 @@ class ConstraintAnalysis:
             whole = evaluation.dual_norm(evaluation.functional(name, fields))
             inside = evaluation.dual_norm(evaluation.functional(name, members))
             largest = max(largest, inside / whole if whole else 0.0)
-        if largest <= DOUBT and evaluation.linear(name):
-            for order in evaluation.orders(name):
-                forward, adjoint = evaluation.operator(name, order)
-                whole = self.singular_value(name, order)
-                inside = evaluation.largest_singular_value(*projected(forward, adjoint, self.projection), scale=whole)
-                largest = max(largest, inside / whole if whole else 0.0)
-        return largest
+        return max(largest, self.operator_ratio(name)) if self.in_doubt(name, largest) else largest
 
     def tested_ratio(self, name: str) -> float:
         """The largest share of T_j[P w] that test functions of the class see, by samples and operator norms."""
-        evaluation = self.evaluation
         largest = max(self.share(name, members) for _, members in self.samples)
-        if largest <= DOUBT and evaluation.linear(name):
-            for order in evaluation.orders(name):
-                forward, adjoint = evaluation.operator(name, order)
-                whole = self.singular_value(name, order)
-                seen = evaluation.largest_singular_value(*projected(forward, adjoint, self.projection, True), scale=whole)
-                largest = max(largest, seen / whole if whole else 0.0)
+        return max(largest, self.operator_ratio(name, True)) if self.in_doubt(name, largest) else largest
+
+    def in_doubt(self, name: str, ratio: float) -> bool:
+        """Whether samples leave open that a linear term is null; a larger ratio is itself a member on which it is not."""
+        return ratio <= DOUBT and self.evaluation.linear(name)
+
+    def operator_ratio(self, name: str, tested: bool = False) -> float:
+        """The largest ratio of operator norms of a linear term on the class and on all fields, as SLEPc finds them."""
+        largest = 0.0
+        for order in self.evaluation.orders(name):
+            whole = self.singular_value(name, order)
+            maps = projected(*self.evaluation.operator(name, order), self.projection, tested)
+            inside = self.evaluation.largest_singular_value(*maps, scale=whole)
+            largest = max(largest, inside / whole if whole else 0.0)
         return largest
+
+    def operator_bound(self, name: str, tested: bool = False) -> float:
+        """What that ratio exceeds with a probability of a millionth at most.
+
+        The norm on all fields is taken from below and the norm on the class from above, so that the ratio is bounded from above.
+        """
+        largest = 0.0
+        for order in self.evaluation.orders(name):
+            whole = self.singular_value(name, order)
+            inside, _ = projected(*self.evaluation.operator(name, order), self.projection, tested)
+            largest = max(largest, self.norm_bound(inside) / whole if whole else 0.0)
+        return largest
+
+    @cached_property
+    def norm_bound(self) -> NormBound:
+        """Bounds of operator norms."""
+        return NormBound(self.evaluation)
+
+    @property
+    def bound_threshold(self) -> float:
+        """Round-off in a bound: it is added up over all unknowns, which counts from ten thousand of them."""
+        return self.threshold * max(1.0, math.sqrt(self.model.spaces.size) / 100)
 
     def share(self, name: str, members: tuple[Any, ...]) -> float:
         """The share of T_j[w] that test functions of the class see, for one member w with its rate and acceleration."""
@@ -202,8 +245,8 @@ class ConstraintAnalysis:
         """Norms of state, rate and acceleration; those of a field at rest are not taken below its size over the time window."""
         window = self.model.experiment.time
         span = window.end - window.start if window is not None else 1.0
-        first = self.evaluation.norm(states[0])
-        return tuple(max(0.0 if u is None else self.evaluation.norm(u), first / span**k) for k, u in enumerate(states))
+        first = self.evaluation.input_norm(states[0])
+        return tuple(max(0.0 if u is None else self.evaluation.input_norm(u), first / span**k) for k, u in enumerate(states))
 
     def _random_size(self, name: str, states: tuple[Any, ...], sizes: tuple[float, ...]) -> float:
         """The largest ‖T_j[w]‖ over random fields with the norms of these states."""
@@ -228,7 +271,10 @@ class ConstraintAnalysis:
         proof, ratio, kind = self.proof(name), self.class_ratio(name), "vanishes"
         if ratio > self.threshold and proof != "vanishes" and self.tested_here(name):
             ratio, kind = self.tested_ratio(name), "gradient"
-        numeric = ratio <= self.threshold
+        numeric, bound = ratio <= self.threshold, float("nan")
+        if numeric and self.evaluation.linear(name):
+            bound = self.operator_bound(name, kind == "gradient")
+            numeric = bound <= self.bound_threshold
         trajectory, distance = float("nan"), float("nan")
         if self.with_trajectory:
             trajectory, distance = self.trajectory_ratio(name), self.trajectory_distance
@@ -239,7 +285,8 @@ class ConstraintAnalysis:
         elif trajectory <= self.threshold:
             status = "vanishes_on_trajectory"
         kind = (proof or kind) if label else ""
-        return TermEvidence(name, status, kind, found, ratio, trajectory, distance, label, self._reason(status, kind, label))
+        reason = self._reason(status, kind, label)
+        return TermEvidence(name, status, kind, found, ratio, trajectory, distance, label, reason, bound)
 
     def _reason(self, status: str, kind: str, label: str) -> str:
         if status == "active":
