@@ -1,204 +1,226 @@
-"""A study: from a library with known coefficients and an experiment to a report.
+"""A study: from a library and experiments, with known coefficients or measured data, to a report with verdicts.
 
-Stations: factual solution → terms that vanish on the constraint class → deletion sweep → linearised and residual scores → error
-bounds → verdicts → report. A verdict needs an error bar; where no certificate exists for a problem the verdict is `unresolved`,
-however large the score is.
+The stations are those of the paper's Algorithm 1: factual fields or data → effective library → design and diagnostics → screening
+and refit → deletion sweep → linearised and adjoint scores → certified verdicts → report; each is a file in `cffem/study/stations`.
+A station that does not apply is skipped, and the report says why. A verdict needs an error bar; where there is none the verdict is
+`unresolved`, however large the score is.
 """
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import sympy as sp
-
-import cffem
-from cffem.bounds.deletions import certify_deletion
 from cffem.certify.certification import Certification
-from cffem.certify.decisions import decide
+from cffem.data.dataset import Dataset
 from cffem.engine.experiment import Experiment
-from cffem.engine.model import Model
-from cffem.study.report import Report, TermReport
+from cffem.engine.model import checked_coefficients
+from cffem.screening.screening import Screening
+from cffem.study import settings
+from cffem.study.report import Report
+from cffem.study.running import Run
+from cffem.study.stations import constraining, deleting, fitting, identifying, proposing, reporting, scoring, solving
 from cffem.symbols.errors import InputError
+from cffem.symbols.observables import Observable
+
+REFITS = ("none", "remaining")
 
 
 class Study:
-    """A library with known coefficients in an experiment.
+    """A library in one or several experiments.
 
     Args:
         library: a `Library` or `System`.
-        experiments: the experiment, or a list with one.
-        coefficients: α_j by term name.
+        experiments: one experiment, several, or several by name.
+        data: measured data: a `Dataset`, or one for each experiment (a sequence, or a mapping from their names).
+        coefficients: α_j by term name where they are known; otherwise they are identified from the data.
+        refit: "none", a deletion leaves the other coefficients as they are, or "remaining", they are refitted without the deleted
+            term; then both classes of interventions are studied and the verdicts are those with refit.
+        screening: how terms are screened, for unknown coefficients.
         certification: tolerance and norm of the verdicts.
+        observables: by name an observable and its own tolerance.
         petsc_options: options of the linear solver.
+        candidates: experiments that could be done next, by name; where terms cannot be told apart the best is proposed.
+        seed: of everything random that the study itself starts.
+
+    Example:
+        >>> import cffem as cf, sympy as sp
+        >>> from mpi4py import MPI
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+        >>> experiment = cf.Experiment(
+        ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)],
+        ...     initial={u: sp.sin(sp.pi * cf.x)}, time=cf.Window(0, 0.1, steps=4))
+        >>> report = Study(library, experiment, coefficients={"u": 1.0, "lap": 0.5}).run()
+        >>> report.terms["lap"].deletion > report.terms["u"].deletion
+        True
     """
 
     def __init__(
         self,
         library: Any,
-        experiments: Experiment | Sequence[Experiment],
+        experiments: Experiment | Sequence[Experiment] | Mapping[str, Experiment],
         *,
-        coefficients: Mapping[str, float],
+        data: Any = None,
+        coefficients: Mapping[str, float] | None = None,
+        refit: str = "none",
+        screening: Screening | None = None,
         certification: Certification | None = None,
+        observables: Mapping[str, tuple[Observable, float]] | None = None,
         petsc_options: Mapping[str, Any] | None = None,
+        candidates: Mapping[str, Experiment] | None = None,
+        seed: int = 0,
     ):
-        given = [experiments] if isinstance(experiments, Experiment) else list(experiments)
-        if len(given) != 1 or not isinstance(given[0], Experiment):
-            raise InputError("a study with known coefficients takes one experiment")
+        if not hasattr(library, "equations"):
+            raise InputError(f"a study needs a Library or a System, not {type(library).__name__}")
         self.library = library
-        self.experiment = given[0]
-        self.coefficients = dict(coefficients)
+        self.experiments = named_experiments(experiments)
+        self.data = named_data(data, self.experiments)
+        self.coefficients = None if coefficients is None else dict(coefficients)
+        self.refit = refit
+        self.screening = screening or Screening(random_state=seed)
         self.certification = certification or Certification()
+        self.observables = checked_observables(observables or {})
         self.petsc_options = dict(petsc_options or {})
+        self.candidates = named_experiments(candidates) if candidates else {}
+        self.seed = int(seed)
+        self._check()
+        for name, measured in self.data.items():
+            self.experiments[name] = fitting.from_data(self.experiments[name], measured, library)
 
-    def run(self, out: str | Path | None = None) -> Report:
-        """Go through all stations; with `out`, rank 0 writes `report.json` and `terms.csv` there."""
-        seconds: dict[str, float] = {}
-        clock = _Clock(seconds)
-        import cffem.constraints  # noqa: F401  gives the model its constraint_nulls
-
-        with clock("set-up"):
-            model = Model(self.library, self.coefficients, self.experiment, self.petsc_options)
-        with clock("factual solve"):
-            size = model.factual.norm(self.certification.norm)
-        with clock("constraint"):
-            nulls = {null.term: null for null in model.constraint_nulls()} if self.experiment.constraint is not None else {}
-        with clock("deletions"):
-            sweep = model.deletions(norm=self.certification.norm)
-        with clock("linearised"):
-            linearised = model.linearised(None, self.certification.norm)
-        with clock("residuals"):
-            residuals = model.residual_scores()
-        with clock("certificates"):
-            bounds = {
-                name: certify_deletion(model, name, self.certification.norm)
-                for name, deletion in sweep.items()
-                if deletion.status == "solved" and name not in nulls
+    def _check(self) -> None:
+        if self.refit not in REFITS:
+            raise InputError(f"refit is 'none' or 'remaining', not {self.refit!r}")
+        if self.coefficients is None and not self.data:
+            raise InputError("a study needs known coefficients, or data to identify them from")
+        if self.coefficients is not None:
+            self.coefficients = {
+                n: v for n, v in checked_coefficients(self.library, self.coefficients).items() if n in self.coefficients
             }
-        threshold = self.certification.threshold(size)
-        terms = {
-            name: self._term(name, sweep.get(name), linearised.get(name), residuals, nulls.get(name), bounds.get(name), threshold)
-            for name in self.library.names
-        }
-        report = Report(terms, self._sections(model, terms, nulls, threshold, size, sweep, seconds))
-        if out is not None and model.comm.rank == 0:
-            report.write(out)
-        model.destroy()
-        return report
+            if not any(self.coefficients.values()):
+                raise InputError("all coefficients of the study are zero, so there is nothing to delete")
 
-    def _term(
-        self, name: str, deletion: Any, linearised: Any, residuals: Any, null: Any, bound: Any, threshold: float
-    ) -> TermReport:
-        score = None if deletion is None or deletion.status != "solved" else deletion.score
-        decision, reason = verdict(deletion, null, bound, threshold)
-        return TermReport(
-            name=name,
-            latex=sp.latex(self.library[name]),
-            coefficient=self.coefficients.get(name, 0.0),
-            residual_contribution=residuals[name].contribution,
-            rci=residuals[name].rci,
-            one_step=residuals[name].one_step,
-            linearised=None if linearised is None else float(linearised),
-            deletion=score,
-            eta_factual=bound.eta_factual if bound else None,
-            eta_counterfactual=bound.eta_counterfactual if bound else None,
-            margin=bound.margin if bound else None,
-            certificate=bound.certificate.kind if bound else None,
-            method=bound.certificate.method if bound else None,
-            decision=decision,
-            reason=reason,
-        )
+    def run(self, out: str | Path | None = None, resume: bool = False) -> Report:
+        """Go through all stations; collective over the communicator of the meshes.
 
-    def _sections(
-        self, model: Model, terms: Mapping[str, TermReport], nulls: Any, threshold: float, size: float, sweep: Any, seconds: Any
-    ) -> dict[str, dict[str, Any]]:
-        known = {"skipped": "the coefficients are known, so nothing is screened"}
-        sets = {key: [n for n, term in terms.items() if term.decision == key] for key in ("relevant", "irrelevant", "unresolved")}
-        sets["constraint_null"] = sorted(nulls)
-        sets["unsolvable"] = [name for name, deletion in sweep.items() if deletion.status != "solved"]
-        constraint = self.experiment.constraint
-        return {
-            "scope": self._scope(model, threshold, size),
-            "constraint": {"skipped": "no constraint is declared"}
-            if constraint is None
-            else {
-                "class": f"{constraint.expr} = 0",
-                "null_terms": [{"term": n.term, "evidence": str(n.evidence), "ratio": n.ratio} for n in nulls.values()],
-            },
-            "design": known,
-            "screening": known,
-            "observables": {"skipped": "no observable is given"},
-            "sets": {"fit": [n for n, c in self.coefficients.items() if c], "aliased": [], **sets},
-            "cost": {
-                "factual": 1,
-                "deleted": len(sweep),
-                "linearised": model.counts["linearised"],
-                "seconds": dict(seconds),
-                "ranks": model.comm.size,
-            },
-            "environment": {
-                "cffem": cffem.__version__,
-                "python": platform.python_version(),
-                "unknowns": model.spaces.size,
-                "cells": model.discretisation.mesh.topology.index_map(model.discretisation.mesh.topology.dim).size_global,
-            },
-        }
+        Args:
+            out: the folder for checkpoints and results, written by rank 0; None keeps nothing.
+            resume: go on where an earlier run of the same study in the same folder ended.
 
-    def _scope(self, model: Model, threshold: float, size: float) -> dict[str, Any]:
-        window = self.experiment.time
-        when = "steady" if window is None else f"on the time window ({window.start:g}, {window.end:g})"
-        fields = ", ".join(map(str, model.discretisation.unknowns))
-        sentence = (
-            f"Each verdict holds for the library {{{', '.join(self.library.names)}}}, this experiment {when}, full observation of "
-            f"{fields}, the norm {self.certification.norm} and ε = {threshold:.3g}; deletion without refitting the other "
-            "coefficients."
-        )
-        return {
-            "library": {name: str(self.library[name]) for name in self.library.names},
-            "experiment": {
-                "window": None if window is None else [window.start, window.end, window.steps],
-                "boundary": [str(condition) for condition in self.experiment.boundary],
-                "initial": {str(key): str(value) for key, value in self.experiment.initial.items()},
-            },
-            "observation": fields,
-            "norm": self.certification.norm,
-            "epsilon": threshold,
-            "factual_norm": size,
-            "intervention": "deletion",
-            "refit": "none",
-            "sentence": sentence,
-        }
+        Raises:
+            InputError: the study cannot be done as it is written, or the folder belongs to another study or run.
+        """
+        now = settings.current()
+        if now.dry_run:
+            raise settings.PlanOnly(self)
+        run = Run(self, out, resume or now.resume, now.progress)
+        finished = False
+        try:
+            report, drawing = stations(run)
+            if run.checkpoint.folder is not None:
+                write_results(run, report, drawing)
+            finished = True
+            return report
+        finally:
+            now.progress.close()
+            run.checkpoint.close(finished)
+            if finished:
+                run.destroy()
 
 
-def verdict(deletion: Any, null: Any, bound: Any, threshold: float) -> tuple[str, str]:
-    """The decision on one term and its reason."""
-    if null is not None:
-        return "constraint_null", f"vanishes on the constraint class, ratio {null.ratio:.1e}"
-    if deletion is None:
-        return "unresolved", "not deleted: its coefficient is zero"
-    if deletion.status != "solved":
-        return "unsolvable", deletion.reason
-    if not bound:
-        return decide(deletion.score, threshold), f"no error bar: {bound.reason}"
-    decision = decide(deletion.score, threshold, margin=bound.margin)
-    return decision, "the error bar reaches ε" if decision == "unresolved" else ""
+def stations(run: Run) -> tuple[Report, Any]:
+    """All stations in order; the report, and on rank 0 the drawing of the fields."""
+    study = run.study
+    found = reporting.Findings(study.coefficients or {})
+    if study.coefficients is not None:
+        solving.set_up(run, study.coefficients)
+        found.factual = solving.factual(run)
+    found.constraint = constraining.constraints(run)
+    identification = identifying.Identification(run, constraining.effective_names(found.constraint, run))
+    found.design = identifying.design(run, identification)
+    found.screening = identifying.screening(run, identification)
+    intervals: dict[str, list[float]] = {}
+    if study.coefficients is None:
+        found.coefficients, intervals = identifying.estimated(found.screening)
+        if not any(found.coefficients.values()):
+            raise InputError("the screen selected no term, so there is no model to solve; look at the data or the library")
+        solving.set_up(run, found.coefficients)
+        found.factual = solving.factual(run)
+    refits = (
+        None if study.coefficients is not None else lambda term: identifying.refitted_without(identification, found.screening, term)
+    )
+    nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
+    deletions = deleting.Deletions(run, nulls, refits)
+    found.deletions = deletions.all()
+    found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)
+    found.adjoints = scoring.adjoints(run)
+    found.spreads = fitting.spreads(run, intervals, found.deletions[deleting.ALONE])
+    sizes = {name: fact["norm"] for name, fact in found.factual.items()}
+    found.misfits = fitting.misfits(run, found.design, fitting.relative_spread(found.spreads, sizes))
+    found.proposal = proposing.proposal(run, identification, found.design)
+    run.progress.begin("report")
+    report = reporting.Reporting(run, found).report()
+    drawing = None if run.checkpoint.folder is None else deletions.drawing(found.deletions)
+    return report, drawing
 
 
-class _Clock:
-    """Seconds of each stage."""
+def write_results(run: Run, report: Report, drawing: Any) -> None:
+    """Write the report and the pictures' data; the report last, since it says that the study is finished."""
+    from cffem.engine.collective import collectively
+    from cffem.study.checkpoint import OutputError
 
-    def __init__(self, seconds: dict[str, float]):
-        self.seconds = seconds
+    def write() -> None:
+        assert run.checkpoint.folder is not None
+        try:
+            if drawing is not None:
+                drawing.write(run.checkpoint.folder)
+            report.write(run.checkpoint.folder)
+        except OSError as error:
+            raise OutputError(f"the report cannot be written: {error.strerror or error}; make room and resume") from None
 
-    def __call__(self, name: str) -> _Clock:
-        self.name = name
-        return self
+    collectively(run.comm, write)
 
-    def __enter__(self) -> None:
-        self.start = time.perf_counter()
 
-    def __exit__(self, *_: Any) -> None:
-        self.seconds[self.name] = round(time.perf_counter() - self.start, 3)
+def named_experiments(given: Any) -> dict[str, Experiment]:
+    """Experiments by name."""
+    if isinstance(given, Experiment):
+        given = [given]
+    named = dict(given) if isinstance(given, Mapping) else {f"experiment {k}": e for k, e in enumerate(given, 1)}
+    if not named:
+        raise InputError("a study needs at least one experiment")
+    for name, experiment in named.items():
+        if not isinstance(experiment, Experiment):
+            raise InputError(f"{name!r} is not an Experiment but a {type(experiment).__name__}")
+        if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
+            raise InputError(f"an experiment's name is printable text without '/', not {name!r}")
+    return named
+
+
+def named_data(data: Any, experiments: Mapping[str, Experiment]) -> dict[str, Dataset]:
+    """Data by the name of their experiment."""
+    if data is None:
+        return {}
+    given = [data] if isinstance(data, Dataset) else data
+    named = dict(given) if isinstance(given, Mapping) else dict(zip(experiments, given, strict=False))
+    if not isinstance(given, Mapping) and len(given) > len(experiments):
+        raise InputError(f"there are {len(given)} datasets but {len(experiments)} experiments; give an experiment for each")
+    for name, measured in named.items():
+        if name not in experiments:
+            raise InputError(f"there are data for an experiment {name!r}, but the experiments are {', '.join(experiments)}")
+        if not isinstance(measured, Dataset):
+            raise InputError(f"the data of {name!r} are not a Dataset but a {type(measured).__name__}")
+    return named
+
+
+def checked_observables(given: Mapping[str, tuple[Observable, float]]) -> dict[str, tuple[Observable, float]]:
+    """Observables with positive tolerances."""
+    result = {}
+    for name, pair in given.items():
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Observable)):
+            raise InputError(f"the observable {name!r} is a pair of an observable and its tolerance, (cf.Integral(u), 1e-4)")
+        observable, epsilon = pair
+        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < float("inf"):
+            raise InputError(f"the tolerance of the observable {name!r} must be a positive number, not {epsilon!r}")
+        result[str(name)] = (observable, float(epsilon))
+    return result

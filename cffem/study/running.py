@@ -1,0 +1,144 @@
+"""What the stations of one run share: the study, its meshes and models, the checkpoint and the progress display.
+
+`Run.once` is the only way a station does work: a piece that an earlier run finished is taken from the checkpoint, any other is
+done and stored before the next begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cffem.engine.meshes import read_mesh
+from cffem.engine.model import Model
+from cffem.engine.solution import Solution
+from cffem.study.checkpoint import Checkpoint
+from cffem.study.description import described
+from cffem.study.progress import Progress
+from cffem.study.signals import stop_if_asked
+from cffem.symbols.errors import InputError
+from cffem.symbols.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.linear import SolveRecord
+    from cffem.study.study import Study
+
+# Larger trajectories are solved again on a resume rather than written out.
+LARGEST_FIELD = 2**32
+
+
+class WatchedModel(Model):
+    """A model that tells where it is after each time level, stops there when asked, and keeps its factual solution on disk.
+
+    Args:
+        run: the run it belongs to.
+        name: of its experiment.
+        coefficients: α_j by term name.
+    """
+
+    def __init__(self, run: Run, name: str, coefficients: Mapping[str, float]):
+        super().__init__(run.study.library, coefficients, run.experiments[name], run.study.petsc_options)
+        self.of_run, self.name = run, name
+
+    def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
+        """Solve and hand every level to `keep`."""
+
+        def watched(level: int, state: Any, velocity: Any) -> None:
+            keep(level, state, velocity)
+            self.of_run.progress.step(level, record.iterations + record.newton_steps)
+            stop_if_asked(self.comm)
+
+        super().run(change, record, watched, keep_stage)
+
+    @property
+    def factual(self) -> Solution:
+        """The factual solution: in memory, from the checkpoint, or solved now."""
+        if self._factual is None:
+            self._factual = self.of_run.solved(f"factual/{self.name}", self, Intervention(), stages=True)
+        return self._factual
+
+
+class Run:
+    """One run of a study.
+
+    Args:
+        study: the study.
+        folder: the folder for the results, or None.
+        resume: whether to go on where an earlier run ended.
+        progress: what shows where the run is.
+
+    Attributes:
+        experiments: the experiments by name, with their meshes read.
+        comm: the communicator of the meshes.
+        models: the models by experiment, once their coefficients are known.
+    """
+
+    def __init__(self, study: Study, folder: str | Path | None, resume: bool, progress: Progress):
+        import cffem.constraints  # noqa: F401  gives models their constraint_nulls
+
+        self.study, self.progress = study, progress
+        meshes = {name: read_mesh(experiment.mesh, experiment.comm) for name, experiment in study.experiments.items()}
+        self.experiments = {name: replace(e, mesh=meshes[name]) for name, e in study.experiments.items()}
+        first = next(iter(meshes.values())).mesh.comm
+        if any(mesh.mesh.comm.size != first.size for mesh in meshes.values()):
+            raise InputError("the experiments of a study need meshes on one communicator")
+        self.comm = first
+        self.description = described(study, {name: mesh.mesh for name, mesh in meshes.items()})
+        self.checkpoint = Checkpoint(first, folder, self.description, resume)
+        self.models: dict[str, WatchedModel] = {}
+
+    # Work ---------------------------------------------------------------------------------------------------------------------
+
+    def once(self, key: str, compute: Callable[[], Any], label: str = "", levels: int = 0) -> Any:
+        """The result of a piece of work: stored by an earlier run, or done now and stored; collective.
+
+        Args:
+            key: its name in the checkpoint, "station/…".
+            compute: does the work and returns plain data.
+            label: what the progress display calls it.
+            levels: how many time levels it goes through, where that is known.
+        """
+        if key not in self.checkpoint:
+            stop_if_asked(self.comm)
+            self.progress.work(label, levels)
+            start = time.perf_counter()
+            value = compute()
+            self.checkpoint.store(key, {"value": value, "seconds": round(time.perf_counter() - start, 3)})
+        self.progress.finish()
+        return self.checkpoint[key]["value"]
+
+    def solved(self, key: str, model: Model, change: Intervention, stages: bool = False) -> Solution:
+        """A solution from the checkpoint, or solved now and stored."""
+        found = self.checkpoint.restore_field(key, model, change)
+        if found is None:
+            found = model.solve(change, stages=stages)
+            self.keep_field(key, found)
+        return found
+
+    def keep_field(self, key: str, solution: Solution) -> None:
+        """Store a solution unless it is too large for that."""
+        copies = len(solution.states) + len(solution.velocities or ()) + 3 * len(solution.stages or ())
+        if 8 * copies * solution.model.spaces.size <= LARGEST_FIELD:
+            self.checkpoint.store_field(key, solution)
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each station, over all runs."""
+        total: Counter[str] = Counter()
+        for key, fact in self.checkpoint.facts.items():
+            total[key.split("/")[0]] += fact["seconds"]
+        return {station: round(value, 3) for station, value in total.items()}
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        for model in self.models.values():
+            model.destroy()
+        self.models.clear()
+
+
+def plain_record(record: SolveRecord) -> dict[str, Any]:
+    """Solver statistics as plain data."""
+    return asdict(record)

@@ -1,0 +1,1 @@
+"""The stations of a study, one file each; every station turns work into facts, and the report is made of facts."""

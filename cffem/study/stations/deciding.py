@@ -1,0 +1,141 @@
+"""Station: the three-way verdicts, per experiment and intervention class, and how experiments are put together.
+
+A term is relevant for a study if it is relevant in one of its experiments, and irrelevant only if it is irrelevant in all of them.
+Whatever cannot be decided says why: no error bar, an error bar that reaches ε, a coefficient that the data do not identify.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cffem.certify.decisions import IRRELEVANT, RELEVANT, UNRESOLVED, decide
+
+Facts = dict[str, Any]
+NULL, UNSOLVABLE = "constraint_null", "unsolvable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision on one term in one experiment under one class of interventions.
+
+    Attributes:
+        term, experiment, intervention: what it is about.
+        epsilon: the absolute tolerance.
+        score, margin: the deletion score and its error bar; None where there is none.
+        spread: the part of the margin that comes from the intervals of estimated coefficients.
+        kind, method: of the certificate.
+        decision, reason: the verdict.
+    """
+
+    term: str
+    experiment: str
+    intervention: str
+    epsilon: float
+    score: float | None
+    margin: float | None
+    spread: float | None
+    eta_factual: float | None
+    eta_counterfactual: float | None
+    kind: str | None
+    method: str | None
+    decision: str
+    reason: str
+
+    @property
+    def gap(self) -> float:
+        """By how much the score with its error bar is clear of ε; negative where it is not."""
+        if self.score is None or self.margin is None:
+            return -math.inf
+        return abs(self.score - self.epsilon) - self.margin
+
+    def plain(self) -> Facts:
+        """For the report."""
+        return asdict(self)
+
+
+def verdict(
+    term: str, experiment: str, intervention: str, epsilon: float, fact: Facts | None, null: Facts | None, spread: float | None
+) -> Verdict:
+    """Decide one deletion.
+
+    Args:
+        term, experiment, intervention: what it is about.
+        epsilon: the absolute tolerance.
+        fact: the deletion with its certificate; None where the term was not deleted.
+        null: the evidence that the term vanishes on the constraint class, if it does.
+        spread: how much the score may change within the intervals of estimated coefficients; None for known ones.
+    """
+    bound = (fact or {}).get("certificate") or {}
+    margin = bound.get("margin")
+    if margin is not None and spread is not None:
+        margin += spread
+    decision, reason = decided(fact, null, bound, margin, epsilon)
+    kind, method = bound.get("kind"), bound.get("method")
+    if kind is not None and spread is not None:
+        kind, method = "estimated", f"{method}; intervals of the coefficients"
+    return Verdict(
+        term, experiment, intervention, epsilon, None if fact is None else fact["score"], margin, spread,
+        bound.get("eta_factual"), bound.get("eta_counterfactual"), kind, method, decision, reason,
+    )  # fmt: skip
+
+
+def decided(fact: Facts | None, null: Facts | None, bound: Facts, margin: float | None, epsilon: float) -> tuple[str, str]:
+    """The decision and its reason."""
+    if null is not None:
+        return NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}"
+    if fact is None:
+        return UNRESOLVED, "not deleted: its coefficient is zero"
+    if fact["status"] != "solved":
+        return UNSOLVABLE, fact["reason"]
+    if margin is None:
+        return decide(fact["score"], epsilon), f"no error bar: {bound.get('reason', 'none was computed')}"
+    decision = decide(fact["score"], epsilon, margin=margin)
+    return decision, "the error bar reaches ε" if decision == UNRESOLVED else ""
+
+
+def combined(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of a study from those of its experiments on one term.
+
+    Example:
+        >>> def single(experiment, score):
+        ...     certificate = {"margin": 0.1, "kind": "guaranteed", "method": ""}
+        ...     fact = {"status": "solved", "score": score, "certificate": certificate}
+        ...     return verdict("lap", experiment, "deletion", 1.0, fact, None, None)
+        >>> combined([single("a", 0.5), single("b", 2.0)]).decision
+        'relevant'
+        >>> combined([single("a", 0.5), single("b", 1.0)]).decision
+        'unresolved'
+    """
+    for decision in (RELEVANT, UNSOLVABLE, UNRESOLVED):
+        found = [v for v in verdicts if v.decision == decision]
+        if found:
+            return max(found, key=lambda v: (v.gap, v.score or 0.0))
+    irrelevant = [v for v in verdicts if v.decision == IRRELEVANT]
+    return min(irrelevant, key=lambda v: v.gap) if irrelevant else verdicts[0]
+
+
+def observable_verdict(facts: Sequence[tuple[float | None, float | None]], epsilon: float) -> str:
+    """Decide an observable from its changes and error bars in all experiments."""
+    found = [decide(change, epsilon, margin=margin) for change, margin in facts if change is not None]
+    if RELEVANT in found:
+        return RELEVANT
+    return IRRELEVANT if found and all(decision == IRRELEVANT for decision in found) else UNRESOLVED
+
+
+def with_identification(verdict: Verdict, groups: Sequence[Mapping[str, Any]], estimated: bool) -> tuple[str, str]:
+    """The decision and reason, given which combinations of coefficients the experiments identify.
+
+    Args:
+        verdict: the verdict on the deletion itself.
+        groups: the alias groups.
+        estimated: whether the coefficients come from data; then a term of a group has no coefficient of its own to delete.
+    """
+    mine = next((group for group in groups if verdict.term in group["terms"]), None)
+    if mine is None or verdict.decision == NULL:
+        return verdict.decision, verdict.reason
+    if estimated:
+        return UNRESOLVED, mine["sentence"]
+    return verdict.decision, "; ".join(filter(None, [verdict.reason, mine["sentence"]]))

@@ -1,0 +1,158 @@
+"""Station: every deleted problem, its observables, its error bound and its picture, one term after the other.
+
+Each experiment is deleted from on its own. A deletion, its certificate and its field are stored as soon as they are there, and a
+deleted trajectory leaves the memory before the next is solved. With `refit="remaining"` two intervention classes are studied:
+deletion alone, and deletion with the other coefficients refitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cffem.bounds import certify_sweep
+from cffem.engine.refit import deleting
+from cffem.engine.sweep import Deletion
+from cffem.study.running import Run, WatchedModel, plain_record
+
+if TYPE_CHECKING:
+    from cffem.study.camera import Camera
+
+Facts = dict[str, Any]
+ALONE, REFITTED = "deletion", "deletion with refit"
+
+
+class Deletions:
+    """The deletions of a run.
+
+    Args:
+        run: the run.
+        nulls: for each experiment the terms that vanish on its constraint class, which get no certificate.
+        refits: the refitted coefficients of the others for a deleted term, from data; None where they come from the solution.
+
+    Attributes:
+        pictures: values of solutions for the pictures of the report, as far as they were taken in this run, on rank 0.
+    """
+
+    def __init__(self, run: Run, nulls: Mapping[str, Mapping[str, Any]], refits: Callable[[str], Mapping[str, float]] | None):
+        self.run, self.nulls, self.refits = run, nulls, refits
+        self.cameras: dict[str, Camera] = {}
+        self.pictures: dict[str, Any] = {}
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The intervention classes of this study."""
+        return (ALONE, REFITTED) if self.run.study.refit == "remaining" else (ALONE,)
+
+    def all(self) -> Facts:
+        """The facts of all deletions by class, experiment and term."""
+        found: Facts = {}
+        for kind in self.classes:
+            models = self.run.models
+            # Two pieces of work for each term: the deletion and its error bound.
+            self.run.progress.begin(kind, 2 * sum(len(model.active) for model in models.values()))
+            found[kind] = {name: {term: self.one(kind, model, term) for term in model.active} for name, model in models.items()}
+        return found
+
+    def one(self, kind: str, model: WatchedModel, term: str) -> Facts:
+        """One deletion with its certificate."""
+        run, key = self.run, f"{kind}/{model.name}/{term}"
+        held: list[Deletion] = []
+        levels = len(model.times) - 1
+        label = term if len(run.models) == 1 else f"{term} ({model.name})"
+        fact = run.once(key, lambda: self.solve(kind, key, model, term, held), label, levels)
+        if fact["status"] != "solved" or term in self.nulls.get(model.name, {}):
+            run.progress.done += 1
+            return {**fact, "certificate": None}
+
+        def certificate() -> Facts:
+            deletion = held[0] if held else self.again(kind, key, model, fact)
+            if kind == ALONE:
+                self.photograph(model, deletion)
+            return certified(run, model, deletion)
+
+        return {**fact, "certificate": run.once(f"certificates/{key}", certificate, f"error bound of {label}")}
+
+    def solve(self, kind: str, key: str, model: WatchedModel, term: str, held: list[Deletion]) -> Facts:
+        """Solve one deleted problem."""
+        study = self.run.study
+        refit: Any = "none"
+        if kind == REFITTED:
+            refit = "remaining" if self.refits is None else {term: self.refits(term)}
+        deletion = model.deletions([term], study.certification.norm, keep=True, refit=refit)[term]
+        held.append(deletion)
+        if deletion.solution is not None:
+            self.run.keep_field(key, deletion.solution)
+        observed = {}
+        if deletion.solution is not None and kind == ALONE:
+            observed = {o: float(model.measurement(what).value(deletion.solution)) for o, (what, _) in study.observables.items()}
+        return {
+            "score": deletion.score if deletion.status == "solved" else None,
+            "status": deletion.status,
+            "reason": deletion.reason,
+            "record": plain_record(deletion.record),
+            "coefficients": deletion.intervention.apply(model.coefficients),
+            "observables": observed,
+        }
+
+    def again(self, kind: str, key: str, model: WatchedModel, fact: Facts) -> Deletion:
+        """A deletion that an earlier run finished, with its solution from the checkpoint or solved once more."""
+        term = key.split("/", 2)[2]
+        change = deleting(model, (term,), "none" if kind == ALONE else {term: fact["coefficients"]})[term]
+        solution = self.run.solved(key, model, change)
+        return replace(Deletion(term, fact["score"]), solution=solution, intervention=change)
+
+    # Pictures -----------------------------------------------------------------------------------------------------------------
+
+    def photograph(self, model: WatchedModel, deletion: Deletion) -> None:
+        """Take the picture of a deleted solution; pictures are of the first experiment."""
+        if self.run.checkpoint.folder is None or model.name != next(iter(self.run.models)) or deletion.solution is None:
+            return
+        self.pictures[deletion.term] = self.camera(model).take(deletion.solution)
+
+    def camera(self, model: WatchedModel) -> Camera:
+        """The camera of an experiment, made once."""
+        from cffem.study.camera import Camera
+
+        if model.name not in self.cameras:
+            self.cameras[model.name] = Camera(model.factual)
+        return self.cameras[model.name]
+
+    def drawing(self, facts: Facts) -> Any:
+        """All pictures of the first experiment as `Fields`, on rank 0; those of an earlier run are taken from its fields."""
+        model = next(iter(self.run.models.values()))
+        camera = self.camera(model)
+        drawing = camera.drawing(camera.take(model.factual))
+        for term, fact in facts[ALONE][model.name].items():
+            if fact["status"] != "solved":
+                continue
+            if term not in self.pictures:
+                self.photograph(model, self.again(ALONE, f"{ALONE}/{model.name}/{term}", model, fact))
+            if drawing is not None:
+                drawing = drawing.with_deleted(term, self.pictures[term])
+        return drawing
+
+
+def certified(run: Run, model: WatchedModel, deletion: Deletion) -> Facts:
+    """The error bound of a score as plain data, or the reason why there is none."""
+    bound: Any = certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term]
+    if not bound:
+        return {"reason": bound.reason}
+    certificate = bound.certificate
+    return {
+        "margin": float(bound.margin),
+        "eta_factual": _number(bound.eta_factual),
+        "eta_counterfactual": _number(bound.eta_counterfactual),
+        "kind": certificate.kind,
+        "method": certificate.method,
+        "inequality": certificate.inequality,
+        "formula": certificate.formula,
+        "hypotheses": [list(pair) for pair in certificate.hypotheses],
+        "constants": {str(k): _number(v) for k, v in certificate.constants.items()},
+        "cost": {str(k): _number(v) for k, v in certificate.cost.items()},
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

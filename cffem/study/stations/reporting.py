@@ -1,0 +1,293 @@
+"""Station: the report, made of the facts of the other stations and of nothing else."""
+
+from __future__ import annotations
+
+import platform
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+import sympy as sp
+
+import cffem
+from cffem.study.description import observable_text
+from cffem.study.report import Report, TermReport
+from cffem.study.running import Run
+from cffem.study.stations.constraining import nulls_everywhere, nulls_of
+from cffem.study.stations.deciding import Verdict, combined, observable_verdict, verdict, with_identification
+from cffem.study.stations.deleting import ALONE, REFITTED
+from cffem.study.stations.fitting import total_spread
+from cffem.study.stations.identifying import alias_groups
+
+Facts = dict[str, Any]
+KNOWN = "the coefficients are known, so nothing is screened"
+RULE = "relevant if relevant in one experiment, irrelevant only if irrelevant in all"
+
+
+@dataclass
+class Findings:
+    """The facts of all stations."""
+
+    coefficients: Mapping[str, float]
+    constraint: Facts = field(default_factory=dict)
+    design: Facts = field(default_factory=dict)
+    screening: Facts = field(default_factory=dict)
+    factual: Facts = field(default_factory=dict)
+    deletions: Facts = field(default_factory=dict)
+    linearised: Facts = field(default_factory=dict)
+    residuals: Facts = field(default_factory=dict)
+    adjoints: Facts = field(default_factory=dict)
+    spreads: Facts = field(default_factory=dict)
+    misfits: Facts = field(default_factory=dict)
+    proposal: Facts | None = None
+
+
+class Reporting:
+    """Turns the findings of a run into its report.
+
+    Args:
+        run: the run.
+        found: what its stations found.
+    """
+
+    def __init__(self, run: Run, found: Findings):
+        self.run, self.study, self.found = run, run.study, found
+        self.names = run.study.library.names
+        self.nulls = nulls_everywhere(found.constraint, run)
+        self.groups = alias_groups(found.design)
+        self.estimated = run.study.coefficients is None
+        self.single = {kind: self._verdicts(kind) for kind in found.deletions}
+        self.headline = REFITTED if run.study.refit == "remaining" else ALONE
+
+    def report(self) -> Report:
+        """The whole report."""
+        terms = {name: self._term(name) for name in self.names}
+        sections = {
+            "scope": self._scope(),
+            "constraint": self._constraint(),
+            "design": self._design(),
+            "screening": self._screening(),
+            "observables": self._observables(),
+            "sets": self._sets(terms),
+            "cost": self._cost(),
+            "environment": self._environment(),
+        }
+        return Report(terms, sections)
+
+    # Verdicts -----------------------------------------------------------------------------------------------------------------
+
+    def threshold(self, experiment: str) -> float:
+        """The absolute tolerance in one experiment."""
+        return self.study.certification.threshold(self.found.factual[experiment]["norm"])
+
+    def _verdicts(self, kind: str) -> dict[str, list[Verdict]]:
+        """Verdicts of one intervention class by term, one for each experiment."""
+        result: dict[str, list[Verdict]] = {}
+        for name in self.names:
+            result[name] = [
+                verdict(
+                    name, experiment, kind, self.threshold(experiment), facts.get(name),
+                    nulls_of(self.found.constraint, experiment).get(name), total_spread(self.found.spreads, experiment, name),
+                )
+                for experiment, facts in self.found.deletions[kind].items()
+            ]  # fmt: skip
+        return result
+
+    def _term(self, name: str) -> TermReport:
+        chosen = combined(self.single[self.headline][name])
+        decision, reason = with_identification(chosen, self.groups, self.estimated)
+        if self.estimated and not self.found.coefficients.get(name) and decision == "unresolved" and "identifiable" not in reason:
+            reason = self._unselected(name)
+        residual = self.found.residuals[chosen.experiment].get(name, {})
+        return TermReport(
+            name=name,
+            latex=sp.latex(self.study.library[name]),
+            coefficient=float(self.found.coefficients.get(name, 0.0)),
+            selected=bool(self.found.coefficients.get(name)) if self.estimated else None,
+            residual_contribution=residual.get("contribution"),
+            rci=residual.get("rci"),
+            one_step=residual.get("one_step"),
+            linearised=self.found.linearised[chosen.experiment]["scores"].get(name),
+            deletion=chosen.score,
+            eta_factual=chosen.eta_factual,
+            eta_counterfactual=chosen.eta_counterfactual,
+            margin=chosen.margin,
+            certificate=chosen.kind,
+            method=chosen.method,
+            decision=decision,
+            reason=reason,
+        )
+
+    def _unselected(self, name: str) -> str:
+        for screen in self.found.screening.values():
+            if name in screen["frequencies"]:
+                return f"not selected by the screen (in {screen['frequencies'][name]:.0%} of the bootstrap replicates)"
+        return "not screened: it cannot be identified on the constraint class"
+
+    # Sections -----------------------------------------------------------------------------------------------------------------
+
+    def _scope(self) -> Facts:
+        certification = self.study.certification
+        experiments = {name: self._experiment(name) for name in self.run.experiments}
+        first = next(iter(experiments))
+        fields = ", ".join(map(str, self.study.library.unknowns))
+        observation = f"measured values of {fields}" if self.study.data else f"full observation of {fields}"
+        relative = f"{certification.epsilon:.3g}·‖u_h‖" if certification.relative else f"{certification.epsilon:.3g}"
+        epsilon = f"{self.threshold(first):.3g}" if len(experiments) == 1 else relative
+        which = (
+            f"this experiment {self._when(first)}" if len(experiments) == 1 else f"these {len(experiments)} experiments ({RULE})"
+        )
+        refit = "with the other coefficients refitted" if self.headline == REFITTED else "without refitting the other coefficients"
+        return {
+            "library": {name: str(self.study.library[name]) for name in self.names},
+            "anchor": {str(u): str(equation.anchor) for u, equation in self.study.library.equations.items()},
+            "experiment": experiments[first],
+            "experiments": experiments,
+            "combination": RULE,
+            "observation": observation,
+            "norm": certification.norm,
+            "epsilon": self.threshold(first),
+            "relative": certification.relative,
+            "factual_norm": self.found.factual[first]["norm"],
+            "intervention": "deletion",
+            "interventions": list(self.found.deletions),
+            "refit": self.study.refit,
+            "coefficients": "estimated from data" if self.estimated else "given",
+            "sentence": (
+                f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, {observation}, the norm "
+                f"{certification.norm} and ε = {epsilon}; deletion {refit}."
+            ),
+        }
+
+    def _when(self, name: str) -> str:
+        window = self.run.experiments[name].time
+        return "steady" if window is None else f"on the time window ({window.start:g}, {window.end:g})"
+
+    def _experiment(self, name: str) -> Facts:
+        experiment = self.run.experiments[name]
+        window = experiment.time
+        return {
+            "window": None if window is None else [float(window.start), float(window.end), int(window.steps)],
+            "boundary": [str(condition) for condition in experiment.boundary],
+            "initial": {str(key): str(value) for key, value in experiment.initial.items()},
+            "forcing": {str(key): str(value) for key, value in experiment.forcing.items()},
+            "elements": {str(key): str(value) for key, value in experiment.elements.items()},
+            "factual_norm": self.found.factual[name]["norm"],
+            "epsilon": self.threshold(name),
+        }
+
+    def _constraint(self) -> Facts:
+        found = self.found.constraint
+        if not found:
+            return {"skipped": "no constraint is declared"}
+        first = next(iter(found.values()))
+        return {**first, "null_terms": list(self.nulls.values()), **({"experiments": found} if len(found) > 1 else {})}
+
+    def _design(self) -> Facts:
+        found = self.found.design
+        if "skipped" in found:
+            return dict(found)
+        first = dict(next(iter(found.values())))
+        if self.estimated:
+            first["selected"] = next(iter(self.found.screening.values()))["selected"]
+        result = {**first, "alias_groups": self.groups, "next": self.found.proposal}
+        return {**result, "equations": found} if len(found) > 1 else result
+
+    def _screening(self) -> Facts:
+        found = self.found.screening
+        if not found:
+            return {"skipped": KNOWN, **({"misfit": self.found.misfits} if self.found.misfits else {})}
+        first = next(iter(found.values()))
+        more = {"equations": found} if len(found) > 1 else {}
+        return {**first, "misfit": self.found.misfits, **more}
+
+    def _observables(self) -> Facts:
+        if not self.study.observables:
+            return {"skipped": "no observable is given"}
+        return {label: self._observable(label, *pair) for label, pair in self.study.observables.items()}
+
+    def _observable(self, label: str, observable: Any, epsilon: float) -> Facts:
+        values = {name: found[label]["value"] for name, found in self.found.adjoints.items()}
+        terms = {}
+        for term in self.names:
+            each = {name: self._changes(name, term, label) for name in values}
+            chosen = max(each.values(), key=lambda pair: pair[0] if pair[0] is not None else -1.0)
+            terms[term] = {
+                "deletion": chosen[0],
+                "adjoint": max((f[label]["scores"].get(term, 0.0) for f in self.found.adjoints.values()), default=None),
+                "margin": chosen[1],
+                "decision": "constraint_null" if term in self.nulls else observable_verdict(list(each.values()), epsilon),
+                "reason": "" if chosen[1] is not None or term in self.nulls else "no error bar of this observable",
+            }
+        return {
+            "observable": observable_text(observable),
+            "epsilon": float(epsilon),
+            "value": next(iter(values.values())),
+            "values": values,
+            "terms": terms,
+        }
+
+    def _changes(self, experiment: str, term: str, label: str) -> tuple[float | None, float | None]:
+        """|O(u) − O(u_j)| and its error bar."""
+        fact = self.found.deletions[ALONE][experiment].get(term)
+        if fact is None or label not in fact["observables"]:
+            return None, None
+        change = abs(self.found.adjoints[experiment][label]["value"] - fact["observables"][label])
+        return change, (fact.get("observable_margins") or {}).get(label)
+
+    def _sets(self, terms: Mapping[str, TermReport]) -> Facts:
+        sets: Facts = {"fit": [name for name in self.names if self.found.coefficients.get(name)]}
+        for key in ("relevant", "irrelevant", "unresolved", "constraint_null", "unsolvable"):
+            sets[key] = [name for name, term in terms.items() if term.decision == key]
+        sets["aliased"] = sorted({term for group in self.groups for term in group["terms"]})
+        sets["verdicts"] = [single.plain() for kind in self.single for each in self.single[kind].values() for single in each]
+        return sets
+
+    def _cost(self) -> Facts:
+        found, comm = self.found, self.run.comm
+        everything = [fact for kinds in found.deletions.values() for facts in kinds.values() for fact in facts.values()]
+        records = [fact["record"] for fact in (*found.factual.values(), *everything)]
+        memory = comm.allgather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return {
+            "factual": len(found.factual),
+            "deleted": len(everything),
+            "linearised": sum(len(each["scores"]) for each in found.linearised.values()),
+            "adjoint": sum(len(each) for each in found.adjoints.values()),
+            "linear_solves": sum(record["solves"] for record in records),
+            "iterations": sum(record["iterations"] for record in records),
+            "factorisations": sum(record["factorisations"] for record in records),
+            "newton_steps": sum(record["newton_steps"] for record in records),
+            "worst_residual": max(record["worst_residual"] for record in records),
+            "seconds": self.run.seconds(),
+            "ranks": comm.size,
+            "peak_memory": round(sum(memory), 1),
+        }
+
+    def _environment(self) -> Facts:
+        first = next(iter(self.found.factual.values()))
+        return {
+            "cffem": cffem.__version__,
+            "python": platform.python_version(),
+            "versions": versions(("fenics-dolfinx", "petsc4py", "slepc4py", "mpi4py", "numpy", "scipy", "sympy", "scikit-learn")),
+            "unknowns": first["unknowns"],
+            "cells": first["cells"],
+            "meshes": {
+                name: {key: found[key] for key in ("unknowns", "cells", "cell", "steps")}
+                for name, found in self.found.factual.items()
+            },
+            "seed": self.study.seed,
+            "seeds": {"study": self.study.seed, "screening": self.study.screening.random_state},
+        }
+
+
+def versions(names: Sequence[str]) -> dict[str, str]:
+    """The installed versions of packages, of those that are there."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

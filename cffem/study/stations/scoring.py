@@ -1,0 +1,65 @@
+"""Station: what the factual solutions tell without solving again: linearised responses, residual scores, adjoint scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cffem.engine.linear import SolveError
+from cffem.study.running import Run, WatchedModel
+from cffem.symbols.errors import InputError
+
+Facts = dict[str, Any]
+
+
+def linearised(run: Run) -> Facts:
+    """‖L_u⁻¹ α_j T_j[u]‖ of the active terms of each experiment."""
+    run.progress.begin("linearised", len(run.models))
+    return {name: run.once(f"linearised/{name}", lambda m=model: responses(run, m), name) for name, model in run.models.items()}
+
+
+def responses(run: Run, model: WatchedModel) -> Facts:
+    """The linearised scores of one experiment, or why the linearised problem has no solution."""
+    try:
+        found = model.linearised(None, run.study.certification.norm)
+    except SolveError as error:
+        return {"reason": str(error), "scores": {}}
+    return {"scores": {name: float(value) for name, value in found.items()}}
+
+
+def residuals(run: Run) -> Facts:
+    """C_j, RCI_j and the one-step score of all terms."""
+    run.progress.begin("residuals", len(run.models))
+    return {name: run.once(f"residuals/{name}", lambda m=model: contributions(m), name) for name, model in run.models.items()}
+
+
+def contributions(model: WatchedModel) -> Facts:
+    """The residual scores of one experiment."""
+    return {
+        name: {"contribution": float(s.contribution), "rci": float(s.rci), "one_step": float(s.one_step)}
+        for name, s in model.residual_scores().items()
+    }
+
+
+def adjoints(run: Run) -> Facts:
+    """O[u] and I_j of each observable in each experiment; one backward solve each."""
+    observables = run.study.observables
+    found: Facts = {}
+    if observables:
+        run.progress.begin("adjoint", len(observables) * len(run.models))
+    for name, model in run.models.items():
+        found[name] = {
+            label: run.once(f"adjoint/{name}/{label}", lambda m=model, o=observable: adjoint(m, o), label)
+            for label, (observable, _) in observables.items()
+        }
+    return found
+
+
+def adjoint(model: WatchedModel, observable: Any) -> Facts:
+    """One observable in one experiment."""
+    try:
+        scores = model.observable_scores(observable)
+    except SolveError as error:
+        return {"value": float(model.measurement(observable).value(model.factual)), "scores": {}, "reason": str(error)}
+    except NotImplementedError as error:
+        raise InputError(f"the observable {type(observable).__name__} has no adjoint: {error}") from None
+    return {"value": float(scores.value), "scores": {name: float(value) for name, value in scores.items()}}
