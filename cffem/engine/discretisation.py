@@ -38,6 +38,7 @@ from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.nodes import Curl
 from cffem.symbols.operators import as_expr, dt
 
 UNTAGGED = "untagged"
@@ -132,6 +133,11 @@ class Discretisation:
         for unknown in constraint.fields:
             if unknown not in elements:
                 raise InputError(f"the constraint is on {unknown}, which has no equation here")
+        if not constraint.pointwise:
+            raise InputError(
+                f"a zero mean of {constraint.fields[0]} is a class to project onto and is not enforced by solves; give a term or a "
+                "boundary condition that determines the mean instead"
+            )
         if constraint.multiplier is not None:
             unknown, description = constraint.multiplier
             return unknown, basix_element(self.mesh, unknown, description)
@@ -222,7 +228,7 @@ class Discretisation:
         constraint = self.experiment.constraint
         if constraint is not None and self.multiplier is not None and isinstance(self.multiplier[0], ScalarField):
             for leader in constraint.fields:
-                if carrier(self.spaces.elements[leader]).space == HCURL:
+                if carrier(self.spaces.elements[leader]).space == HCURL and not constraint.expr.has(Curl):
                     paired[self.multiplier[0]] = leader
         return paired
 
@@ -320,7 +326,9 @@ def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]
     element, unknown = elements[leader], ScalarField(f"{leader.name}_multiplier")
     space = carrier(element).space
     if space == HCURL:
-        return unknown, before(element)
+        # In the plane curl maps a Nédélec space onto discontinuous functions of one degree less; potentials test a divergence.
+        by_curl = constraint.expr.has(Curl)
+        return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1)) if by_curl else before(element)
     if space == HDIV:
         return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1))
     if space == H1 and element.degree >= 2:
