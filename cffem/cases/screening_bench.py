@@ -253,6 +253,47 @@ def correlated(board: Board, seeds: int) -> None:
     board.target(f"correlated noise, {len(runs)} runs: not confidently wrong", share, share >= 0.95, ">= 0.95")
 
 
+def correlated_points(board: Board, seeds: int) -> None:
+    """48 runs on scattered points with noise that is correlated along the mesh, in time, or both."""
+    points, times = cases.jittered_points(64, 2), np.linspace(0, 3, 61)
+    clean = cases.moving_gaussians(points, times, (0.13, 0.09), 3e-4, (0.03, 0.06))
+    truth = {"(u^1)_x": -0.13, "(u^1)_y": -0.09, "lap u": 3e-4}
+    per_cell = max(1, round(0.4 * seeds))
+    runs, noticed, short = [], 0, 0
+    for along, time_length in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (3.0, 0.0), (0.0, 3.0), (3.0, 3.0)):
+        for ratio in (0.2, 0.5):
+            cell = []
+            for seed in range(900, 900 + per_cell):
+                noisy = cases.with_point_noise(points, clean, ratio, seed, along, time_length)
+                data = Dataset.from_points(points, times, {cases.u: noisy})
+                cell.append(screen(cases.transport_library(2), [data], truth))
+                if max(along, time_length) <= 1:
+                    noticed, short = noticed + bool(data.notes["correlation_lengths"]), short + 1
+            runs += cell
+            exact, believed = sum(r.exact for r in cell), sum(r.reliable for r in cell)
+            board.line(
+                f"points, correlation {along:.0f} × {time_length:.0f}, {ratio:.0%}: exact {exact}/{per_cell}, believed {believed}"
+            )
+    share = float(np.mean([not r.confidently_wrong for r in runs]))
+    board.target(f"correlated noise at points, {len(runs)} runs: not confidently wrong", share, share >= 0.95, ">= 0.95")
+    board.target("correlation over one point or reading noticed", noticed / short, noticed == short, "1")
+
+
+def quiet(board: Board, seeds: int) -> None:
+    """Weak noise: the time of a fit, and the truth still found."""
+    seeds = max(1, seeds // 3)
+    for example in cases.examples():
+        for label, library, truth in (("small", example.small, example.small_truth), ("43", example.large, example.large_truth)):
+            for ratio in (0.0, 0.01, 0.05):
+                screen(library, [gridded(example, ratio, 999)], truth)  # fills the caches of the symbolic part
+                runs = [screen(library, [gridded(example, ratio, seed)], truth) for seed in range(seeds)]
+                seconds, exact = float(np.median([r.seconds for r in runs])), sum(r.exact for r in runs)
+                name = f"{example.name}/{label}/{ratio:.0%}"
+                board.line(f"{name}: believed {sum(r.reliable for r in runs)}/{seeds}, error {max(r.error for r in runs):.5f}")
+                board.target(f"{name} exact share", exact / seeds, exact == seeds, "1")
+                board.target(f"{name} seconds per fit", seconds, seconds <= 0.5, "<= 0.5")
+
+
 def missing(board: Board, seeds: int) -> None:
     """48 runs whose library lacks a true term."""
     per_cell = max(1, round(0.4 * seeds))
@@ -373,6 +414,8 @@ SECTIONS: dict[str, Callable[[Board, int], None]] = {
     "heat": heat,
     "coherent": coherent,
     "correlated": correlated,
+    "points": correlated_points,
+    "quiet": quiet,
     "missing": missing,
     "trajectories": trajectories,
     "brackets": brackets,

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, gaussian_filter1d
+from scipy.spatial import cKDTree
 
 from cffem.symbols.coordinates import x, y, z
 from cffem.symbols.fields import ScalarField, VectorField
@@ -146,6 +147,22 @@ def with_noise(values: np.ndarray, ratio: float, seed: int, correlation: float =
         noise = gaussian_filter(noise, correlation, mode="wrap")
         noise /= noise.std()
     return values + ratio * np.sqrt((values**2).mean()) * noise
+
+
+def with_point_noise(
+    points: np.ndarray, values: np.ndarray, ratio: float, seed: int, along: float = 0.0, time: float = 0.0
+) -> np.ndarray:
+    """Values at scattered points plus Gaussian noise, correlated over some point distances and over some reading times."""
+    noise = np.random.default_rng(seed).standard_normal(values.shape)
+    if along:
+        length = along * float(np.prod(np.ptp(points, axis=0)) / len(points)) ** (1 / points.shape[1])
+        tree = cKDTree(points)
+        kernel = tree.sparse_distance_matrix(tree, 4 * length, output_type="coo_matrix").tocsr()
+        kernel.data = np.exp(-(kernel.data**2) / (2 * length**2))
+        noise = kernel @ noise + noise
+    if time:
+        noise = gaussian_filter1d(noise, time, axis=1, mode="wrap")
+    return values + ratio * np.sqrt((values**2).mean()) * noise / noise.std()
 
 
 def jittered_points(per_axis: int, dim: int, seed: int = 0) -> np.ndarray:

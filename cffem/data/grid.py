@@ -11,7 +11,7 @@ import numpy as np
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
-from cffem.data.noise import measure_noise
+from cffem.data.noise import measure_noise, noise_ratio
 from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 
@@ -19,6 +19,7 @@ BLOCKS = {1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}
 SPACE_SHARE, TIME_SHARE = 8, 6  # a test function spans at most a quarter of space and a third of time
 SMALLEST_HALF = 8  # grid points: narrower bumps are not resolved
 OVERLAP = 4  # centres per half width
+QUIET_OVERLAP = 2  # where noise is weak: denser test functions only average noise better
 RESOLUTION = 14  # grid points per half width that are enough
 NOISY = 0.1  # noise level from which neighbouring values are averaged first
 
@@ -26,11 +27,14 @@ NOISY = 0.1  # noise level from which neighbouring values are averaged first
 class GridSampling:
     """Integrals of gridded data against test functions, and everything else that depends on the layout of the data."""
 
-    def __init__(self, data: Dataset, orders: Order) -> None:
+    def __init__(self, data: Dataset, orders: Order, noisy: bool = False) -> None:
         self.data = data
         self.symbols = [c for c in COORDINATES if c in data.coordinates]
         self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
         self.noises = {name: measure_noise(self.filled(v), data.mask) for name, v in data.values.items()}
+        # Averaged data look less noisy than they were, so `noisy` remembers it.
+        strong = noisy or noise_ratio(self.noises, {name: self.filled(v) for name, v in data.values.items()}) > NOISY
+        self.overlap = OVERLAP if strong else QUIET_OVERLAP
         self.axes = [self._axis(k) for k in range(len(self.symbols))]
 
     def _axis(self, number: int) -> Axis:
@@ -41,7 +45,7 @@ class GridSampling:
         wanted = max(half_width(len(points), spectral_corner(v, number)) for v in white)
         largest = min(max(SMALLEST_HALF, len(points) // share), (len(points) - 1) // 2)
         half = min(wanted, largest)
-        return Axis(points, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+        return Axis(points, half, power_for(half, orders), max(1, half // self.overlap), orders)
 
     def filled(self, values: np.ndarray) -> np.ndarray:
         """The values with gaps closed by the mean of the rest; rows that touch a gap are dropped later."""
@@ -82,8 +86,7 @@ class GridSampling:
         for number in reversed(range(len(self.axes))):
             label = (key, tuple(steps[number:]))
             if label not in memory:
-                matrix = self.axes[number].matrices[steps[number]]
-                memory[label] = np.moveaxis(np.tensordot(matrix, result, axes=(1, number)), 0, number)
+                memory[label] = along(self.axes[number].matrices[steps[number]], result, number)
             result = memory[label]
         return result.ravel()
 
@@ -96,7 +99,7 @@ class GridSampling:
         touched = self.data.mask.astype(float)
         for number, axis in enumerate(self.axes):
             support = (axis.matrices[0] != 0).astype(float)
-            touched = np.moveaxis(np.tensordot(support, touched, axes=(1, number)), 0, number)
+            touched = along(support, touched, number)
         return touched.ravel() == 0
 
     @cached_property
@@ -119,6 +122,14 @@ class GridSampling:
     @property
     def notes(self) -> dict:
         return {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+
+
+def along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
+    """A matrix applied along one axis of an array, without the copies that moving axes about costs."""
+    shape = (*values.shape[:axis], len(matrix), *values.shape[axis + 1 :])
+    if axis == values.ndim - 1:
+        return values @ matrix.T
+    return (matrix @ values.reshape(math.prod(values.shape[:axis]), values.shape[axis], -1)).reshape(shape)
 
 
 def box_mean(values: np.ndarray, factors: list[int]) -> np.ndarray:

@@ -11,12 +11,15 @@ from functools import lru_cache
 from typing import Any
 
 import sympy as sp
+from sympy.codegen.rewriting import create_expand_pow_optimization
 
 from cffem.data.conservation import Order, conservative, derivative_order
 from cffem.data.dataset import Dataset
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.fields import Component, ScalarField, VectorField
+
+multiplied_powers = create_expand_pow_optimization(12)
 
 # A family of test vectors built from one φ: component → (sign, extra derivative of φ).
 Family = Mapping[int, tuple[float, Order]]
@@ -135,7 +138,8 @@ def compiled(expr: sp.Expr) -> tuple[Any, list[sp.Expr]]:
     rest = rest.xreplace({f: sp.Symbol(f"f{k}") for k, f in enumerate(fields)})
     others = sorted((s for s in rest.atoms(sp.Symbol) if s in COORDINATES or isinstance(s, Variance)), key=str)
     arguments = [sp.Symbol(f"d{k}") for k in range(len(derivatives))] + [sp.Symbol(f"f{k}") for k in range(len(fields))] + others
-    return sp.lambdify(arguments, rest, "numpy"), [*derivatives, *fields, *others]
+    # NumPy raises to the third and higher powers through logarithms, ten times slower than by multiplying.
+    return sp.lambdify(arguments, multiplied_powers(rest), "numpy"), [*derivatives, *fields, *others]
 
 
 def check_integrand(core: sp.Expr, data: Dataset) -> None:

@@ -8,10 +8,12 @@ coefficient is kept in proportion to how far the mean power around it exceeds th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.fft import dctn, idctn
+from scipy.fft import dctn, idctn, next_fast_len
 from scipy.ndimage import uniform_filter
 from scipy.special import comb
 
@@ -70,11 +72,13 @@ class Noise:
         """Denoise by shrinking cosine coefficients."""
         if self.sd == 0:
             return data
-        coefficients = dctn(data, norm="ortho")
+        # Lengths with large prime factors cost several times more; a few mirrored values at the end are in the cosine basis anyway.
+        padded = np.pad(data, [(0, next_fast_len(n) - n) for n in data.shape], mode="symmetric")
+        coefficients = dctn(padded, norm="ortho")
         energy = uniform_filter(coefficients**2, size=5, mode="mirror")
-        floor = OVERSUBTRACTION * (self.sd**2 if self.white else self.power(data.shape))
+        floor = OVERSUBTRACTION * (self.sd**2 if self.white else self.power(padded.shape))
         gain = np.clip(1 - floor / np.maximum(energy, np.finfo(float).tiny), 0, None)
-        return idctn(gain * coefficients, norm="ortho")
+        return idctn(gain * coefficients, norm="ortho")[tuple(slice(n) for n in data.shape)]
 
 
 def reshaped(values: np.ndarray, axis: int, dims: int) -> np.ndarray:
@@ -115,7 +119,8 @@ def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
     if missing is not None or min(data.shape) < 2 * BINS:
         return white
     wave, log_power, counts = binned_spectrum(data)
-    fits = [fit_law(wave, log_power, counts, reach) for reach in (12.0, 8.0, 5.0)]
+    outside = ~(wave < SIGNAL_BOX).all(axis=1)
+    fits = [fit_law(wave, log_power, counts, reach, outside) for reach in (12.0, 8.0, 5.0)]
     coefficients, scatter = min((f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0))
     if coefficients is None or np.abs(coefficients[1:]).max() < WHITE or scatter > UNDERSTOOD:
         return white
@@ -125,6 +130,12 @@ def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
     sd = float(np.sqrt(np.exp(coefficients[0] - decay).mean()))
     # The tail of a clean signal decays as well; noise worth the name is larger than that.
     return white if sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data))) else Noise(sd, curvature)
+
+
+def noise_ratio(noises: Mapping[Any, Any], values: Mapping[Any, np.ndarray]) -> float:
+    """Largest noise level of some fields relative to their signals."""
+    variances = {name: float(np.var(v)) for name, v in values.items()}
+    return max(m.sd / np.sqrt(max(variances[n] - m.sd**2, 1e-3 * variances[n], 1e-300)) for n, m in noises.items())
 
 
 def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -140,9 +151,10 @@ def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return wave, np.log(medians + 1e-300), np.full(len(medians), grouped.shape[1])
 
 
-def fit_law(wave: np.ndarray, log_power: np.ndarray, counts: np.ndarray, reach: float) -> tuple[np.ndarray, float] | None:
-    """Fit log-power = a − Σ b_i κ_i² outside the signal box, dropping bins that stick out above (signal) or lie too deep."""
-    outside = ~(wave < SIGNAL_BOX).all(axis=1)
+def fit_law(
+    wave: np.ndarray, log_power: np.ndarray, counts: np.ndarray, reach: float, outside: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """Fit log-power = a − Σ b_i κ_i² to the bins outside the signal, dropping those that stick out above it or lie too deep."""
     deep = log_power > log_power[outside].max() - reach
     features = np.column_stack([np.ones(len(wave)), -(wave**2)])
     use, coefficients = outside & deep, None

@@ -19,7 +19,7 @@ from scipy.special import roots_jacobi
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
 from cffem.data.grid import BLOCKS, OVERLAP, TIME_SHARE
-from cffem.data.pointnoise import measure_point_noise
+from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
 from cffem.data.testfunctions import Axis, bump_derivatives, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES, SPACE
 
@@ -40,7 +40,7 @@ class PointSampling:
             raise ValueError("these data lie on a grid; scattered data come from Dataset.from_points")
         self.data, self.orders, self.points = data, orders, data.points
         self.mesh = PointMesh.cached(self.points)
-        self.noises = {name: measure_point_noise(v, self.mesh.laplacian) for name, v in data.values.items()}
+        self.noises = {name: measure_point_noise(v, self.mesh.smoothing) for name, v in data.values.items()}
         self.radius = self._radius()
         self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
         self.time = self._time_axis()
@@ -55,8 +55,8 @@ class PointSampling:
         nearest = NearestNDInterpolator(points, np.arange(len(points)))(where).astype(int)
         shape = (*(count,) * dim, len(self.data.coordinates[COORDINATES[3]]))
         widths = np.zeros(dim)
-        for values in self.data.values.values():
-            gridded = values[nearest].reshape(shape)
+        for name, values in self.data.values.items():
+            gridded = self.noises[name].whitened(values)[nearest].reshape(shape)
             for axis in range(dim):
                 half = half_width(count, spectral_corner(gridded, axis))
                 widths[axis] = max(widths[axis], half / (count - 1) * extent[axis])
@@ -65,7 +65,8 @@ class PointSampling:
 
     def _time_axis(self) -> Axis:
         times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
-        wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in self.data.values.values())
+        white = [self.noises[name].whitened(v) for name, v in self.data.values.items()]
+        wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in white)
         half = min(wanted, max(2, len(times) // TIME_SHARE))
         return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
 
@@ -221,6 +222,11 @@ class PointMesh:
         matrix = sparse.coo_matrix((weight, (pairs[:, 0], pairs[:, 1])), shape=(len(self.points),) * 2)
         matrix = (matrix + matrix.T).tocsr()
         return (sparse.diags(np.asarray(matrix.sum(axis=1)).ravel()) - matrix).tocsr()
+
+    @cached_property
+    def smoothing(self) -> MeshSmoothing:
+        """Heat flow along the mesh."""
+        return MeshSmoothing(self.laplacian, self.dim)
 
     @cached_property
     def first_derivatives(self) -> list[sparse.csr_matrix]:

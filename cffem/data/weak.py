@@ -18,19 +18,22 @@ from cffem.data.conservation import Order, derivative_order, orders_of
 from cffem.data.dataset import Dataset
 from cffem.data.grid import GridSampling
 from cffem.data.integrands import Variance, check_integrand, compiled, contributions, hermite
+from cffem.data.noise import noise_ratio
 from cffem.data.points import PointSampling
 from cffem.data.rows import RowBlock
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Component, VectorField
 
-DRAWS = 6
+DRAWS, QUIET_DRAWS = 6, 3
+QUIET = 1e-3  # noise level below which discretisation outweighs noise
 
 
 def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     """Rows of the weak design of a library, one block of rows after the other."""
     plan = Plan(data, library)
-    if plan.sampling.averaged(plan.noise_ratio) is not data:
-        plan = Plan(plan.sampling.averaged(plan.noise_ratio), library)
+    averaged = plan.sampling.averaged(plan.noise_ratio)
+    if averaged is not data:
+        plan = Plan(averaged, library, noisy=True)
     raw = plan.evaluate({name: plan.sampling.filled(v) for name, v in plan.data.values.items()})
     smooth = plan.evaluate(plan.denoised, exact=True)
     draws = plan.draws()
@@ -50,7 +53,7 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
 class Plan:
     """What has to be integrated against which derivative of the test functions."""
 
-    def __init__(self, data: Dataset, library: Any) -> None:
+    def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:
         self.data = data
         if library.anchor is None or library.anchor == 0:
             raise ValueError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
@@ -63,7 +66,7 @@ class Plan:
             check_integrand(core, data)
         orders = [c.order for column in self.columns for parts in column for c in parts]
         highest: Order = tuple(max(o[k] for o in orders) for k in range(4))
-        self.sampling = sampling_of(data, highest)
+        self.sampling = sampling_of(data, highest, noisy)
         self.noise = self.sampling.noises
         self.differentiates = any(derivative_order(c.core) for column in self.columns for parts in column for c in parts)
 
@@ -117,16 +120,15 @@ class Plan:
         """Rows of the denoised data with fresh noise."""
         random = np.random.default_rng(20240229)
         rows = []
-        for _ in range(DRAWS):
+        for _ in range(DRAWS if self.noise_ratio > QUIET else QUIET_DRAWS):
             noisy = {name: v + self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
             rows.append(self.evaluate(noisy))
         return np.array(rows)
 
-    @property
+    @cached_property
     def noise_ratio(self) -> float:
         """Largest noise level of a field relative to its signal."""
-        variances = {n: float(np.var(self.sampling.filled(v))) for n, v in self.data.values.items()}
-        return max(m.sd / np.sqrt(max(variances[n] - m.sd**2, 1e-3 * variances[n], 1e-300)) for n, m in self.noise.items())
+        return noise_ratio(self.noise, {name: self.sampling.filled(v) for name, v in self.data.values.items()})
 
     def notes(self) -> dict[str, Any]:
         """What the rows are made with."""
@@ -139,9 +141,9 @@ class Plan:
         }
 
 
-def sampling_of(data: Dataset, orders: Order) -> Any:
+def sampling_of(data: Dataset, orders: Order, noisy: bool) -> Any:
     """The way to integrate that fits the layout of the data."""
-    return GridSampling(data, orders) if data.points is None else PointSampling(data, orders)
+    return GridSampling(data, orders, noisy) if data.points is None else PointSampling(data, orders)
 
 
 def solenoidal_field(data: Dataset) -> VectorField | None:

@@ -73,8 +73,6 @@ class StrongRows:
         InputError: the library and the solution do not fit together.
     """
 
-    extra_degree = 0
-
     def __init__(self, solution: Solution, library: Any):
         self.solution, self.model = solution, solution.model
         self.discretisation = self.model.discretisation
@@ -88,9 +86,18 @@ class StrongRows:
         cell = basix.CellType[_compat.cell_name(self.mesh.ufl_domain())]
         degree = 2 * max(element.embedded_superdegree for element in self.spaces.elements.values()) + self.extra_degree
         self.points, self.point_weights = basix.make_quadrature(cell, degree)
-        self.components = self.mesh.geometry.dim if self.shape else 1
+        self.components = self._count()
         self.expression = _compat.expression(self._everything(library.anchor), self.points, self.model.comm)
         self.cell_weights = self._cell_weights()
+
+    @property
+    def extra_degree(self) -> int:
+        """What the quadrature needs beyond the degree of the fields."""
+        return 0
+
+    def _count(self) -> int:
+        """Scalar equations at a point: one for each component."""
+        return self.mesh.geometry.dim if self.shape else 1
 
     # The expression -------------------------------------------------------------------------------------------------------
 
@@ -100,7 +107,8 @@ class StrongRows:
         return ufl.as_vector([column[i] for i in range(self.components) for column in columns])
 
     def _checked(self, term: sp.Expr) -> list[Any]:
-        if shape_of(term) != self.shape:
+        shape = shape_of(term)
+        if len(shape) != len(self.shape) or any(a not in (None, b) for a, b in zip(shape, self.shape, strict=True)):
             raise InputError(f"{term} does not have the shape of the equation for {self.unknown}")
         unknown = [f for f in term.atoms(Field) if f not in self.discretisation.context.values]
         if unknown:
@@ -126,6 +134,9 @@ class StrongRows:
         if function or as_expr(forcing) != 0:
             value = forcing if function else Lowering(self.discretisation.context)(as_expr(forcing))
             result = [a - b for a, b in zip(result, self._data(value), strict=True)]
+        return self._with_constraint_force(result)
+
+    def _with_constraint_force(self, result: list[Any]) -> list[Any]:
         constraint, multiplier = self.model.experiment.constraint, self.discretisation.multiplier
         if constraint is not None and self.unknown in constraint.fields and not self.solution.intervention.released:
             if not isinstance(constraint, DivergenceFree) or multiplier is None:

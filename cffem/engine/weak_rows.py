@@ -2,8 +2,10 @@
 
 The test functions are products ψ(x) φ(t) of bumps (1 − s²)^p on overlapping boxes in the interior of the domain, so that no
 boundary term remains. Derivatives that the elements do not have across cells are on ψ (the Laplacian of degree 1 becomes
-−∇u·∇ψ), the others stay on the field, which has no noise. Vector equations are tested component by component. A row is one pair
-of bumps; the integrals over cells are summed over ranks, and each rank yields its share of the rows.
+−∇u·∇ψ), the others stay on the field, which has no noise. Vector equations are tested component by component; the equation of a
+field with div v = 0 holds up to a gradient (Pᵀ∇p = 0 for the Leray projection P), so it is tested with divergence-free functions,
+the curls of bumps, and the pressure drops out. A row is one pair of bumps; the integrals over cells are summed over ranks, and
+each rank yields its share of the rows.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from cffem import _compat
 from cffem.engine.rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
 from cffem.forms.weak import weak_form
+from cffem.symbols.constraints import DivergenceFree
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,8 +45,10 @@ class WeakRows(StrongRows):
         InputError: a term needs auxiliary fields or jumps between cells, or the domain has no room for a test function.
     """
 
-    # Bumps are polynomials of higher degree than the fields; this much is enough where a bump covers a few cells.
-    extra_degree = 4
+    @property
+    def extra_degree(self) -> int:
+        """Bumps are polynomials of higher degree than the fields; this much is enough where a bump covers a few cells."""
+        return 8 if self.projected else 4  # curls of bumps vary faster than bumps
 
     def __init__(self, solution: Solution, library: Any):
         domain = solution.model.discretisation.mesh
@@ -57,11 +62,39 @@ class WeakRows(StrongRows):
             self.bump = self.bump * ufl.max_value(1.0 - s * s, 0.0) ** POWER
         super().__init__(solution, library)
 
+    @property
+    def projected(self) -> bool:
+        """Whether the equation holds up to a gradient only: its field is divergence-free, and the constraint is not released."""
+        constraint = self.model.experiment.constraint
+        return (
+            isinstance(constraint, DivergenceFree)
+            and constraint.field == self.unknown
+            and constraint.weight == 1
+            and not self.solution.intervention.released
+        )
+
+    def _count(self) -> int:
+        """Test functions per bump: in two dimensions there is one curl, in three there are three."""
+        return 1 if self.projected and self.dimension == 2 else super()._count()
+
     def _tests(self) -> list[Any]:
         if not self.shape:
             return [self.bump]
-        zero = ufl.as_ufl(0.0)
-        return [ufl.as_vector([self.bump if i == k else zero for i in range(self.components)]) for k in range(self.components)]
+        bump, zero = self.bump, ufl.as_ufl(0.0)
+        if not self.projected:
+            return [ufl.as_vector([bump if i == k else zero for i in range(self.dimension)]) for k in range(self.dimension)]
+        slope = [bump.dx(i) for i in range(self.dimension)]
+        if self.dimension == 2:
+            return [ufl.as_vector([slope[1], -slope[0]])]
+        return [
+            ufl.as_vector([zero, slope[2], -slope[1]]),
+            ufl.as_vector([-slope[2], zero, slope[0]]),
+            ufl.as_vector([slope[1], -slope[0], zero]),
+        ]
+
+    def _with_constraint_force(self, result: list[Any]) -> list[Any]:
+        """Divergence-free functions do not see the force of the constraint, which is a gradient."""
+        return result if self.projected else super()._with_constraint_force(result)
 
     def _column(self, term: sp.Expr) -> list[Any]:
         """The integrand of a term against each test function."""

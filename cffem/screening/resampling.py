@@ -7,6 +7,7 @@ milliseconds. Neighbouring rows are correlated; blocks are the smallest pieces t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.stats import t as student
@@ -38,6 +39,7 @@ def jackknife(blocks: np.ndarray, support: Sequence[int]) -> tuple[np.ndarray, n
     return estimate, np.sqrt((count - 1) / count * spread)
 
 
+@lru_cache(maxsize=256)
 def t_threshold(blocks: int, tests: int, level: float = 0.05) -> float:
     """Two-sided Student quantile with Bonferroni correction over the library."""
     return float(student.ppf(1 - level / (2 * max(tests, 1)), max(blocks - 1, 1)))

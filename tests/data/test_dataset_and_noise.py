@@ -86,6 +86,50 @@ def test_correlated_noise_is_recognised_and_can_be_drawn_again(length):
     assert neighbours == pytest.approx(np.exp(-1 / (4 * length**2)), abs=0.05)
 
 
+@pytest.fixture(scope="module")
+def sensors():
+    from cffem.cases.screening_data import jittered_points, moving_gaussians
+
+    points, times = jittered_points(40, 2), np.linspace(0, 3, 61)
+    return points, moving_gaussians(points, times, (0.13, 0.09), 1e-3, (0.1, 0.16), count=3)
+
+
+@pytest.mark.parametrize(("along", "time"), [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5)])
+def test_correlated_noise_of_sensors_is_recognised_and_can_be_drawn_again(sensors, along, time):
+    from cffem.cases.screening_data import with_point_noise
+    from cffem.data.pointnoise import measure_point_noise
+
+    points, clean = sensors
+    mesh = PointMesh.cached(points)
+    data = with_point_noise(points, clean, 0.3, 1, along, time)
+    noise = measure_point_noise(data, mesh.smoothing)
+    rms = np.sqrt((clean**2).mean())
+    assert noise.sd == pytest.approx(0.3 * rms, rel=0.1)
+    assert noise.white == (along == time == 0)
+    if not noise.white:
+        assert [length > 0 for length in noise.correlation_lengths] == [along > 0, time > 0]
+    if time == 1:
+        assert noise.correlation_lengths[1] == pytest.approx(1.0, rel=0.05)
+    again, true = noise.draw(np.random.default_rng(2), data.shape), data - clean
+    assert again.std() == pytest.approx(noise.sd, rel=0.05)
+    pairs = mesh.simplices[:, :2]
+    for shifted in (
+        lambda v: (v[:, 1:] * v[:, :-1]).mean() / v.var(),
+        lambda v: (v[pairs[:, 0]] * v[pairs[:, 1]]).mean() / v.var(),
+    ):
+        assert shifted(again) == pytest.approx(shifted(true), abs=0.12)
+    assert np.linalg.norm(noise.remove(data) - clean) < 0.7 * np.linalg.norm(data - clean)
+
+
+def test_clean_signals_of_sensors_are_not_taken_for_correlated_noise(sensors):
+    from cffem.data.pointnoise import measure_point_noise
+
+    points, clean = sensors
+    noise = measure_point_noise(clean, PointMesh.cached(points).smoothing)
+    assert noise.white
+    assert noise.sd < 1e-4 * np.sqrt((clean**2).mean())
+
+
 def test_missing_values_do_not_enter_the_noise():
     noisy = waves() + 0.1 * np.random.default_rng(0).standard_normal((200, 120))
     missing = np.zeros(noisy.shape, dtype=bool)

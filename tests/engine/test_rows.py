@@ -207,6 +207,53 @@ def test_weak_rows_keep_clear_of_holes_and_corners():
         assert total[0, 1] / total[1, 1] == pytest.approx(1.0, rel=0.05)
 
 
+def test_divergence_free_test_functions_find_the_velocity_equation_without_its_pressure():
+    """Decaying flow in a box on unstructured triangles: projected rows do not see ∇p, whose coefficient they cannot tell."""
+    velocity, pressure = cf.VectorField("v", dim=2), cf.ScalarField("p")
+    terms = {"advection": cf.dot(cf.grad(velocity), velocity), "lap": cf.lap(velocity), "v": velocity}
+    library = cf.Library(anchor=cf.dt(velocity), terms=terms)
+    stream = (x * (1 - x) * y * (1 - y)) ** 2 * (60 + 200 * sp.sin(3 * x + 1) * sp.cos(5 * y))
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.09),
+        elements={velocity: ("Lagrange", 2), pressure: ("Lagrange", 1)},
+        initial={velocity: (stream.diff(y), -stream.diff(x))},
+        boundary=[cf.Dirichlet(velocity, 0)],
+        constraint=cf.DivergenceFree(velocity, multiplier={pressure: ("Lagrange", 1)}),
+        time=cf.Window(0, 0.4, steps=10),
+    )
+    with cf.Model(library, {"advection": -1.0, "lap": 0.02}, experiment) as model:
+        rows = cf.Library(anchor=library.anchor, terms={**terms, "pressure": cf.grad(pressure)})
+        projected = gram(model.solve().rows(rows, "weak"))
+    found = np.linalg.solve(projected[1:4, 1:4], projected[1:4, 0])
+    assert found[0] == pytest.approx(-1.0, rel=0.01)
+    assert found[1] == pytest.approx(0.02, rel=0.03)
+    assert abs(found[2]) * np.sqrt(projected[3, 3]) <= 0.01 * np.sqrt(projected[0, 0])
+    assert projected[4, 4] <= 1e-6 * projected[0, 0]
+
+
+@pytest.mark.slow
+def test_divergence_free_test_functions_in_three_dimensions():
+    """Stokes with friction on tetrahedra: of 0 = ν Δv + 0.3 v − ∇p + f with constant Δv only −Pf = 0.3 Pv is left."""
+    z = cf.z
+    velocity, pressure = cf.VectorField("v", dim=3), cf.ScalarField("p")
+    library = cf.Library(terms={"lap": cf.lap(velocity), "v": velocity}, unknown=velocity)
+    exact, head = (y**2 + 2 * z**2, z**2 - x**2, x * y), (1, 2, -1)
+    forcing = tuple(-0.7 * sum(v.diff(s, 2) for s in (x, y, z)) - 0.3 * v + g for v, g in zip(exact, head, strict=True))
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_cube(MPI.COMM_SELF, 5, 5, 5),
+        elements={velocity: ("Lagrange", 2), pressure: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(velocity, exact)],
+        constraint=cf.DivergenceFree(velocity, multiplier={pressure: ("Lagrange", 1)}),
+        forcing={velocity: forcing},
+    )
+    with cf.Model(library, {"lap": 0.7, "v": 0.3}, experiment) as model:
+        blocks = list(model.solve().rows(library, "weak"))
+    assert sum(len(block.y) for block in blocks) == 3 * 9**3
+    total = gram(blocks)
+    assert total[0, 2] / total[2, 2] == pytest.approx(0.3, rel=0.01)
+    assert total[1, 1] <= 0.01 * 36 * total[2, 2]  # |Δv|² is 36: quadrature of the curls leaves less than one per cent of it
+
+
 def compare_grams(comm, folder):
     """One Gram for all numbers of ranks; the first run stores it."""
     model, library = heat(comm, names=("u", "u_x", "u_xx", "u_yy", "uu_x", "xu"))
