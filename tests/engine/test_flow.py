@@ -176,8 +176,10 @@ NAVIER_STOKES = cf.Library(terms={"adv": -cf.dot(cf.grad(v), v), "lap": cf.lap(v
 # Ghia, Ghia and Shin (1982), Re = 100: u along x = 1/2 and v along y = 1/2.
 GHIA_U = [(1.0, 1.0), (0.0547, -0.03717), (0.0625, -0.04192), (0.0703, -0.04775), (0.1016, -0.06434), (0.1719, -0.10150)]
 GHIA_U += [(0.2813, -0.15662), (0.4531, -0.21090), (0.5, -0.20581), (0.6172, -0.13641), (0.7344, 0.00332), (0.8516, 0.23151)]
+GHIA_U += [(0.9531, 0.68717), (0.9609, 0.73722), (0.9688, 0.78871), (0.9766, 0.84123)]
 GHIA_V = [(0.0625, 0.09233), (0.0703, 0.10091), (0.0781, 0.10890), (0.0938, 0.12317), (0.1563, 0.16077), (0.2266, 0.17507)]
 GHIA_V += [(0.2344, 0.17527), (0.5, 0.05454), (0.8047, -0.24533), (0.8594, -0.22445), (0.9063, -0.16914), (0.9453, -0.10313)]
+GHIA_V += [(0.9531, -0.08864), (0.9609, -0.07391), (0.9688, -0.05906)]
 
 
 def test_lid_driven_cavity_at_reynolds_number_100():
@@ -188,7 +190,9 @@ def test_lid_driven_cavity_at_reynolds_number_100():
         constraint=INCOMPRESSIBLE,
     )
     flow = cf.Model(NAVIER_STOKES, {"adv": 1.0, "lap": 0.01}, experiment).solve().function()
-    # Ghia's peak is the lid's speed 1 at the end of the line; their extrema themselves are 1.5 to 3.5 % off the spectral ones.
+    # All points of the tables, relative to the peak velocity of the reference, the lid's 1. Measured: 0.0051 along and 0.0092
+    # across, and the same on a mesh of half the size. The latter is 3.8 % of the table's own peak across: there the tables, of a
+    # scheme of second order on 129² points, are 1.5 to 3.5 % off the spectral extrema below, with which this flow agrees to 1e-3.
     heights, along = np.array(GHIA_U).T
     found = values_at(flow, np.column_stack([np.full_like(heights, 0.5), heights]))[:, 0]
     assert np.abs(found - along).max() < 0.01
@@ -199,7 +203,7 @@ def test_lid_driven_cavity_at_reynolds_number_100():
     middle = np.full_like(line, 0.5)
     u, w = values_at(flow, np.column_stack([middle, line]))[:, 0], values_at(flow, np.column_stack([line, middle]))[:, 1]
     # Botella and Peyret (1998), spectral.
-    np.testing.assert_allclose([u.min(), w.max(), w.min()], [-0.2140424, 0.1795728, -0.2538030], rtol=2e-3)
+    np.testing.assert_allclose([u.min(), w.max(), w.min()], [-0.2140424, 0.1795728, -0.2538030], rtol=1e-3)
 
 
 def cylinder(h):
