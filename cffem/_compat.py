@@ -165,3 +165,14 @@ def cell_partitioner(ghost_mode: Any) -> Any:
         return create_cell_partitioner(ghost_mode)
     except TypeError:
         return create_cell_partitioner(ghost_mode, 2)
+
+
+def refined(mesh: Any) -> tuple[Any, Any]:
+    """A mesh of simplices refined uniformly, and the parent of each of its cells; children stay on their parent's rank."""
+    from dolfinx.mesh import RefinementOption, refine
+
+    mesh.topology.create_entities(1)
+    finer, parents = refine(mesh, partitioner=None, option=RefinementOption.parent_cell)[:2]
+    # The parents come in the order in which cells were made, which is not the order in which the new mesh numbers them.
+    before = mesh.comm.exscan(len(parents)) or 0
+    return finer, parents[finer.topology.original_cell_index - before]

@@ -1,0 +1,178 @@
+"""Three-level estimates: exact embeddings, saturation, and estimates that cover much finer solutions of nonlinear problems."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+pytest.importorskip("dolfinx")
+
+import ufl
+from dolfinx import fem, mesh
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import _compat, dt, grad, lap, x, y
+from cffem.bounds.compared import gram_matrix
+from cffem.bounds.levels import Estimates, Gaps, LevelCertifier
+from cffem.bounds.prolongation import prolongation
+from cffem.bounds.refined import Ladder, refined_domain
+from cffem.engine.meshes import mesh_path, read_mesh
+
+u = cf.ScalarField("u")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "family"),
+    [(1, ("Lagrange", 2)), (2, ("Lagrange", 3)), (2, ("N1curl", 2)), (2, ("DG", 1)), (3, ("N1curl", 2)), (3, ("RT", 1))],
+)
+def test_embeddings_are_exact(dimension, family):
+    domain = (
+        mesh.create_unit_interval(MPI.COMM_SELF, 3)
+        if dimension == 1
+        else mesh.create_unit_square(MPI.COMM_SELF, 2, 3)
+        if dimension == 2
+        else mesh.create_unit_cube(MPI.COMM_SELF, 1, 2, 1)
+    )
+    finer, parents = _compat.refined(domain)
+    coarse = fem.Function(fem.functionspace(domain, family))
+    coarse.x.array[:] = np.cos(1.7 * np.arange(len(coarse.x.array)) ** 1.5)
+    for space, above in (
+        (fem.functionspace(finer, family), parents),
+        (fem.functionspace(domain, (family[0], family[1] + 1)), None),
+    ):
+        raised = fem.Function(space)
+        raised.x.array[:] = prolongation(coarse.function_space, space, above) @ coarse.x.array
+        # Weighted moments of both agree only if they are the same function.
+        for weight in (lambda p: 1 + p[0], lambda p: p[0] ** 3 * (1 + p[dimension - 1])):
+            sizes = [
+                fem.assemble_scalar(fem.form(ufl.inner(f, f) * weight(ufl.SpatialCoordinate(f.function_space.mesh)) * ufl.dx))
+                for f in (coarse, raised)
+            ]
+            assert sizes[0] == pytest.approx(sizes[1], rel=1e-12)
+
+
+def test_names_of_the_boundary_survive_refinement():
+    domain = read_mesh(mesh_path("annulus"), MPI.COMM_SELF)
+    finer, _ = refined_domain(domain)
+    for name in ("inner", "outer"):
+        lengths = []
+        for data in (domain, finer):
+            ds = ufl.Measure("ds", domain=data.mesh, subdomain_data=data.facet_tags)
+            lengths.append(fem.assemble_scalar(fem.form(fem.Constant(data.mesh, 1.0) * ds(data.tag(name, 1)))))
+        assert lengths[0] > 1
+        assert lengths[0] == pytest.approx(lengths[1], rel=1e-12)
+
+
+def test_the_second_gap_must_be_smaller():
+    assert not Gaps("mesh", 1.0, 0.5, 1.5).accepted
+    assert Gaps("mesh", 1.0, 0.49, 1.5).accepted
+    assert not Gaps("degree", 1.0, 0.2, 1.2).accepted
+    assert Gaps("mesh", 1e-14, 3e-14, 4e-14, floor=1e-12).accepted
+    # A tiny measured saturation is not relied on.
+    assert Gaps("mesh", 1.0, 1e-3, 1.0).rest == pytest.approx(1.5e-3 / 3)
+
+
+def burgers(cells, steps, degree=1, scheme=None):
+    library = cf.Library(
+        anchor=dt(u),
+        terms={"lap": lap(u), "steepening": -u * u.diff(x), "cube": -(u**3)},
+    )
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells),
+        elements={u: ("Lagrange", degree)},
+        initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.4, steps=steps, scheme=scheme),
+    )
+    return cf.Model(library, {"lap": 0.1, "steepening": 1.0, "cube": 0.5}, experiment)
+
+
+@pytest.mark.parametrize(("way", "scheme"), [("mesh", None), ("degree", "backward-euler")])
+def test_a_nonlinear_march_is_covered(way, scheme):
+    model, finer = burgers(4, 4, scheme=scheme), burgers(12, 24, degree=2)
+    certifier = LevelCertifier(model, way)
+    for name in ("steepening", "cube"):
+        bound = certifier.deletion(name)
+        true = finer.deletions([name])[name].score
+        assert bound.certificate.kind == "estimated"
+        assert "guaranteed" not in f"{bound.certificate} {bound.certificate.latex()}"
+        assert bound.score == pytest.approx(model.deletions([name])[name].score, rel=1e-10)
+        assert abs(true - bound.score) <= bound.margin <= 6 * abs(true - bound.score)
+        assert bound.margin < bound.eta_factual + bound.eta_counterfactual
+
+
+def test_what_does_not_saturate_has_no_estimate():
+    # Without diffusion nothing smooths the jump at the boundary: no gap shrinks.
+    library = cf.Library(terms={"lap": lap(u), "u": -u, "cube": -(u**3)}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
+    )
+    model = cf.Model(library, {"lap": 1e-6, "u": 1.0, "cube": 1.0}, experiment)
+    found = Estimates(model, 1e5).deletion("lap")
+    assert math.isinf(found.margin)
+    assert "saturation was not observed" in found.reason
+    assert "budget" in Estimates(model, 10).deletion("lap").reason
+
+
+def test_systems_and_flows_have_estimates():
+    v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
+    library = cf.Library(anchor=dt(v), terms={"lap": lap(v), "inertia": -cf.dot(v, grad(v)), "drag": -v}, parameters={})
+    stream = sp.sin(sp.pi * x) ** 2 * sp.sin(sp.pi * y) ** 2
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+        elements={v: ("Lagrange", 2)},
+        initial={v: (stream.diff(y), -stream.diff(x))},
+        boundary=[cf.Dirichlet(v, (0, 0))],
+        time=cf.Window(0, 0.1, steps=4),
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    model = cf.Model(library, {"lap": 0.1, "inertia": 1.0, "drag": 1.0}, experiment)
+    bounds = cf.certify_sweep(model, model.deletions(["drag"], keep=True), cf.Certification())
+    assert bounds["drag"].certificate.kind == "estimated"
+    assert 0 < bounds["drag"].margin < 0.1 * bounds["drag"].score
+
+
+def test_inner_products_of_trajectories_are_exact():
+    model = burgers(3, 2)
+    one = model.factual.states
+    fine = [one[0], (one[0] + one[1]) / 2, one[1], (one[1] + one[2]) / 2, one[2]]
+    found = gram_matrix(model.norm("L2"), [[(one, 1.0)], [(fine, 1.0)], [(fine, 2.0), (one, -1.0)]], 0.4)
+    assert found == pytest.approx(np.full((3, 3), model.factual.norm("L2") ** 2), rel=1e-12)
+
+
+def print_margins(comm):
+    library = cf.Library(terms={"lap": lap(u), "cube": -(u**3)}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(comm, 0.3),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 50 * sp.sin(3 * x + y)},
+    )
+    model = cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment)
+    margins = [LevelCertifier(model, way).deletion("cube").margin for way in ("mesh", "degree")]
+    if comm.rank == 0:
+        print("margins", *(f"{margin:.16e}" for margin in margins))
+
+
+@pytest.mark.mpi
+def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
+    print_margins(MPI.COMM_SELF)
+    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
+    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
+    assert len(one) == 2
+    assert two == pytest.approx(one, rel=1e-8)
+
+
+def test_a_ladder_says_why_it_cannot_go_up():
+    domain = mesh.create_unit_square(MPI.COMM_SELF, 2, 2, mesh.CellType.quadrilateral)
+    library = cf.Library(terms={"lap": lap(u)}, unknown=u)
+    experiment = cf.Experiment(mesh=domain, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    model = cf.Model(library, {"lap": 1.0}, experiment)
+    with pytest.raises(ValueError, match="triangles"):
+        Ladder(model, "mesh")
+    assert Ladder(model, "degree").model(1).spaces.size == 25
