@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
@@ -16,6 +18,7 @@ from cffem.symbols.interventions import Intervention, delete
 
 NORMS = ("L2", "H1", "energy")
 Certifier = SteadyCertifier | EnrichedCertifier | ParabolicCertifier
+_ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
 _CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
 
@@ -79,16 +82,17 @@ def certify_deletion(
 
 
 def certify_solution(
-    model: Any, intervention: Intervention | None = None, norm: str = "L2", enriched: bool = False
+    model: Any, intervention: Intervention | None = None, norm: str = "L2", enriched: bool = False, solution: Any = None
 ) -> Certificate | NoCertificate:
-    """The error bound of the factual solution, or of one with other coefficients; collective."""
+    """The error bound of the factual solution, or of one with other coefficients, which may be known already; collective."""
     found = certifier(model, enriched)
     if norm not in NORMS:
         return NoCertificate(f"there is no certificate in the norm {norm}")
     if isinstance(found, NoCertificate):
         return found
     try:
-        return found.solution(model.factual if intervention is None else model.solve(intervention), norm)
+        solution = solution or (model.factual if intervention is None else model.solve(intervention))
+        return found.solution(solution, norm)
     except (NotCovered, SolveError) as reason:
         return NoCertificate(str(reason))
 
@@ -117,26 +121,63 @@ def certify_sweep(model: Any, sweep: Mapping[str, Any], certification: Any) -> d
         >>> bounds["u"].certificate.kind, bounds["lap"].reason[:55]
         ('guaranteed', 'without lap: the diffusion coefficient 0 is not positiv')
     """
-    estimates = Estimates(model, certification.budget)
     bounds: dict[str, DeletionBound | NoCertificate] = {}
     for name, deletion in sweep.items():
         if deletion.status != "solved":
             bounds[name] = NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
         else:
-            bounds[name] = _best(model, name, certification, deletion.solution, estimates)
-    estimates.destroy()
+            bounds[name] = best_certificate(model, name, certification, deletion.intervention, deletion.solution)
     return bounds
 
 
-def _best(model: Any, name: str, certification: Any, deleted: Any, estimates: Estimates) -> DeletionBound | NoCertificate:
-    """The enriched or plain guaranteed certificate of one deletion, else the estimated one, else why there is none."""
-    norm = certification.norm
-    found: DeletionBound | NoCertificate = NoCertificate("")
-    if certification.enriched:
-        found = certify_deletion(model, name, norm, deleted, enriched=True)
-    if not found:
-        found = certify_deletion(model, name, norm, deleted)
-    if isinstance(found, DeletionBound):
-        return found
-    estimated = estimates.deletion(name, norm, deleted)
-    return estimated if isinstance(estimated, DeletionBound) else NoCertificate(f"{found.reason}; {estimated.reason}")
+def best_certificate(
+    model: Any, name: str, certification: Any, change: Intervention | None = None, deleted: Any = None
+) -> DeletionBound | NoCertificate:
+    """The guaranteed certificate of one deletion, enriched where that is asked for, else the estimated one; collective.
+
+    Args:
+        model: the model.
+        name: the term.
+        certification: norm and means.
+        change: the deletion, where it sets other coefficients as well.
+        deleted: its solution, where it is known already.
+    """
+    change = change if change is not None and change.changes else delete(name)
+    reason = ""
+    for enriched in (True, False) if certification.enriched else (False,):
+        if change == delete(name):
+            found = certify_deletion(model, name, certification.norm, deleted, enriched)
+        else:
+            found = _certify_change(model, name, change, certification.norm, deleted, enriched)
+        if isinstance(found, DeletionBound):
+            return found
+        reason = found.reason
+    estimated = _estimates(model, certification.budget).deletion(name, certification.norm, deleted, change)
+    return estimated if isinstance(estimated, DeletionBound) else NoCertificate(f"{reason}; {estimated.reason}")
+
+
+def _estimates(model: Any, budget: float) -> Estimates:
+    """The three-level estimates of a model, whose factual levels are solved once."""
+    made = _ESTIMATES.setdefault(model, {})
+    if budget not in made:
+        made[budget] = Estimates(proxy(model), budget)
+    return made[budget]
+
+
+def _certify_change(
+    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+) -> DeletionBound | NoCertificate:
+    """The sum of both error bounds, for deletions that set other coefficients as well."""
+    deleted = deleted or model.solve(change)
+    factual = certify_solution(model, None, norm, enriched)
+    other = certify_solution(model, change, norm, enriched, deleted)
+    if not isinstance(factual, Certificate) or not isinstance(other, Certificate):
+        return next(bound for bound in (factual, other) if isinstance(bound, NoCertificate))
+    score, margin = model.factual.distance(deleted, norm), factual.value + other.value
+    certificate = replace(
+        other,
+        value=margin,
+        inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ η_factual + η_counterfactual = {margin:.4g}",
+        formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}} = {margin:.4g}",
+    )
+    return DeletionBound(name, score, factual.value, other.value, math.inf, margin, certificate)

@@ -212,15 +212,22 @@ class LevelCertifier:
 
     # Certificates -----------------------------------------------------------------------------------------------------------
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound:
         """The estimated bound for the score of one deletion; collective.
+
+        Args:
+            name: the term.
+            norm: the norm of the score.
+            deleted: the solution of the deleted problem, where it is known already.
+            change: the deletion, where it sets other coefficients as well.
 
         Raises:
             NotCovered: saturation was not observed.
             SolveError: a finer problem could not be solved.
         """
         start = time.perf_counter()
-        solutions = [deleted or self.model.solve(delete(name)), *(finer.solve(delete(name)) for finer in self.models)]
+        change = change or delete(name)
+        solutions = [deleted or self.model.solve(change), *(finer.solve(change) for finer in self.models)]
         others = self._trajectories(solutions)
         if norm not in self._known:
             self._known[norm] = self._levels(norm, self.factual)
@@ -322,8 +329,8 @@ class Estimates:
                 self._certifiers[way] = NoCertificate(str(reason))
         return self._certifiers[way]
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound | NoCertificate:
-        """The estimated bound of one deletion, or the reasons why there is none; collective."""
+    def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound | NoCertificate:
+        """The estimated bound of one deletion, or the reasons why there is none; see `LevelCertifier.deletion`; collective."""
         reasons = []
         for way in (MESH, DEGREE):
             certifier = self._certifier(way)
@@ -331,7 +338,7 @@ class Estimates:
                 reasons.append(certifier.reason)
                 continue
             try:
-                return certifier.deletion(name, norm, deleted)
+                return certifier.deletion(name, norm, deleted, change)
             except (NotCovered, SolveError) as reason:
                 reasons.append(str(reason))
         return NoCertificate("; ".join(reasons))

@@ -1,0 +1,75 @@
+"""The callback that refinement until decided drives: certificates of a model's deletions on ever finer discretisations.
+
+Level 0 is the user's own mesh and time step, the coarsest of all; each level divides every cell and halves the time step. A level
+whose solutions, or the finer ones that its certificates need, are beyond the budget is not entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.deletions import best_certificate
+from cffem.bounds.refined import BOTH, Ladder
+
+
+class Refinement:
+    """Certificates of deletions by level.
+
+    Args:
+        model: the model.
+        certification: norm, budget and means.
+        first: bounds that are known already on level 0, by term.
+        changes: for each term the deletion, where it sets other coefficients as well.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> from cffem.certify.refinement import decide_by_refinement
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 2, 2), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> verdict = decide_by_refinement(["u"], 5e-3, Refinement(model, cf.Certification(budget=1e4)))["u"]
+        >>> verdict.decision, verdict.level > 0
+        ('relevant', True)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        certification: Any,
+        first: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ):
+        self.model, self.certification = model, certification
+        self.first, self.changes = dict(first or {}), dict(changes or {})
+        self._ladder: Ladder | None = None
+
+    def __call__(self, names: tuple[str, ...], level: int) -> dict[str, Any] | None:
+        """The bounds of some terms on a level, or None where it is beyond the budget or cannot be reached; collective."""
+        model = self._model(level)
+        if model is None:
+            return None
+        known = self.first if level == 0 else {}
+        return {
+            name: known[name] if name in known else best_certificate(model, name, self.certification, self.changes.get(name))
+            for name in names
+        }
+
+    def _model(self, level: int) -> Any:
+        if level == 0:
+            return self.model
+        try:
+            self._ladder = self._ladder or Ladder(self.model, BOTH)
+        except NotCovered:
+            return None
+        return None if self._ladder.size(level) > self.certification.budget else self._ladder.model(level)
+
+    def destroy(self) -> None:
+        """Free the finer models; collective."""
+        if self._ladder is not None:
+            self._ladder.destroy()
