@@ -1,0 +1,129 @@
+"""Guaranteed error bounds for scalar waves u_tt = a Δu − c u − σ u_t + f with u = 0 on the boundary, in L2(0, T; L2(Ω)).
+
+On convex plane domains the bound has the full power of h (`wave_elliptic`); elsewhere, and where the Laplacian is deleted, that of
+the first-order system is taken (`wave_majorant`), which holds on every domain and loses one power of h.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import basix
+import numpy as np
+
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.wave_certifier import PathBound, SecondOrderCertifier, Terms
+from cffem.bounds.wave_elliptic import EllipticBound, EllipticReconstruction, smallest_bound
+from cffem.bounds.wave_majorant import Trajectory
+from cffem.bounds.wave_problem import WaveOperator
+from cffem.symbols.fields import ScalarField
+
+
+class WaveCertifier(SecondOrderCertifier):
+    """Certificates for one model of a scalar wave.
+
+    Args:
+        model: the model.
+
+    Raises:
+        NotCovered: a hypothesis fails; the message says which.
+
+    Example:
+        >>> import cffem as cf, sympy as sp
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> from cffem import dt, lap, x, y
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=dt(dt(u)), terms={"lap": lap(u), "damping": -dt(u)})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 1)},
+        ...     initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y), dt(u): 0}, boundary=[cf.Dirichlet(u, 0)],
+        ...     time=cf.Window(0, 1, steps=20))
+        >>> bound = WaveCertifier(cf.Model(library, {"lap": 1.0, "damping": 0.01}, experiment)).deletion("damping")
+        >>> bound.certificate.kind, bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual)
+        ('guaranteed', True)
+    """
+
+    def _check(self) -> None:
+        super()._check()
+        if not isinstance(self.unknown, ScalarField):
+            raise NotCovered("the unknown is not a single scalar field")
+        if self.constrained:
+            raise NotCovered("a constraint is declared")
+        element = self.model.spaces.elements[self.unknown]
+        family = getattr(element, "element_family", None)
+        if self.model.spaces.mixed or family != basix.ElementFamily.P or element.discontinuous:
+            raise NotCovered("the element is not a continuous Lagrange element for a scalar")
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """How bounds are obtained."""
+        if self.domain.interpolation is None:
+            return "first-order system, residuals in L2 (valid on every domain, one power of h lost)"
+        return "elliptic reconstruction by equilibrated fluxes, Aubin–Nitsche with Kobayashi's constants, weak energy norm"
+
+    @cached_property
+    def reconstruction(self) -> EllipticReconstruction:
+        """Where trajectories are measured on convex plane domains."""
+        return EllipticReconstruction(self.ruler, self.space, self.domain, self.walls)
+
+    def _elliptic(self, own: WaveOperator) -> bool:
+        return self.domain.interpolation is not None and own.stiffness > 0 and not own.slope.any()
+
+    def _state(self, terms: Terms, path: Trajectory) -> PathBound:
+        own = self._own(terms)
+        if not self._elliptic(own):
+            return super()._state(terms, path)
+        source = self._source(tuple(f + s for f, s in zip(self.forcing, own.source, strict=True)))
+        measured = self.reconstruction.measure(own, path, source)
+        start = tuple(
+            self.ruler.distance(given, columns[:, 0]) for given, columns in zip(self._start, (path.states, path.rates), strict=True)
+        )
+        return _as_path(smallest_bound(own, measured, path.step, self.domain.eigenvalue, start), start[0], measured.slopes[1])
+
+    def _difference(self, terms: Terms, name: str, gap: Trajectory, other: Trajectory, error: PathBound) -> PathBound | None:
+        own, term = self._own(terms), terms[name]
+        if term.stiffness or not self._elliptic(own):
+            return super()._difference(terms, name, gap, other, error)
+        measured = self.reconstruction.measure(own, gap, self._source(term.source), (term, other))
+        diffusive = own.stiffness * self.domain.eigenvalue
+        bump = math.sqrt(gap.step**5 / 120) * error.slopes
+
+        def extra(margin: float, reaction: float) -> np.ndarray:
+            """What the term makes of the error of u_j, whose rate is bounded in the norm of its own operator."""
+            ratio = math.sqrt(max(1.0, (diffusive + error.reaction) / margin))
+            rates = ratio * error.plain + bump / math.sqrt(margin)
+            return abs(term.damping) * rates + abs(term.mass) * error.steps / math.sqrt(margin)
+
+        start = tuple(float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates))
+        found = smallest_bound(own, measured, gap.step, self.domain.eigenvalue, start, extra)
+        return _as_path(found, start[0], measured.slopes[1])
+
+    def _hypotheses(self) -> tuple[tuple[str, str], ...]:
+        return (
+            ("the equation is u_tt + σ u_t − a Δu + c u = f with constants a ≥ 0, σ and c", "read off the symbolic terms"),
+            (
+                "Ω is the meshed domain and u = 0 on all of its boundary",
+                "declared conditions, held unknowns and values of the solution",
+            ),
+            (
+                "u_h is continuous, piecewise polynomial and otherwise arbitrary",
+                "element of the model; its residual is computed anew",
+            ),
+            ("integrals of data are those of the quadrature", "two rules compared, their difference is in the bound"),
+            ("rounding errors are negligible", "not enclosed"),
+            *self.domain.evidence,
+        )
+
+    def destroy(self) -> None:
+        """Free matrices and factors; collective."""
+        super().destroy()
+        if "reconstruction" in self.__dict__:
+            self.reconstruction.destroy()
+
+
+def _as_path(bound: EllipticBound, start: float, slopes: Any) -> PathBound:
+    parts = {"energy": float(np.linalg.norm(bound.energy)), "initial error": start, "c′": bound.reaction}
+    return PathBound(bound.value, bound.steps, bound.energy, start, parts, slopes, bound.reaction)

@@ -1,0 +1,435 @@
+"""A guaranteed bound for u_tt + σ u_t + α D*D u + m u + S u = f by the first-order system behind it; no constant of the domain.
+
+With H = −α ∫₀ᵗ Du the equation says u_t + σu + m∫u + ∫Su − D*H = v₀ + σu₀ + ∫f and H_t + αDu = 0, integrals from 0 to t. For any
+ũ with the boundary values of u and any H̃ with D*H̃ in L2, both continuous in time, let
+
+    r₁ = ũ_t + σũ + m∫ũ + ∫Sũ − D*H̃ − v₀ − σu₀ − ∫f,     r₂ = H̃_t + α Dũ.
+
+The errors e = u − ũ, h = H − H̃ and N² = ‖e‖² + ‖h‖²/α + m‖∫e‖² obey, since (D*h, e) = (h, De),
+
+    N N' = −σ‖e‖² − (∫Se, e) − (r₁, e) − (r₂, h)/α,    so    N' ≤ (‖r₁‖² + ‖r₂‖²/α)^{1/2} + σ⁻N + ‖S‖ ∫N.
+
+This is a bound of ‖e‖ itself. D is the curl or the gradient; the boundary condition of u (E × n = 0, or u = 0) is essential, so H̃
+has none. For Nédélec elements it has the order of the error; for Lagrange elements it loses one power of h.
+
+Under the constraint div u = 0 a multiplier ∇π, π = 0 on the boundary, joins the equation. With the L2 projection P onto
+divergence-free fields and ũ₀ = Pũ, the same holds for u − ũ₀ with ‖r₁ + ∇π̃‖ for any π̃, because Dũ₀ = Dũ and gradients are
+orthogonal to divergence-free fields; S(I − P)ũ joins the sources. The rest of the error is (I − P)ũ, orthogonal to it and at most
+‖ũ − D*A‖ for any A, because D*A is divergence-free.
+
+Here ũ is quadratic on each step with ũ_t linear between the velocities, H̃ and π̃ are found by least squares at the levels, and all
+of them are polynomials in time whose norms are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem
+from dolfinx.mesh import exterior_facet_indices
+from petsc4py import PETSc
+
+from cffem._compat import assemble_matrix, form
+from cffem.bounds.geometry import Domain
+from cffem.bounds.wave_columns import Broken, Factor, Source, product
+from cffem.bounds.wave_problem import WaveOperator
+
+# Weight of ‖H̃ − H_h‖² against ‖G − D*H̃‖², relative to (π/diameter)²; the bound hardly depends on it.
+REGULARISATION = 1e-2
+WINDOW = 16
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Owned values and rates of the unknown at all levels, one column each, on levels that are equally far apart.
+
+    Attributes:
+        states: u at the levels.
+        rates: u_t at the levels.
+        times: the levels.
+    """
+
+    states: np.ndarray
+    rates: np.ndarray
+    times: np.ndarray
+
+    @property
+    def step(self) -> float:
+        """The distance of two levels."""
+        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+
+    @property
+    def bump(self) -> np.ndarray:
+        """s, where ũ = I u + β s with β = (t − t_{n−1})(t − t_n)/2: the mean second derivative on each step."""
+        result: np.ndarray = np.diff(self.rates, axis=1) / self.step
+        return result
+
+    @property
+    def integral(self) -> np.ndarray:
+        """∫ ũ from the start to each level."""
+        parts = self.step * (self.states[:, 1:] + self.states[:, :-1]) / 2 - self.step**3 / 12 * self.bump
+        return np.concatenate([np.zeros((len(self.states), 1)), np.cumsum(parts, axis=1)], axis=1)
+
+    def __sub__(self, other: Trajectory) -> Trajectory:
+        return Trajectory(self.states - other.states, self.rates - other.rates, self.times)
+
+
+def interpolated(levels: np.ndarray, bump: np.ndarray | None, step: float) -> list[np.ndarray]:
+    """I x + β s on each step in Legendre polynomials of time: β = τ²/12 (P₂ − P₀)."""
+    first, last = levels[:, :-1], levels[:, 1:]
+    if bump is None:
+        return [(first + last) / 2, (last - first) / 2]
+    return [(first + last) / 2 - step**2 / 12 * bump, (last - first) / 2, step**2 / 12 * bump]
+
+
+def differentiated(levels: np.ndarray, bump: np.ndarray, step: float) -> list[np.ndarray]:
+    """The time derivative of I x + β s: β' = τ/2 P₁."""
+    return [np.diff(levels, axis=1) / step, step / 2 * bump]
+
+
+def integrated(start: np.ndarray, parts: list[np.ndarray], step: float) -> list[np.ndarray]:
+    """start + ∫ of a polynomial on each step: ∫P_n = (P_{n+1} − P_{n−1}) τ/2 / (2n + 1), and P₀ + P₁ for n = 0."""
+    result = [start + step / 2 * parts[0], step / 2 * parts[0]] + [np.zeros_like(parts[0]) for _ in parts[1:]]
+    for n, part in enumerate(parts[1:], start=1):
+        result[n + 1] = result[n + 1] + step / 2 / (2 * n + 1) * part
+        result[n - 1] = result[n - 1] - step / 2 / (2 * n + 1) * part
+    return result
+
+
+def added(*polynomials: list[np.ndarray]) -> list[np.ndarray]:
+    """The sum of polynomials in time."""
+    return [sum(p[n] for p in polynomials if n < len(p)) for n in range(max(map(len, polynomials)))]
+
+
+def second_differences(levels: np.ndarray, step: float) -> np.ndarray:
+    """Approximate second derivatives in the middle of each step."""
+    count = levels.shape[1] - 1
+    result = np.zeros((levels.shape[0], count))
+    if count == 2:
+        result[:] = (levels[:, 2:] - 2 * levels[:, 1:2] + levels[:, :1]) / step**2
+    elif count > 2:
+        result[:, 1:-1] = (levels[:, 3:] - levels[:, 2:-1] - levels[:, 1:-2] + levels[:, :-3]) / (2 * step**2)
+        for end, inner, next_one in ((0, 1, min(2, count - 2)), (-1, -2, max(-3, 1 - count))):
+            result[:, end] = 2 * result[:, inner] - result[:, next_one]
+    return result
+
+
+class Ruler:
+    """Norms of states and distances to data, not by the engine's matrices.
+
+    Args:
+        space: the space of the unknown.
+        domain: the mesh.
+        degree: the degree of the polynomials that are measured exactly, at least that of the space.
+    """
+
+    def __init__(self, space: Any, domain: Domain, degree: int):
+        self.comm = domain.mesh.comm
+        self.broken = Broken(domain, degree, domain.dim if space.element.basix_element.value_shape else 1)
+        self.matrix = self.broken.moments(space, lambda u: u)
+
+    def squares(self, columns: np.ndarray) -> np.ndarray:
+        """Squared norms of columns of coefficients; collective."""
+        return self.comm.allreduce(np.einsum("ij,ij->j", columns, columns))
+
+    def sizes(self, states: np.ndarray) -> np.ndarray:
+        """‖w_h‖ of columns of values; collective."""
+        return np.sqrt(self.squares(product(self.matrix, states)))
+
+    def norm(self, path: Trajectory) -> float:
+        """The space–time norm of the piecewise linear interpolant of a trajectory; collective."""
+        total = 0.0
+        for window in windows(len(path.times) - 1):
+            parts = interpolated(path.states[:, window.start : window.stop + 1], None, path.step)
+            total += sum(float((self.sizes(p) ** 2).sum()) / (2 * n + 1) for n, p in enumerate(parts))
+        return math.sqrt(path.step * total)
+
+    def distance(self, given: tuple[np.ndarray, float], state: np.ndarray, gradients: Gradients | None = None) -> float:
+        """‖w − w_h‖ of projected data and discrete values, up to gradients where these do not count; collective."""
+        exact, rest = given
+        gap = exact[:, None] - product(self.matrix, state[:, None])
+        if gradients is not None:
+            gap = gap + product(gradients.matrix, gradients.solve(gap))
+        return math.hypot(math.sqrt(float(self.squares(gap)[0])), rest)
+
+    def destroy(self) -> None:
+        """Free the matrix; collective."""
+        self.matrix.destroy()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on a trajectory.
+
+    Attributes:
+        residual: (‖r₁‖² + ‖r₂‖²/α)^{1/2} in L2 of each step.
+        missed: bounds of ‖f − f_h‖ in L2 of each step.
+        gradient: bounds of ‖(I − P)u_h‖ at the levels, zero without a constraint.
+        slope: ‖s‖ on each step.
+    """
+
+    residual: np.ndarray
+    missed: np.ndarray
+    gradient: np.ndarray
+    slope: np.ndarray
+
+
+class Majorant:
+    """Measures residuals of trajectories in one conforming space with zero boundary values.
+
+    Args:
+        ruler: norms of the unknown, exact for one degree more than that of its space.
+        space: the space of the unknown: Nédélec for a vector, Lagrange for a scalar.
+        domain: the mesh.
+        terms: the operators of the terms.
+        constrained: whether the unknown is divergence-free.
+        degree: the degree of H̃, and of π̃.
+    """
+
+    def __init__(self, ruler: Ruler, space: Any, domain: Domain, terms: dict[str, WaveOperator], constrained: bool, degree: int):
+        self.ruler, self.space, self.domain, self.comm = ruler, space, domain, domain.mesh.comm
+        self.components = domain.dim if space.element.basix_element.value_shape else 1
+        mesh, skewed = domain.mesh, {name: term for name, term in terms.items() if term.skewed}
+        family = "RT" if self.components == 1 else {2: "Lagrange", 3: "N1curl"}[domain.dim]
+        self.dual = fem.functionspace(mesh, (family, degree))
+        self.first = ruler.broken
+        self.second = Broken(domain, degree, 1 if self.components > 1 and domain.dim == 2 else domain.dim)
+        self._skew = {name: self.first.moments(space, lambda u, term=term: self._apply(term, u)) for name, term in skewed.items()}
+        self._adjoint = self.first.moments(self.dual, self._dual_derivative)
+        self._derivative = self.second.moments(space, self._own_derivative)
+        self._flux = self.second.moments(self.dual, lambda w: w)
+        self._transposed = [m.transpose(PETSc.Mat()) for m in (self._adjoint, self._flux)]
+        box = np.ptp(domain.hull, axis=0)
+        self.weight = REGULARISATION * math.pi**2 / float(box @ box)
+        w, v = ufl.TrialFunction(self.dual), ufl.TestFunction(self.dual)
+        normal = ufl.inner(self._dual_derivative(w), self._dual_derivative(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
+        self._normal = Factor(assemble_matrix(form(normal * ufl.dx, self.comm)))
+        self.gradients = Gradients(self.first, degree) if constrained else None
+
+    # Operators --------------------------------------------------------------------------------------------------------------
+
+    def _own_derivative(self, u: Any) -> Any:
+        return ufl.grad(u) if self.components == 1 else ufl.curl(u) if self.domain.dim == 3 else ufl.rot(u)
+
+    def _dual_derivative(self, w: Any) -> Any:
+        if self.components == 1:
+            return -ufl.div(w)
+        return ufl.curl(w) if self.domain.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
+
+    def _apply(self, term: WaveOperator, u: Any) -> Any:
+        mesh = self.domain.mesh
+        result = ufl.dot(fem.Constant(mesh, term.matrix), u)
+        for coordinate, slope in zip(ufl.SpatialCoordinate(mesh), term.slope, strict=True):
+            if slope.any():
+                result += coordinate * ufl.dot(fem.Constant(mesh, slope), u)
+        return result
+
+    # Measuring --------------------------------------------------------------------------------------------------------------
+
+    def measure(
+        self,
+        terms: dict[str, WaveOperator],
+        path: Trajectory,
+        source: Source,
+        deleted: tuple[str, WaveOperator, Trajectory] | None = None,
+    ) -> Measured:
+        """The residual of a trajectory; collective.
+
+        Args:
+            terms: the operators of the equation.
+            path: the trajectory.
+            source: f.
+            deleted: a further term on the right-hand side, with its name and the trajectory it acts on.
+        """
+        own, steps = sum(terms.values(), start=zero_operator(self.components, self.domain.dim)), len(path.times) - 1
+        system = _System(self, own, terms, path, deleted)
+        running, levels = np.zeros((self.first.owned, 1)), [np.zeros((self.first.owned, 1))]
+        missed = np.zeros(steps)
+        for n in range(steps if not source.vanishes else 0):
+            parts, missed[n] = source.polynomial(n)
+            running = running + path.step * parts[0][:, None]
+            levels.append(running)
+        return self._finish(system, own, path, source, levels, missed)
+
+    def _finish(
+        self, system: _System, own: WaveOperator, path: Trajectory, source: Source, levels: list[np.ndarray], missed: np.ndarray
+    ) -> Measured:
+        steps = len(path.times) - 1
+        flux = np.zeros((self._normal.matrix.getLocalSize()[0], steps + 1))
+        potential = np.zeros((self.gradients.owned if self.gradients else 0, steps + 1))
+        gradient = np.zeros(steps + 1)
+        for window in windows(steps + 1):
+            target = system.target(window)
+            if not source.vanishes:
+                target -= np.concatenate(levels[window], axis=1)
+            if self.gradients:
+                potential[:, window] = self.gradients.solve(target)
+                gradient[window] = self._divergent(path.states[:, window])
+            if own.stiffness:
+                right = product(self._transposed[0], target)
+                right -= (
+                    self.weight
+                    * own.stiffness
+                    * product(self._transposed[1], product(self._derivative, system.integral[:, window]))
+                )
+                flux[:, window] = self._normal.solve(right)
+        residual = np.zeros(steps)
+        bumps = second_differences(flux, path.step), second_differences(potential, path.step)
+        for window in windows(steps):
+            squares = self._first_squares(system, window, flux, potential, bumps, source, levels)
+            if own.stiffness:
+                squares += self._second_squares(system, own.stiffness, window, flux, bumps[0])
+            residual[window] = np.sqrt(path.step * squares)
+        slope = np.sqrt(self.ruler.squares(product(self.ruler.matrix, path.bump)))
+        return Measured(residual, missed, gradient, slope)
+
+    def _first_squares(
+        self, system: _System, window: slice, flux: np.ndarray, potential: np.ndarray, bumps: Any, source: Source, levels: Any
+    ) -> np.ndarray:
+        """The mean of ‖r₁‖² over each step."""
+        after, step = slice(window.start, window.stop + 1), system.path.step
+        parts = system.residual(window)
+        parts = added(parts, [-product(self._adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)])
+        if self.gradients:
+            gradients = interpolated(potential[:, after], bumps[1][:, window], step)
+            parts = added(parts, [product(self.gradients.matrix, p) for p in gradients])
+        if not source.vanishes:
+            given = [source.polynomial(n)[0] for n in range(window.start, window.stop)]
+            columns = [np.stack([g[k] for g in given], axis=1) for k in range(3)]
+            parts = added(parts, [-p for p in integrated(np.concatenate(levels[window], axis=1), columns, step)])
+        return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(parts))
+
+    def _second_squares(self, system: _System, stiffness: float, window: slice, flux: np.ndarray, bump: np.ndarray) -> np.ndarray:
+        """The mean of ‖r₂‖²/α over each step."""
+        after, step = slice(window.start, window.stop + 1), system.path.step
+        rates = [product(self._flux, p) for p in differentiated(flux[:, after], bump[:, window], step)]
+        states = [stiffness * product(self._derivative, p) for p in system.state(window)]
+        return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(added(rates, states))) / stiffness
+
+    def _divergent(self, states: np.ndarray) -> np.ndarray:
+        """Bounds of the gradient part of states."""
+        values = product(self.ruler.matrix, states)
+        return np.sqrt(
+            self.ruler.squares(values - product(self._adjoint, self._normal.solve(product(self._transposed[0], values))))
+        )
+
+    def destroy(self) -> None:
+        """Free matrices and factors; collective."""
+        for matrix in (*self._skew.values(), self._adjoint, self._derivative, self._flux, *self._transposed):
+            matrix.destroy()
+        self._normal.destroy()
+        if self.gradients:
+            self.gradients.destroy()
+
+
+class Gradients:
+    """Gradients of functions that vanish on the boundary, and the projection onto them.
+
+    Args:
+        broken: where gradients are measured.
+        degree: the degree of the functions.
+    """
+
+    def __init__(self, broken: Broken, degree: int):
+        mesh = broken.domain.mesh
+        space = fem.functionspace(mesh, ("Lagrange", degree))
+        self.matrix = broken.moments(space, ufl.grad)
+        self._transposed = self.matrix.transpose(PETSc.Mat())
+        self.owned = space.dofmap.index_map.size_local
+        mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
+        held = fem.locate_dofs_topological(space, mesh.topology.dim - 1, exterior_facet_indices(mesh.topology))
+        self._held = held[held < self.owned]
+        u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
+        stiffness = form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, broken.comm)
+        self._factor = Factor(assemble_matrix(stiffness, [fem.dirichletbc(PETSc.ScalarType(0), held, space)]))
+
+    def solve(self, target: np.ndarray) -> np.ndarray:
+        """π with ‖target + ∇π‖ as small as possible."""
+        right = -product(self._transposed, target)
+        right[self._held] = 0.0
+        result = self._factor.solve(right)
+        result[self._held] = 0.0
+        return result
+
+    def destroy(self) -> None:
+        """Free matrices and factors; collective."""
+        self.matrix.destroy()
+        self._transposed.destroy()
+        self._factor.destroy()
+
+
+class _System:
+    """The parts of r₁ that come from the trajectory, and from the one that a deleted term acts on."""
+
+    def __init__(self, majorant: Majorant, own: WaveOperator, terms: dict[str, WaveOperator], path: Trajectory, deleted: Any):
+        self.majorant, self.own, self.path = majorant, own, path
+        self.integral, self.bump = path.integral, path.bump
+        self.skewed = [name for name, term in terms.items() if term.skewed]
+        self.deleted = deleted
+        if deleted is not None:
+            self.other_integral, self.other_bump = deleted[2].integral, deleted[2].bump
+
+    def target(self, window: slice) -> np.ndarray:
+        """The coefficients of r₁ without H̃, π̃ and f at the levels."""
+        path, own = self.path, self.own
+        plain = path.rates[:, window] - path.rates[:, :1] + own.damping * (path.states[:, window] - path.states[:, :1])
+        plain = plain + own.mass * self.integral[:, window]
+        if self.deleted is not None:
+            _, term, other = self.deleted
+            plain = (
+                plain + term.damping * (other.states[:, window] - other.states[:, :1]) + term.mass * self.other_integral[:, window]
+            )
+        result = product(self.majorant.ruler.matrix, plain)
+        for name, integral in self._skew_integrals():
+            result += product(self.majorant._skew[name], integral[:, window])
+        return result
+
+    def _skew_integrals(self) -> Iterator[tuple[str, np.ndarray]]:
+        yield from ((name, self.integral) for name in self.skewed)
+        if self.deleted is not None and self.deleted[1].skewed:
+            yield self.deleted[0], self.other_integral
+
+    def state(self, window: slice) -> list[np.ndarray]:
+        """ũ on each step, as a polynomial of time."""
+        return interpolated(self.path.states[:, window.start : window.stop + 1], self.bump[:, window], self.path.step)
+
+    def residual(self, window: slice) -> list[np.ndarray]:
+        """The coefficients of r₁ without H̃, π̃ and f on each step, as a polynomial of time."""
+        path, own, step = self.path, self.own, self.path.step
+        after = slice(window.start, window.stop + 1)
+        state = self.state(window)
+        integral = integrated(self.integral[:, window], state, step)
+        rate = differentiated(path.states[:, after], self.bump[:, window], step)
+        rate[0] = rate[0] - path.rates[:, :1] - own.damping * path.states[:, :1]
+        plain = added(rate, [own.damping * p for p in state], [own.mass * p for p in integral])
+        skewed = dict.fromkeys(self.skewed, integral)
+        if self.deleted is not None:
+            name, term, other = self.deleted
+            theirs = interpolated(other.states[:, after], self.other_bump[:, window], step)
+            their_integral = integrated(self.other_integral[:, window], theirs, step)
+            theirs[0] = theirs[0] - other.states[:, :1]
+            plain = added(plain, [term.damping * p for p in theirs], [term.mass * p for p in their_integral])
+            if term.skewed:
+                skewed[name] = added(skewed[name], their_integral) if name in skewed else their_integral
+        parts = [product(self.majorant.ruler.matrix, p) for p in plain]
+        for name, polynomial in skewed.items():
+            parts = added(parts, [product(self.majorant._skew[name], p) for p in polynomial])
+        return parts
+
+
+def zero_operator(components: int, dim: int) -> WaveOperator:
+    """The operator without any term."""
+    zero = np.zeros((components, components))
+    return WaveOperator(0.0, 0.0, 0.0, zero, np.zeros((dim, *zero.shape)), (sp.S.Zero,) * components)
+
+
+def windows(count: int) -> Iterator[slice]:
+    """Slices of at most a few columns."""
+    for start in range(0, count, WINDOW):
+        yield slice(start, min(start + WINDOW, count))
