@@ -1,6 +1,7 @@
 """The report of a study (schema `cffem-report/1`): every section is always there, a skipped one says why.
 
-A report is data: it is made once, written as JSON, and shown as a table; nothing in it needs the solver again.
+A report is data: it is made once, written as JSON, and shown as a table, as a page or in LaTeX; nothing in it needs the solver
+again. `report.schema.json` beside this file states what the JSON holds; the keys of the paper's reporting contract are required.
 """
 
 from __future__ import annotations
@@ -9,18 +10,29 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-SCHEMA = "cffem-report/1"
+from cffem.symbols.errors import InputError
+
+FAMILY, VERSION = "cffem-report", 1
+SCHEMA = f"{FAMILY}/{VERSION}"
 SECTIONS = ("scope", "constraint", "design", "screening", "observables", "sets", "cost", "environment")
+JSON_FILE, CSV_FILE, PAGE_FILE = "report.json", "terms.csv", "report.html"
 
 
 @dataclass(frozen=True)
 class TermReport:
-    """What is known about one term; None where it was not computed."""
+    """What is known about one term; None where it was not computed.
+
+    Attributes:
+        epsilon: the tolerance of the verdict; None where it is the scope's.
+        experiment: the experiment that the numbers are from, where there are several.
+        proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
+    """
 
     name: str
     latex: str
@@ -34,10 +46,16 @@ class TermReport:
     eta_factual: float | None = None
     eta_counterfactual: float | None = None
     margin: float | None = None
+    epsilon: float | None = None
+    experiment: str | None = None
     certificate: str | None = None
     method: str | None = None
     decision: str = "unresolved"
     reason: str = ""
+    proof: Mapping[str, Any] | None = None
+
+
+COLUMNS = tuple(f.name for f in fields(TermReport) if f.name != "proof")
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,8 @@ class Report:
                 f"a report needs all sections; {', '.join(missing)} missing (a skipped one holds {{'skipped': reason}})"
             )
 
+    # Files ------------------------------------------------------------------------------------------------------------------
+
     def to_json(self) -> str:
         """The report as JSON text; numbers that are not finite become null."""
         content = {"schema": SCHEMA, **self.sections, "terms": [asdict(term) for term in self.terms.values()]}
@@ -66,36 +86,107 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Read a report back."""
-        content = json.loads(text)
-        if content.pop("schema", None) != SCHEMA:
-            raise ValueError(f"this is not a report of schema {SCHEMA}")
-        terms = {entry["name"]: TermReport(**entry) for entry in content.pop("terms")}
-        return cls(terms, content)
+        """Read a report back, also one that another version of this schema's family wrote with more or fewer keys.
+
+        Raises:
+            InputError: the text is not a report, or one of a newer schema.
+        """
+        try:
+            content = json.loads(text)
+            schema = content.pop("schema", None)
+            entries = content.pop("terms") if schema == SCHEMA else []
+            known = {f.name for f in fields(TermReport)}
+            terms = {entry["name"]: TermReport(**{k: v for k, v in entry.items() if k in known}) for entry in entries}
+            sections = {str(name): dict(section) for name, section in content.items() if schema == SCHEMA}
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            raise InputError(f"this is not a report of schema {SCHEMA} ({type(error).__name__}: {error})") from None
+        if schema != SCHEMA:
+            newer = isinstance(schema, str) and schema.startswith(f"{FAMILY}/")
+            raise InputError(f"this is not a report of schema {SCHEMA}" + (f" but of {schema}; use a newer cffem" if newer else ""))
+        absent = {"skipped": "the report was written without this section"}
+        return cls(terms, {**dict.fromkeys(SECTIONS, absent), **sections})
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Report:
+        """The report in a folder that a study has written."""
+        path = Path(folder) / JSON_FILE
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            raise InputError(f"there is no {JSON_FILE} in {folder}; the study is not finished, or this is another folder") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
+        return cls.from_json(text)
 
     def to_csv(self) -> str:
         """The table of terms as CSV."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        names = [f.name for f in fields(TermReport)]
-        writer.writerow(names)
+        writer.writerow(COLUMNS)
         for term in self.terms.values():
-            writer.writerow(["" if (value := getattr(term, name)) is None else value for name in names])
+            writer.writerow(["" if (value := getattr(term, name)) is None else value for name in COLUMNS])
         return out.getvalue()
 
     def write(self, folder: str | Path) -> None:
-        """Write `report.json` and `terms.csv`, each whole or not at all."""
+        """Write `terms.csv`, `report.html` and, last, `report.json`, each whole or not at all."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in (("report.json", self.to_json()), ("terms.csv", self.to_csv())):
-            part = folder / f".{name}.part"
-            part.write_text(text)
-            part.replace(folder / name)
+        self._write_views(folder)
+        write_whole(folder / JSON_FILE, self.to_json())
+
+    def _write_views(self, folder: Path) -> Path:
+        from cffem.study.fields import Fields
+
+        write_whole(folder / CSV_FILE, self.to_csv())
+        return write_whole(folder / PAGE_FILE, self.to_html(Fields.read(folder)))
+
+    # Views ------------------------------------------------------------------------------------------------------------------
+
+    def to_html(self, drawing: Any = None) -> str:
+        """The report as one self-contained page that opens offline.
+
+        Args:
+            drawing: the `Fields` of the study, for pictures of factual and deleted solutions.
+        """
+        from cffem.study.page import as_page
+
+        return as_page(self, drawing)
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs): verdicts, scope and design."""
+        from cffem.study.latex import as_latex
+
+        return as_latex(self)
+
+    def _repr_html_(self) -> str:
+        from cffem.study.page import as_snippet
+
+        return as_snippet(self)
 
     def __str__(self) -> str:
         from cffem.study.table import as_text
 
         return as_text(self)
+
+
+def render(folder: str | Path) -> Path:
+    """Write `report.html` and `terms.csv` of a folder again from its `report.json` and `fields.npz`; nothing is computed.
+
+    Returns:
+        The page.
+    """
+    return Report.read(folder)._write_views(Path(folder))
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write a file so that it is there whole or not at all, whenever the program ends."""
+    part = path.with_name(f".{path.name}.part")
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    return path
 
 
 def _plain(value: Any) -> Any:

@@ -9,12 +9,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cffem.study.summary import plain, sentences
+
 if TYPE_CHECKING:
     from cffem.study.report import Report
 
+LONGEST_NAME = 32
+
 
 def as_text(report: Report, width: int = 110) -> str:
-    """The verdicts with their numbers, then the scope in one sentence."""
+    """The verdicts with their numbers, three sentences about them, then the scope in one."""
     table = Table(title=None, header_style="", box=None, pad_edge=False)
     for name, right in (
         ("term", False),
@@ -22,19 +26,21 @@ def as_text(report: Report, width: int = 110) -> str:
         ("deletion δ", True),
         ("linearised", True),
         ("margin", True),
+        ("error bar", False),
         ("verdict", False),
     ):
         table.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
     for term in report.terms.values():
-        verdict = term.decision if not term.reason else f"{term.decision}: {term.reason}"
+        verdict = term.decision if not term.reason else f"{term.decision}: {plain(term.reason)}"
         numbers = [f"{term.coefficient:g}", *(shown(value) for value in (term.deletion, term.linearised, term.margin))]
         # Names are the user's: shown as they are, never read as markup.
-        table.add_row(Text(term.name), *numbers, Text(verdict))
+        table.add_row(Text(plain(term.name, LONGEST_NAME)), *numbers, Text(term.certificate or "none"), Text(verdict))
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False)
     console.print(table)
-    scope = report.sections["scope"]
-    console.print(Text("\n" + str(scope.get("sentence", ""))), soft_wrap=False)
+    for sentence in (*sentences(report), plain(str(report.sections["scope"].get("sentence", "")))):
+        if sentence:
+            console.print(Text("\n" + sentence), soft_wrap=False)
     return out.getvalue().rstrip()
 
 
