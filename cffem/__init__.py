@@ -36,6 +36,8 @@ _HOME: dict[str, str] = {
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",
+        "cffem.data.plane": "Plane",
+        "cffem.data.sphere": "Region sphere_dataset sphere_points",
         "cffem.certify.decisions": "decide",
         "cffem.certify.certification": "Certification",
         "cffem.study.study": "Study",

