@@ -174,6 +174,7 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
         "anchor": str(identification.equations[label].anchor),
         "normalisation": "columns scaled to ‖A_j‖²/n = 1",
         "method": screen.method,
+        "debiasing": "noise-corrected least squares on the selected columns, a ridge of 1e-6 where they are nearly dependent",
         "lambda": finite(screen.alpha_),
         "tau": finite(screen.threshold_),
         "noise_level": float(screen.noise_level_),

@@ -114,10 +114,13 @@ class Reporting:
             eta_factual=chosen.eta_factual,
             eta_counterfactual=chosen.eta_counterfactual,
             margin=chosen.margin,
+            epsilon=chosen.epsilon,
+            experiment=chosen.experiment,
             certificate=chosen.kind,
             method=chosen.method,
             decision=decision,
             reason=reason,
+            proof=(self.found.deletions[self.headline][chosen.experiment].get(name) or {}).get("certificate"),
         )
 
     def _unselected(self, name: str) -> str:
