@@ -98,7 +98,7 @@ class SecondOrderCertifier(ABC):
     @cached_property
     def majorant(self) -> Majorant:
         """Where residuals of the first-order system are measured."""
-        return Majorant(self.ruler, self.space, self.domain, self.terms, self.constrained, self.degree)
+        return Majorant(self.ruler, self.space, self.domain, self.constrained, self.degree)
 
     # Hypotheses -------------------------------------------------------------------------------------------------------------
 
@@ -201,9 +201,8 @@ class SecondOrderCertifier(ABC):
     def _terms(self, coefficients: Mapping[str, float]) -> Terms:
         """The operators of the terms with other coefficients."""
         changed = {name: alpha for name, alpha in coefficients.items() if alpha != self.model.coefficients[name]}
-        if any(changed.values()):
-            raise NotCovered("there are certificates for factual and deleted problems only")
-        return {name: term for name, term in self.terms.items() if name not in changed}
+        kept = {name: term for name, term in self.terms.items() if name not in changed}
+        return {**kept, **term_operators(self.library, changed, self.dim, self.constrained)}
 
     def _certified(self, solution: Any) -> tuple[Trajectory, PathBound]:
         change = solution.intervention

@@ -187,20 +187,19 @@ class Majorant:
         ruler: norms of the unknown, exact for one degree more than that of its space.
         space: the space of the unknown: Nédélec for a vector, Lagrange for a scalar.
         domain: the mesh.
-        terms: the operators of the terms.
         constrained: whether the unknown is divergence-free.
         degree: the degree of H̃, and of π̃.
     """
 
-    def __init__(self, ruler: Ruler, space: Any, domain: Domain, terms: dict[str, WaveOperator], constrained: bool, degree: int):
+    def __init__(self, ruler: Ruler, space: Any, domain: Domain, constrained: bool, degree: int):
         self.ruler, self.space, self.domain, self.comm = ruler, space, domain, domain.mesh.comm
         self.components = domain.dim if space.element.basix_element.value_shape else 1
-        mesh, skewed = domain.mesh, {name: term for name, term in terms.items() if term.skewed}
+        mesh = domain.mesh
         family = "RT" if self.components == 1 else {2: "Lagrange", 3: "N1curl"}[domain.dim]
         self.dual = fem.functionspace(mesh, (family, degree))
         self.first = ruler.broken
         self.second = Broken(domain, degree, 1 if self.components > 1 and domain.dim == 2 else domain.dim)
-        self._skew = {name: self.first.moments(space, lambda u, term=term: self._apply(term, u)) for name, term in skewed.items()}
+        self._skew: dict[str, tuple[WaveOperator, Any]] = {}
         self._adjoint = self.first.moments(self.dual, self._dual_derivative)
         self._derivative = self.second.moments(space, self._own_derivative)
         self._flux = self.second.moments(self.dual, lambda w: w)
@@ -229,6 +228,13 @@ class Majorant:
             if slope.any():
                 result += coordinate * ufl.dot(fem.Constant(mesh, slope), u)
         return result
+
+    def skew(self, name: str, term: WaveOperator, columns: np.ndarray) -> np.ndarray:
+        """The coefficients of S u for the matrix of a term, assembled once for all its coefficients."""
+        if name not in self._skew:
+            self._skew[name] = term, self.first.moments(self.space, lambda u: self._apply(term, u))
+        base, matrix = self._skew[name]
+        return term.relative(base) * product(matrix, columns)
 
     # Measuring --------------------------------------------------------------------------------------------------------------
 
@@ -321,7 +327,13 @@ class Majorant:
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        for matrix in (*self._skew.values(), self._adjoint, self._derivative, self._flux, *self._transposed):
+        for matrix in (
+            *(matrix for _, matrix in self._skew.values()),
+            self._adjoint,
+            self._derivative,
+            self._flux,
+            *self._transposed,
+        ):
             matrix.destroy()
         self._normal.destroy()
         if self.gradients:
@@ -370,7 +382,7 @@ class _System:
     def __init__(self, majorant: Majorant, own: WaveOperator, terms: dict[str, WaveOperator], path: Trajectory, deleted: Any):
         self.majorant, self.own, self.path = majorant, own, path
         self.integral, self.bump = path.integral, path.bump
-        self.skewed = [name for name, term in terms.items() if term.skewed]
+        self.skewed = {name: term for name, term in terms.items() if term.skewed}
         self.deleted = deleted
         if deleted is not None:
             self.other_integral, self.other_bump = deleted[2].integral, deleted[2].bump
@@ -386,14 +398,14 @@ class _System:
                 plain + term.damping * (other.states[:, window] - other.states[:, :1]) + term.mass * self.other_integral[:, window]
             )
         result = product(self.majorant.ruler.matrix, plain)
-        for name, integral in self._skew_integrals():
-            result += product(self.majorant._skew[name], integral[:, window])
+        for name, term, integral in self._skew_integrals():
+            result += self.majorant.skew(name, term, integral[:, window])
         return result
 
-    def _skew_integrals(self) -> Iterator[tuple[str, np.ndarray]]:
-        yield from ((name, self.integral) for name in self.skewed)
+    def _skew_integrals(self) -> Iterator[tuple[str, WaveOperator, np.ndarray]]:
+        yield from ((name, term, self.integral) for name, term in self.skewed.items())
         if self.deleted is not None and self.deleted[1].skewed:
-            yield self.deleted[0], self.other_integral
+            yield self.deleted[0], self.deleted[1], self.other_integral
 
     def state(self, window: slice) -> list[np.ndarray]:
         """ũ on each step, as a polynomial of time."""
@@ -408,7 +420,7 @@ class _System:
         rate = differentiated(path.states[:, after], self.bump[:, window], step)
         rate[0] = rate[0] - path.rates[:, :1] - own.damping * path.states[:, :1]
         plain = added(rate, [own.damping * p for p in state], [own.mass * p for p in integral])
-        skewed = dict.fromkeys(self.skewed, integral)
+        skewed = [(name, term, integral) for name, term in self.skewed.items()]
         if self.deleted is not None:
             name, term, other = self.deleted
             theirs = interpolated(other.states[:, after], self.other_bump[:, window], step)
@@ -416,10 +428,10 @@ class _System:
             theirs[0] = theirs[0] - other.states[:, :1]
             plain = added(plain, [term.damping * p for p in theirs], [term.mass * p for p in their_integral])
             if term.skewed:
-                skewed[name] = added(skewed[name], their_integral) if name in skewed else their_integral
+                skewed.append((name, term, their_integral))
         parts = [product(self.majorant.ruler.matrix, p) for p in plain]
-        for name, polynomial in skewed.items():
-            parts = added(parts, [product(self.majorant._skew[name], p) for p in polynomial])
+        for name, term, polynomial in skewed:
+            parts = added(parts, [self.majorant.skew(name, term, p) for p in polynomial])
         return parts
 
 

@@ -53,6 +53,11 @@ class WaveOperator:
         matrices = self.matrix + np.einsum("ijk,pi->pjk", self.slope, corners)
         return float(np.linalg.norm(matrices, ord=2, axis=(1, 2)).max())
 
+    def relative(self, base: WaveOperator) -> float:
+        """The factor between this S and that of the same term with another coefficient."""
+        ours, theirs = (np.concatenate([o.matrix.ravel(), o.slope.ravel()]) for o in (self, base))
+        return float(ours @ theirs) / float(theirs @ theirs)
+
     def __add__(self, other: WaveOperator) -> WaveOperator:
         return WaveOperator(
             self.stiffness + other.stiffness,
