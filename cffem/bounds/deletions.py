@@ -11,13 +11,16 @@ from weakref import WeakKeyDictionary, proxy
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.enriched import EnrichedCertifier
 from cffem.bounds.levels import Estimates
+from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
+from cffem.bounds.wave import WaveCertifier
 from cffem.engine.linear import SolveError
+from cffem.symbols.fields import ScalarField
 from cffem.symbols.interventions import Intervention, delete
 
 NORMS = ("L2", "H1", "energy")
-Certifier = SteadyCertifier | EnrichedCertifier | ParabolicCertifier
+Certifier = SteadyCertifier | EnrichedCertifier | ParabolicCertifier | WaveCertifier | MaxwellCertifier
 _ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
 _CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
@@ -26,20 +29,29 @@ def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
     """The certifier of a model, made once, or the reason why there is none; collective."""
     made = _CERTIFIERS.setdefault(model, {})
     if enriched not in made:
-        try:
-            # A proxy, so that the certifier does not keep alive what it is kept for.
-            made[enriched] = _kind(model, enriched)(proxy(model))
-        except NotCovered as reason:
-            made[enriched] = NoCertificate(str(reason))
+        # A proxy, so that the certifier does not keep alive what it is kept for.
+        made[enriched] = certifier_for(proxy(model), enriched)
     return made[enriched]
 
 
+def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+    """A new certifier of a model, or the reason why there is none; collective."""
+    try:
+        return _kind(model, enriched)(model)
+    except NotCovered as reason:
+        return NoCertificate(str(reason))
+
+
 def _kind(model: Any, enriched: bool) -> type[Certifier]:
+    """The class of certificates for a model, by its time and the order of its anchor."""
     if model.experiment.time is None:
         return EnrichedCertifier if enriched else SteadyCertifier
     if enriched:
         raise NotCovered("there are enriched certificates for steady problems only")
-    return ParabolicCertifier
+    orders = {equation.time_order for equation in model.library.equations.values()}
+    if orders != {2}:
+        return ParabolicCertifier
+    return WaveCertifier if isinstance(model.discretisation.unknowns[0], ScalarField) else MaxwellCertifier
 
 
 def certify_deletion(
@@ -133,27 +145,40 @@ def certify_sweep(model: Any, sweep: Mapping[str, Any], certification: Any) -> d
 def best_certificate(
     model: Any, name: str, certification: Any, change: Intervention | None = None, deleted: Any = None
 ) -> DeletionBound | NoCertificate:
-    """The guaranteed certificate of one deletion, enriched where that is asked for, else the estimated one; collective.
+    """The best certificate of one deletion; collective.
+
+    A guaranteed certificate, enriched where that is asked for, if there is one and it decides; else an estimated one that decides;
+    else the guaranteed one, if there is one.
 
     Args:
         model: the model.
         name: the term.
-        certification: norm and means.
+        certification: tolerance, norm and means.
         change: the deletion, where it sets other coefficients as well.
         deleted: its solution, where it is known already.
     """
     change = change if change is not None and change.changes else delete(name)
-    reason = ""
+    norm, reason, guaranteed = certification.norm, "", None
     for enriched in (True, False) if certification.enriched else (False,):
         if change == delete(name):
-            found = certify_deletion(model, name, certification.norm, deleted, enriched)
+            found = certify_deletion(model, name, norm, deleted, enriched)
         else:
-            found = _certify_change(model, name, change, certification.norm, deleted, enriched)
+            found = _certify_change(model, name, change, norm, deleted, enriched)
         if isinstance(found, DeletionBound):
-            return found
+            guaranteed = found
+            break
         reason = found.reason
-    estimated = _estimates(model, certification.budget).deletion(name, certification.norm, deleted, change)
-    return estimated if isinstance(estimated, DeletionBound) else NoCertificate(f"{reason}; {estimated.reason}")
+    threshold = certification.threshold(model.factual.norm(norm))
+    if guaranteed is not None and _decides(guaranteed, threshold):
+        return guaranteed
+    estimated = _estimates(model, certification.budget).deletion(name, norm, deleted, change)
+    if isinstance(estimated, NoCertificate):
+        return guaranteed or NoCertificate(f"{reason}; {estimated.reason}")
+    return estimated if guaranteed is None or _decides(estimated, threshold) else guaranteed
+
+
+def _decides(bound: DeletionBound, threshold: float) -> bool:
+    return abs(bound.score - threshold) > bound.margin
 
 
 def _estimates(model: Any, budget: float) -> Estimates:

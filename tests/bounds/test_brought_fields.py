@@ -1,0 +1,99 @@
+"""Residual-certified decisions on fields that were brought along: exact fields, wrong fields, and constants of one's own."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+pytest.importorskip("dolfinx")
+
+from dolfinx import mesh
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import dt, lap, t, x, y
+from cffem.bounds.surrogate import brought, certify_fields, residual_size
+from cffem.symbols.errors import InputError
+
+u = cf.ScalarField("u")
+MODE, SQUARE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y), 2 * sp.pi**2
+
+
+def steady(cells=8, degree=2):
+    library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells),
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: MODE},
+    )
+    return cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+
+
+EXACT, EXACT_DELETED = MODE / (SQUARE + 5), MODE / SQUARE
+SCORE = float(1 / SQUARE - 1 / (SQUARE + 5)) / 2
+
+
+@pytest.mark.parametrize("fault", [0.0, 0.1, -0.3])
+def test_computed_constants_cover_any_field(fault):
+    # A network that is wrong by a smooth fault: the margin contains the fault, so no verdict is wrong.
+    wrong = fault * EXACT * x
+
+    def network(points, time):
+        return sp.lambdify((x, y), EXACT + wrong)(points[0], points[1])
+
+    bound = certify_fields(steady(), network, {"u": EXACT_DELETED})["u"]
+    assert bound.certificate.kind == "guaranteed"
+    assert abs(bound.score - SCORE) <= bound.margin
+    assert bound.margin <= 10 * abs(bound.score - SCORE) + 0.3 * SCORE
+    for epsilon in SCORE * np.array([0.5, 0.9, 1.1, 2.0]):
+        verdict = cf.decide(bound.score, epsilon, margin=bound.margin)
+        assert verdict in ("unresolved", "relevant" if epsilon < SCORE else "irrelevant")
+
+
+def test_constants_of_ones_own():
+    model = steady()
+    # ‖w‖ ≤ ‖A w‖ / (λ₁ + c) for this operator.
+    constants = float(1 / (SQUARE + 5)), {"u": float(1 / SQUARE)}
+    assert residual_size(model, EXACT) == pytest.approx(0, abs=1e-12)
+    fault = x * (1 - x) * y * (1 - y) / 10
+    bound = certify_fields(model, EXACT + fault, {"u": EXACT_DELETED}, stability=constants)["u"]
+    assert bound.certificate.kind == "estimated"
+    assert bound.eta_counterfactual == pytest.approx(0, abs=1e-12)
+    error = float(sp.sqrt(sp.integrate(fault**2, (x, 0, 1), (y, 0, 1))))
+    assert error <= bound.eta_factual <= 2 * error
+    assert r"\theta" in bound.certificate.latex()
+
+
+def test_a_march_with_constants_of_ones_own():
+    library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "cube": -(u**3)})
+    decay = MODE * sp.exp(-t)
+    forcing = sp.simplify(decay.diff(t) + SQUARE / 10 * decay + decay**3)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 6, 6),
+        elements={u: ("Lagrange", 1)},
+        initial={u: MODE},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.5, steps=4),
+        forcing={u: forcing},
+    )
+    model = cf.Model(library, {"lap": 0.1, "cube": 1.0}, experiment)
+    assert residual_size(model, decay) == pytest.approx(0, abs=1e-12)
+    # Without the cube the residual of the same field is the cube itself; the initial value is part of the residual.
+    cube = float(sp.sqrt(sp.integrate((decay**3) ** 2, (x, 0, 1), (y, 0, 1), (t, 0, sp.Rational(1, 2)))))
+    assert residual_size(model, decay, cf.delete("cube")) == pytest.approx(cube, rel=1e-6)
+    shifted = decay + MODE / 10 * t
+    assert residual_size(model, shifted + MODE / 10) > residual_size(model, shifted) > 0
+
+
+def test_misuse_is_named():
+    model = steady(2, 1)
+    assert "boundary values" in certify_fields(model, EXACT + 1, {"u": EXACT}, stability=(1.0, {"u": 1.0}))["u"].reason
+    assert "SymPy" in certify_fields(model, lambda p, s: p[0], {"u": EXACT}, stability=(1.0, {"u": 1.0}))["u"].reason
+    with pytest.raises(InputError, match="positive"):
+        certify_fields(model, EXACT, {"u": EXACT}, stability=(1.0, {}))
+    with pytest.raises(InputError, match="time levels"):
+        brought(model, [])
+    missing = certify_fields(model, EXACT, {"lap": EXACT})["lap"]
+    assert math.isinf(missing.margin)
