@@ -8,17 +8,19 @@ run is aborted. Either way one message is printed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cffem
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_RESUMABLE = 75
 PATIENCE = 3.0  # seconds that a failing rank waits for the others to fail as well
 
 
@@ -28,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Example:
         >>> main(["demo", "--list"])  # doctest: +SKIP
     """
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         return options.command(options)
     except KeyboardInterrupt:
@@ -49,15 +50,27 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error in the input")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="run a study written as a Python script")
-    run.add_argument("study", metavar="STUDY.py")
-    run.add_argument("--out", metavar="DIR", default="out", help="folder for the results, handed to the script (default: out)")
+    run = commands.add_parser("run", help="run a study written as TOML or as a Python script")
+    run.add_argument("study", metavar="STUDY.toml|STUDY.py")
+    run.add_argument("--out", metavar="DIR", default="out", help="folder for checkpoints and results (default: out)")
+    run.add_argument("--resume", action="store_true", help="go on where an earlier run in this folder ended")
+    run.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of a TOML study (repeatable)")
+    run.add_argument("--dry-run", action="store_true", help="print the plan and its estimated cost, and leave")
+    run.add_argument("--quiet", action="store_true", help="show neither progress nor the table of verdicts")
+    run.add_argument("--allow-path", action="store_true", help="let a TOML study name files outside its own folder")
     run.set_defaults(command=run_study)
+
+    report = commands.add_parser("report", help="write the pages of a finished study again, without computing")
+    report.add_argument("folder", metavar="DIR", help="the folder with report.json")
+    report.add_argument("--latex", action="store_true", help="print the tables for a paper instead")
+    report.set_defaults(command=run_report)
 
     demo = commands.add_parser("demo", help="run a demo (no name: maxwell)")
     demo.add_argument("name", nargs="?", default="maxwell")
     demo.add_argument("--list", action="store_true", help="name the demos and leave")
-    demo.add_argument("--out", metavar="DIR", default="out", help="folder for the results (default: out)")
+    demo.add_argument("--out", metavar="DIR", default="out", help="folder for checkpoints and results (default: out)")
+    demo.add_argument("--resume", action="store_true", help="go on where an earlier run in this folder ended")
+    demo.add_argument("--quiet", action="store_true", help="show no progress")
     demo.set_defaults(command=run_demo)
 
     bench = commands.add_parser("bench", help="run a benchmark (no name: list them)")
@@ -67,17 +80,28 @@ def build_parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
     doctor.set_defaults(command=run_doctor)
+    for command in commands.choices.values():
+        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 
 def run_study(options: argparse.Namespace) -> int:
-    """Run a user's own program under the collective error handling of this module."""
-    from cffem.cases.scripts import run_script
+    """Run a study, a file that is data or a program of the user's own."""
+    from cffem.cases.scripts import run_study_file, run_study_script
 
-    if not options.study.endswith(".py"):
-        raise UsageError(f"{options.study} is not a Python study: this version runs STUDY.py")
-    run_script(options.study, out=options.out)
-    return 0
+    kind = os.path.splitext(options.study)[1]
+    if kind not in (".py", ".toml"):
+        raise UsageError(f"{options.study} is not a study: give STUDY.toml or STUDY.py")
+    if kind == ".py" and options.set:
+        raise UsageError("--set changes a TOML study; a Python study is changed in its own text")
+    with running(options) as stopped:
+        if kind == ".toml":
+            report = run_study_file(options.study, options.out, options.set, options.allow_path)
+        else:
+            report = run_study_script(options.study, options.out)
+        if report is not None and rank() == 0 and not options.quiet:
+            print(report)
+    return stopped[0] if stopped else 0
 
 
 def run_demo(options: argparse.Namespace) -> int:
@@ -89,8 +113,49 @@ def run_demo(options: argparse.Namespace) -> int:
             for name, title in demos().items():
                 print(f"{name:<14} {title}")
         return 0
-    run_script(demo_path(options.name), out=options.out)
+    with running(options) as stopped:
+        run_script(demo_path(options.name), out=options.out)
+    return stopped[0] if stopped else 0
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Render a report again from its JSON."""
+    from cffem.study.report import Report, render
+
+    if rank() == 0:
+        print(Report.read(options.folder).to_latex() if options.latex else render(options.folder))
     return 0
+
+
+@contextlib.contextmanager
+def running(options: argparse.Namespace) -> Iterator[list[int]]:
+    """Run studies as the options say; a run that ends early leaves its exit code in the list."""
+    getattr(cffem, "Study")  # noqa: B009  where DOLFINx is missing this says how to get it
+    from mpi4py import MPI
+
+    from cffem.study.progress import progress_for
+    from cffem.study.settings import PlanOnly, Settings, using
+    from cffem.study.signals import Interrupted, watching
+
+    stopped: list[int] = []
+    dry = getattr(options, "dry_run", False)
+    settings = Settings(progress_for(MPI.COMM_WORLD.rank, options.quiet or dry), options.resume, dry)
+    try:
+        with watching(alone=MPI.COMM_WORLD.size == 1), using(settings):
+            yield stopped
+    except PlanOnly as only:
+        from cffem.study.plan import plan
+
+        text = plan(only.study)
+        if rank() == 0:
+            print(text)
+        stopped.append(0)
+    except Interrupted as reason:
+        if rank() == 0:
+            print(f"cffem: stopped by {reason}; what is finished is kept, go on with --resume", file=sys.stderr, flush=True)
+        stopped.append(EXIT_RESUMABLE)
+    finally:
+        settings.progress.close()
 
 
 def run_bench(options: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
-"""Finding and running the shipped demos, and users' own study scripts.
+"""Finding and running the shipped demos, and users' own studies, as programs or as TOML.
 
 A script runs as `__main__` in this process, so `mpirun -n 4 cffem run study.py` runs it on four ranks under the command line's
-collective error handling. The folder for its results is in the environment variable `CFFEM_OUT`.
+collective error handling. The folder for its results is in the environment variable `CFFEM_OUT`. A script need not run its study:
+one that it leaves under the name `study` is run when the script has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import difflib
 import os
 import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cffem._resources import shared_folder
 from cffem.symbols.errors import InputError
@@ -35,8 +38,8 @@ def demo_path(name: str) -> Path:
     return shared_folder("demos") / f"demo_{name}.py"
 
 
-def run_script(path: str | Path, out: str | Path) -> None:
-    """Run a script as the main program, with `CFFEM_OUT` set to the folder for its results."""
+def run_script(path: str | Path, out: str | Path) -> dict[str, Any]:
+    """Run a script as the main program, with `CFFEM_OUT` set to the folder for its results; what it defined is returned."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {path}")
@@ -45,9 +48,27 @@ def run_script(path: str | Path, out: str | Path) -> None:
     sys.argv = [str(path)]
     sys.path.insert(0, str(path.parent))
     try:
-        runpy.run_path(str(path), run_name="__main__")
+        return runpy.run_path(str(path), run_name="__main__")
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
             raise
+        return {}
     finally:
         sys.argv, sys.path[:] = saved
+
+
+def run_study_script(path: str | Path, out: str | Path) -> Any:
+    """Run a script, and the study that it defines but does not run; its report, or None where the script did everything itself."""
+    from cffem.study.study import Study
+
+    study = run_script(path, out).get("study")
+    return study.run(out) if isinstance(study, Study) and not study.started else None
+
+
+def run_study_file(path: str | Path, out: str | Path, overrides: Sequence[str], anywhere: bool) -> Any:
+    """Run a study written as TOML; its report."""
+    from mpi4py import MPI
+
+    from cffem.study.toml_study import read_study
+
+    return read_study(path, MPI.COMM_WORLD, overrides, anywhere).run(out)

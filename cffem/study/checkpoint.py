@@ -23,6 +23,7 @@ from typing import Any
 
 from cffem.engine.collective import collectively
 from cffem.study.description import differences
+from cffem.study.report import write_whole
 from cffem.symbols.errors import InputError
 
 FORMAT = "cffem-checkpoint/1"
@@ -196,16 +197,6 @@ class Checkpoint:
             with contextlib.suppress(OSError):
                 os.close(self._lock)
             self._lock = None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there with all its content, or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    with open(part, "w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(part, path)
 
 
 def slug(key: str) -> str:

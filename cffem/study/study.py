@@ -85,6 +85,7 @@ class Study:
         self.petsc_options = dict(petsc_options or {})
         self.candidates = named_experiments(candidates) if candidates else {}
         self.seed = int(seed)
+        self.started = False
         self._check()
         for name, measured in self.data.items():
             self.experiments[name] = fitting.from_data(self.experiments[name], measured, library)
@@ -112,6 +113,7 @@ class Study:
             InputError: the study cannot be done as it is written, or the folder belongs to another study or run.
         """
         now = settings.current()
+        self.started = True
         if now.dry_run:
             raise settings.PlanOnly(self)
         run = Run(self, out, resume or now.resume, now.progress)

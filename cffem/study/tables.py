@@ -1,0 +1,146 @@
+"""Reading a study file key by key, so that every error names the file, the key and what was expected there.
+
+A `Table` remembers which keys it was asked for; `done` refuses the others and names the nearest key that it knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from cffem.symbols.checks import nearest
+from cffem.symbols.errors import InputError
+
+MISSING: Any = object()
+
+
+class StudyFileError(InputError):
+    """A study file that does not say what a study is; the message names the file and the key."""
+
+
+class Table:
+    """A table of a study file.
+
+    Args:
+        content: the table as TOML gave it.
+        file: the name of the file, for messages.
+        where: the key of the table within the file.
+
+    Example:
+        >>> table = Table({"epsilom": 1e-3}, "study.toml", "certification")
+        >>> table.number("epsilon", default=1e-3)
+        0.001
+        >>> table.done()
+        Traceback (most recent call last):
+        ...
+        cffem.study.tables.StudyFileError: study.toml: certification.epsilom is not a key of a study; did you mean 'epsilon'?
+    """
+
+    def __init__(self, content: Any, file: str, where: str = ""):
+        self.file, self.where = file, where
+        if not isinstance(content, dict):
+            raise StudyFileError(f"{file}: {where} must be a table, not {shown(content)}")
+        self.content = content
+        self.known: list[str] = []
+
+    def key(self, name: str) -> str:
+        """A key of this table within the file."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def refuse(self, name: str, expected: str) -> StudyFileError:
+        """The error that a key does not hold what is expected."""
+        return StudyFileError(f"{self.file}: {self.key(name)} must be {expected}, not {shown(self.content[name])}")
+
+    @contextlib.contextmanager
+    def naming(self, name: str = "") -> Iterator[None]:
+        """Errors of what a key says get the file and the key in front."""
+        try:
+            yield
+        except StudyFileError:
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            where = self.key(name) if name else self.where
+            raise StudyFileError(f"{self.file}: {where}: {' '.join(str(error).split())}") from None
+
+    def __contains__(self, name: str) -> bool:
+        self.known.append(name)
+        return name in self.content
+
+    def get(self, name: str, default: Any = MISSING) -> Any:
+        """The value of a key."""
+        self.known.append(name)
+        if name in self.content:
+            return self.content[name]
+        if default is MISSING:
+            where = f" of {self.where}" if self.where else ""
+            raise StudyFileError(f"{self.file}: the key {name!r}{where} is missing")
+        return default
+
+    def text(self, name: str, default: Any = MISSING) -> Any:
+        """A string."""
+        value = self.get(name, default)
+        if name in self.content and not isinstance(value, str):
+            raise self.refuse(name, "text")
+        return value
+
+    def choice(self, name: str, options: Any, default: Any = MISSING) -> Any:
+        """One of some words."""
+        value = self.text(name, default)
+        if name in self.content and value not in options:
+            raise StudyFileError(f"{self.file}: {self.key(name)} cannot be {value!r}; {nearest(value, options)}")
+        return value
+
+    def number(self, name: str, default: Any = MISSING) -> Any:
+        """A finite number."""
+        value = self.get(name, default)
+        if name in self.content and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
+            raise self.refuse(name, "a finite number")
+        return value
+
+    def whole(self, name: str, default: Any = MISSING, most: int = 10**9) -> Any:
+        """A whole number, not negative and not larger than a limit."""
+        value = self.get(name, default)
+        if name in self.content and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most):
+            raise self.refuse(name, f"a whole number from 0 to {most}")
+        return value
+
+    def flag(self, name: str, default: Any = MISSING) -> Any:
+        """True or false."""
+        value = self.get(name, default)
+        if name in self.content and not isinstance(value, bool):
+            raise self.refuse(name, "true or false")
+        return value
+
+    def table(self, name: str, default: Any = MISSING) -> Table:
+        """A table within this one; an empty one where the default says so."""
+        return Table(self.get(name, default), self.file, self.key(name))
+
+    def tables(self, name: str, default: Any = MISSING, most: int = 100) -> list[Table]:
+        """A list of tables."""
+        value = self.get(name, default)
+        if not isinstance(value, list) or len(value) > most:
+            raise self.refuse(name, f"a list of at most {most} tables, written [[{self.key(name)}]]")
+        return [Table(item, self.file, f"{self.key(name)}[{k}]") for k, item in enumerate(value, 1)]
+
+    def entries(self, most: int = 500) -> Iterator[str]:
+        """All keys of a table whose keys are the user's own names."""
+        if len(self.content) > most:
+            raise StudyFileError(f"{self.file}: {self.where} has {len(self.content)} entries; a study file may have {most}")
+        self.known += list(self.content)
+        yield from self.content
+
+    def done(self) -> None:
+        """Refuse keys that nobody asked for."""
+        for name in self.content:
+            if name not in self.known:
+                raise StudyFileError(
+                    f"{self.file}: {self.key(name)} is not a key of a study; {nearest(name, sorted(set(self.known)))}"
+                )
+
+
+def shown(value: Any) -> str:
+    """A value in a message, short."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
