@@ -29,6 +29,8 @@ _HOME: dict[str, str] = {
         "cffem.engine.linear": "SolveError",
         "cffem.engine.model": "Model",
         "cffem.engine.solution": "Solution",
+        "cffem.engine.region": "region_mesh",
+        "cffem.engine.observed": "observed",
         "cffem.engine.taylor": "taylor_linearised taylor_observable taylor_order taylor_test",
         "cffem.constraints.choose": "projection",
         "cffem.constraints.effective": "effective_library",

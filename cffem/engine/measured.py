@@ -153,8 +153,8 @@ class Grid:
             chosen = list(zip(stencils, choice, strict=True))
             weight = np.prod([weights[:, k] for (_, weights), k in chosen], axis=0)
             value = values[tuple(index[:, k] for (index, _), k in chosen)]
-            # A grid point that does not count may be missing.
-            total += np.where(weight == 0.0, 0.0, weight * value)
+            # A grid point that does not count, up to round-off in the position, may be missing.
+            total += np.where(np.abs(weight) <= OUTSIDE, 0.0, weight * value)
         return np.where(within, total, np.nan)
 
 

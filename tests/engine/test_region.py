@@ -1,0 +1,160 @@
+"""Meshes of the region where there are data, and measured fields as finite-element fields on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import ufl
+from dolfinx import fem
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import t, x, y
+from cffem.engine.observed import observed
+from cffem.engine.region import grid_outline, region_mesh, sea_cells, signed_area, traced
+
+u = cf.ScalarField("u")
+
+
+def gridded(land=None, size=(21, 16), values=None, times=3):
+    axes = {x: np.linspace(0, 4, size[0]), y: np.linspace(1, 4, size[1]), t: np.linspace(0, 1, times)}
+    shape = (*size, times)
+    mask = None if land is None else np.broadcast_to(land[..., None], shape)
+    if values is None:
+        values = lambda a, b, c: a + 2 * b + c  # noqa: E731
+    X, Y, S = np.meshgrid(*axes.values(), indexing="ij")
+    return cf.Dataset.from_arrays(axes, {u: np.where(False if mask is None else mask, np.nan, values(X, Y, S))}, mask=mask)
+
+
+def continent_and_island(size=(21, 16)):
+    """Land in the north-west with a diagonal coast, and an island."""
+    i, j = np.meshgrid(np.arange(size[0]), np.arange(size[1]), indexing="ij")
+    return (j - i > 6) | ((abs(i - 13) <= 1) & (abs(j - 6) <= 1))
+
+
+def numbers(data):
+    """Area and lengths of the named parts."""
+    mesh = data.mesh
+    area = mesh.comm.allreduce(fem.assemble_scalar(fem.form(fem.Constant(mesh, 1.0) * ufl.dx)))
+    lengths = {}
+    for name, (dimension, tag) in data.names.items():
+        if dimension == 1:
+            ds = ufl.Measure("ds", mesh, subdomain_data=data.facet_tags)(tag)
+            lengths[name] = mesh.comm.allreduce(fem.assemble_scalar(fem.form(fem.Constant(mesh, 1.0) * ds)))
+    return area, lengths
+
+
+def test_a_window_without_land_is_meshed_whole():
+    area, lengths = numbers(region_mesh(MPI.COMM_SELF, gridded(), 0.5))
+    assert area == pytest.approx(12.0)
+    assert lengths == {"open": pytest.approx(14.0)}
+
+
+def test_coasts_are_cut_and_islands_are_holes():
+    land = continent_and_island()
+    data = gridded(land)
+    loops, coasts = grid_outline(data)
+    assert [np.sign(signed_area(loop)) for loop in loops] == [1.0, -1.0]
+    assert coasts[1].all()  # the island
+    assert signed_area(loops[1]) == pytest.approx(-(4 * 4) * 0.2**2)
+    # The diagonal coast is one straight edge, not a staircase; where it meets the edges of the window half a step is left.
+    assert len(loops[0]) == 7
+    meshed = region_mesh(MPI.COMM_SELF, data, 0.4)
+    area, lengths = numbers(meshed)
+    assert area == pytest.approx(sum(signed_area(loop) for loop in loops))
+    assert set(lengths) == {"coast", "open"}
+    field = fem.Function(fem.functionspace(meshed.mesh, ("Lagrange", 2)))
+    from cffem.engine.data import interpolate
+
+    interpolate(field, data, u, 0.5, "the data")  # raises where the mesh leaves the data
+    exact = fem.Function(field.function_space)
+    exact.interpolate(lambda p: p[0] + 2 * p[1] + 0.5)
+    assert np.abs(field.x.array - exact.x.array).max() < 1e-12
+
+
+def test_the_largest_sea_is_taken_and_corners_that_touch_are_parted():
+    land = np.zeros((12, 10), dtype=bool)
+    land[5] = True  # a wall: the part with more cells stays
+    cells = sea_cells(gridded(land, (12, 10)))
+    assert not cells[:6].any()
+    assert cells[6:].all()
+    pinched = np.ones((4, 4), dtype=bool)
+    pinched[0, 1] = pinched[0, 0] = pinched[1, 0] = False
+    loops = traced(np.array([[True, True], [True, False]]))
+    assert len(loops) == 1
+    assert len(loops[0]) == 8
+    checker = np.zeros((9, 9), dtype=bool)
+    checker[3, 3] = checker[5, 5] = checker[4, 4] = True
+    region_mesh(MPI.COMM_SELF, gridded(checker, (9, 9)), 0.5)
+
+
+def test_sensors_are_meshed_to_their_hull():
+    random = np.random.default_rng(0)
+    points = np.vstack([random.uniform(0, 1, (60, 2)), [[0, 0], [1, 0], [0, 1], [1, 1]]])
+    data = cf.Dataset.from_points(points, np.arange(3.0), {u: np.zeros((64, 3))})
+    area, lengths = numbers(region_mesh(MPI.COMM_SELF, data, 0.3))
+    assert area == pytest.approx(1.0)
+    assert set(lengths) == {"open"}
+
+
+def test_what_has_no_region():
+    lonely = np.ones((8, 8), dtype=bool)
+    lonely[::2, ::2] = False
+    with pytest.raises(cf.InputError, match="nowhere do four neighbouring grid points"):
+        region_mesh(MPI.COMM_SELF, gridded(lonely, (8, 8)), 0.5)
+    with pytest.raises(cf.InputError, match="positive number"):
+        region_mesh(MPI.COMM_SELF, gridded(), -1.0)
+    with pytest.raises(cf.InputError, match="more than"):
+        region_mesh(MPI.COMM_SELF, gridded(), 1e-5)
+    line = cf.Dataset.from_arrays({x: np.arange(5.0), t: np.arange(3.0)}, {u: np.zeros((5, 3))})
+    with pytest.raises(cf.InputError, match="1 dimensions"):
+        region_mesh(MPI.COMM_SELF, line, 0.5)
+
+
+RATE, SPEED = 0.05, 0.4
+
+
+def wave(a, b, c):
+    """Solutions of u_t = RATE Δu − SPEED u_x."""
+    total = 0.0
+    for k, m in ((1.0, 0.5), (2.0, 1.5), (0.5, 2.5)):
+        total = total + np.exp(-RATE * (k**2 + m**2) * c) * np.sin(k * (a - SPEED * c) + 0.3) * np.cos(m * b + 0.2)
+    return total
+
+
+def region_numbers(comm, write=""):
+    """Coefficients from the weak design of finite-element fields around an island."""
+    data = gridded(continent_and_island((41, 31)), (41, 31), wave, 21)
+    experiment = cf.Experiment(
+        mesh=region_mesh(comm, data, 0.15),
+        elements={u: ("Lagrange", 2)},
+        initial={u: data},
+        boundary=[cf.Dirichlet(u, data)],
+        time=cf.Window(0, 1, steps=20),
+    )
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u)})
+    model = cf.Model(library, {"lap": RATE, "u_x": -SPEED}, experiment)
+    seen = observed(model, data)
+    gram = cf.Design.from_fields(library, seen, kind="weak").grams.total()
+    found = np.linalg.solve(gram[1:, 1:], gram[1:, 0])
+    np.testing.assert_allclose(found, [0.0, -SPEED, 0.0, RATE], atol=2e-3)
+    # The model that is solved with the data at its boundary follows the data.
+    distance = model.solve().distance(seen) / seen.norm()
+    assert distance < 2e-3
+    if write and comm.rank == 0:
+        print("numbers", *(f"{value:.15e}" for value in (*found, distance)))
+    return [*found, distance]
+
+
+def test_observed_fields_give_a_weak_design_around_islands():
+    region_numbers(MPI.COMM_SELF)
+
+
+@pytest.mark.mpi
+def test_the_same_region_on_two_ranks(on_ranks):
+    alone = region_numbers(MPI.COMM_SELF)
+    together = [float(word) for word in on_ranks(2, region_numbers, "write").split("numbers")[1].split()[:5]]
+    np.testing.assert_allclose(together, alone, rtol=1e-7, atol=1e-9)
