@@ -154,7 +154,7 @@ class Grid:
             weight = np.prod([weights[:, k] for (_, weights), k in chosen], axis=0)
             value = values[tuple(index[:, k] for (index, _), k in chosen)]
             # A grid point that does not count, up to round-off in the position, may be missing.
-            total += np.where(np.abs(weight) <= OUTSIDE, 0.0, weight * value)
+            total += np.where(np.isnan(value) & (np.abs(weight) <= OUTSIDE), 0.0, weight * value)
         return np.where(within, total, np.nan)
 
 

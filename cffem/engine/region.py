@@ -67,7 +67,8 @@ def region_mesh(comm: Any, data: Any, h: float) -> MeshData:
 def write_region(path: Path, loops: list[np.ndarray], coasts: list[np.ndarray], h: float) -> None:
     """Mesh the inside of closed polygons, the first being the outer one; works on the calling rank alone."""
     with gmsh_session(**{"Mesh.Binary": 1}) as gmsh:
-        curves, parts = [], {"coast": [], "open": []}
+        curves: list[int] = []
+        parts: dict[str, list[int]] = {"coast": [], "open": []}
         for loop, coast in zip(loops, coasts, strict=True):
             points = [gmsh.model.geo.addPoint(px, py, 0.0, h) for px, py in loop]
             lines = [gmsh.model.geo.addLine(a, b) for a, b in zip(points, [*points[1:], points[0]], strict=True)]
@@ -168,7 +169,8 @@ def without_steps(corners: np.ndarray, coast: np.ndarray) -> tuple[np.ndarray, n
     A convex corner between two edges of the coast goes if it sticks out by no more than a step and nothing else of the outline
     is in the triangle that is cut; the new edge lies inside the region.
     """
-    points, coastal = [tuple(map(int, p)) for p in corners], list(map(bool, coast))
+    points: Loop = [(int(i), int(j)) for i, j in corners]
+    coastal = list(map(bool, coast))
     changed = True
     while changed:
         changed = False
