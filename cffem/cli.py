@@ -130,18 +130,16 @@ def run_report(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def running(options: argparse.Namespace) -> Iterator[list[int]]:
     """Run studies as the options say; a run that ends early leaves its exit code in the list."""
-    getattr(cffem, "Study")  # noqa: B009  where DOLFINx is missing this says how to get it
-    from mpi4py import MPI
-
     from cffem.study.progress import progress_for
     from cffem.study.settings import PlanOnly, Settings, using
     from cffem.study.signals import Interrupted, watching
 
     stopped: list[int] = []
     dry = getattr(options, "dry_run", False)
-    settings = Settings(progress_for(MPI.COMM_WORLD.rank, options.quiet or dry), options.resume, dry)
+    comm = world()
+    settings = Settings(progress_for(rank(), options.quiet or dry), options.resume, dry)
     try:
-        with watching(alone=MPI.COMM_WORLD.size == 1), using(settings):
+        with watching(alone=comm is None or comm.size == 1), using(settings):
             yield stopped
     except PlanOnly as only:
         from cffem.study.plan import plan

@@ -19,7 +19,7 @@ from cffem.engine.solution import Solution
 from cffem.study.checkpoint import Checkpoint
 from cffem.study.description import described
 from cffem.study.progress import Progress
-from cffem.study.signals import stop_if_asked
+from cffem.study.signals import keep_watching, stop_if_asked
 from cffem.symbols.errors import InputError
 from cffem.symbols.interventions import Intervention
 
@@ -80,6 +80,7 @@ class Run:
     def __init__(self, study: Study, folder: str | Path | None, resume: bool, progress: Progress):
         import cffem.constraints  # noqa: F401  gives models their constraint_nulls
 
+        keep_watching()
         self.study, self.progress = study, progress
         meshes = {name: read_mesh(experiment.mesh, experiment.comm) for name, experiment in study.experiments.items()}
         self.experiments = {name: replace(e, mesh=meshes[name]) for name, e in study.experiments.items()}

@@ -23,8 +23,29 @@ class Interrupted(BaseException):
     """Somebody asked the run to end; no `Exception`, so that nothing on the way takes it for a failed solve."""
 
 
-_request: list[str] = []
-_watching: list[bool] = [False]
+class _Watch:
+    """The request that came, and whether signals are watched at all."""
+
+    def __init__(self) -> None:
+        self.active, self.alone, self.request = False, True, ""
+
+    def install(self) -> None:
+        for name in WATCHED:
+            signal.signal(getattr(signal, name), self.take)
+
+    def take(self, number: int, frame: Any) -> None:
+        """What happens when a signal arrives."""
+        if self.request:
+            os._exit(RESUMABLE)
+        self.request = signal.Signals(number).name
+        if self.alone:
+            raise Interrupted(self.request)
+        timer = threading.Timer(PATIENCE, lambda: os._exit(RESUMABLE))
+        timer.daemon = True
+        timer.start()
+
+
+_watch = _Watch()
 
 
 @contextlib.contextmanager
@@ -37,29 +58,21 @@ def watching(alone: bool) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with contextlib.suppress(ImportError):
-        from petsc4py import PETSc  # noqa: F401  its own handlers are installed first, or they would replace these
-
-    def take(number: int, frame: Any) -> None:
-        name = signal.Signals(number).name
-        if _request:
-            os._exit(RESUMABLE)
-        _request.append(name)
-        if alone:
-            raise Interrupted(name)
-        timer = threading.Timer(PATIENCE, lambda: os._exit(RESUMABLE))
-        timer.daemon = True
-        timer.start()
-
-    before = {name: signal.signal(getattr(signal, name), take) for name in WATCHED}
-    _watching[0] = True
+    before = {name: signal.getsignal(getattr(signal, name)) for name in WATCHED}
+    _watch.active, _watch.alone, _watch.request = True, alone, ""
+    _watch.install()
     try:
         yield
     finally:
-        _watching[0] = False
-        _request.clear()
+        _watch.active = False
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler or signal.SIG_DFL)
+
+
+def keep_watching() -> None:
+    """Take the signals over again, where they are watched: PETSc puts handlers of its own in place when it starts."""
+    if _watch.active:
+        _watch.install()
 
 
 def stop_if_asked(comm: Any) -> None:
@@ -68,8 +81,8 @@ def stop_if_asked(comm: Any) -> None:
     Raises:
         Interrupted: somebody asked.
     """
-    if not _watching[0]:
+    if not _watch.active:
         return
-    asked = bool(_request) if comm.size == 1 else any(comm.allgather(bool(_request)))
+    asked = bool(_watch.request) if comm.size == 1 else any(comm.allgather(bool(_watch.request)))
     if asked:
-        raise Interrupted(_request[0] if _request else "another rank was asked to stop")
+        raise Interrupted(_watch.request or "a signal to another rank")

@@ -173,7 +173,6 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
     return {
         "anchor": str(identification.equations[label].anchor),
         "normalisation": "columns scaled to ‖A_j‖²/n = 1",
-        "debiasing": "least squares on the support",
         "method": screen.method,
         "debiasing": "noise-corrected least squares on the selected columns, a ridge of 1e-6 where they are nearly dependent",
         "lambda": finite(screen.alpha_),
