@@ -35,6 +35,7 @@ _HOME: dict[str, str] = {
         "cffem.constraints.choose": "projection",
         "cffem.constraints.effective": "effective_library",
         "cffem.bounds.deletions": "certify_deletion certify_solution certify_sweep",
+        "cffem.bounds.observable": "certify_observable",
         "cffem.bounds.surrogate": "certify_fields",
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",

@@ -171,7 +171,7 @@ def best_certificate(
     threshold = certification.threshold(model.factual.norm(norm))
     if guaranteed is not None and _decides(guaranteed, threshold):
         return guaranteed
-    estimated = _estimates(model, certification.budget).deletion(name, norm, deleted, change)
+    estimated = estimates_of(model, certification.budget).deletion(name, norm, deleted, change)
     if isinstance(estimated, NoCertificate):
         return guaranteed or NoCertificate(f"{reason}; {estimated.reason}")
     return estimated if guaranteed is None or _decides(estimated, threshold) else guaranteed
@@ -181,7 +181,7 @@ def _decides(bound: DeletionBound, threshold: float) -> bool:
     return abs(bound.score - threshold) > bound.margin
 
 
-def _estimates(model: Any, budget: float) -> Estimates:
+def estimates_of(model: Any, budget: float) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
     made = _ESTIMATES.setdefault(model, {})
     if budget not in made:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -169,6 +169,7 @@ class LevelCertifier:
         self.solutions = 0
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {}
+        self._last: tuple[Any, list[Any]] | None = None
         self.seconds = time.perf_counter() - start
 
     # Comparing --------------------------------------------------------------------------------------------------------------
@@ -210,6 +211,12 @@ class LevelCertifier:
         """Whether there are levels in time."""
         return len(self.ladders) > 1
 
+    def deleted_solutions(self, change: Any, deleted: Any = None) -> list[Any]:
+        """The solutions of a deleted problem on all levels, the user's first; those of the last change are remembered."""
+        if self._last is None or self._last[0] != change:
+            self._last = (change, [deleted or self.model.solve(change), *(finer.solve(change) for finer in self.models)])
+        return self._last[1]
+
     # Certificates -----------------------------------------------------------------------------------------------------------
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound:
@@ -226,9 +233,7 @@ class LevelCertifier:
             SolveError: a finer problem could not be solved.
         """
         start = time.perf_counter()
-        change = change or delete(name)
-        solutions = [deleted or self.model.solve(change), *(finer.solve(change) for finer in self.models)]
-        others = self._trajectories(solutions)
+        others = self._trajectories(self.deleted_solutions(change or delete(name), deleted))
         if norm not in self._known:
             self._known[norm] = self._levels(norm, self.factual)
         factual = self._known[norm]
@@ -329,11 +334,15 @@ class Estimates:
                 self._certifiers[way] = NoCertificate(str(reason))
         return self._certifiers[way]
 
+    def certifiers(self) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
+        """The ways up, each with its certifier or the reason why there is none, made when asked for; collective."""
+        for way in (MESH, DEGREE):
+            yield way, self._certifier(way)
+
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound | NoCertificate:
         """The estimated bound of one deletion, or the reasons why there is none; see `LevelCertifier.deletion`; collective."""
         reasons = []
-        for way in (MESH, DEGREE):
-            certifier = self._certifier(way)
+        for _, certifier in self.certifiers():
             if isinstance(certifier, NoCertificate):
                 reasons.append(certifier.reason)
                 continue

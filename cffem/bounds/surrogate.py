@@ -198,7 +198,7 @@ def residual_size(model: Any, values: Any, intervention: Intervention | None = N
         entries = evaluate_on(left, {**given, **known}, dim)
         right = evaluate_on(as_expr(forcing.get(unknown, 0)), {}, dim)
         parts += [a - (right[k] if len(right) == len(entries) else 0) for k, a in enumerate(entries)]
-    square = _square(model, parts, model.experiment.time)
+    square = squared_integral(model, parts, model.experiment.time)
     if model.experiment.time is not None:
         square += _initial_square(model, given, change)
     return math.sqrt(square)
@@ -212,10 +212,10 @@ def _initial_square(model: Any, given: Mapping[Any, Any], change: Intervention) 
         unknown = key.expr if isinstance(key, sp.Derivative) else key
         own = evaluate_on(key, {unknown: given[unknown]}, dim)
         gaps += [a - b for a, b in zip(own, evaluate_on(as_expr(value), {}, dim), strict=True)]
-    return _square(model, gaps, None, start)
+    return squared_integral(model, gaps, None, start)
 
 
-def _square(model: Any, parts: Sequence[sp.Expr], window: Any, when: float = 0.0) -> float:
+def squared_integral(model: Any, parts: Sequence[sp.Expr], window: Any, when: float = 0.0) -> float:
     """∫ Σ |part|² over space, and over the window of time by Gauss points in each step."""
     mesh = model.discretisation.mesh
     if mesh.topology.cell_name() not in SIMPLICES:
