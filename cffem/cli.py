@@ -78,6 +78,19 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="the benchmark's own options")
     bench.set_defaults(command=run_bench)
 
+    fetch = commands.add_parser("fetch", help="download public data sets: oisst or ncep")
+    fetch.add_argument("name", metavar="oisst|ncep")
+    fetch.add_argument("--years", default="2019", help="for instance 2015, 2015-2017 or 2015,2019 (default: 2019)")
+    fetch.add_argument("--out", metavar="DIR", help="folder for the files (default: the cache folder of this user)")
+    fetch.set_defaults(command=run_fetch)
+
+    validate = commands.add_parser("validate", help="check the theory on finite elements, with the paper's figures beside ours")
+    validate.add_argument("--case", metavar="NAME", action="append", help="run only this case (may be repeated)")
+    validate.add_argument("--seeds", metavar="N", type=int, help="how many seeds (default: 10, or 3 for a quick run)")
+    validate.add_argument("--quick", action="store_true", help="coarser meshes: two minutes on two cores")
+    validate.add_argument("--out", metavar="DIR", default="out", help="folder for the page, tables and pictures (default: out)")
+    validate.set_defaults(command=run_validate)
+
     doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
     doctor.set_defaults(command=run_doctor)
     for command in commands.choices.values():
@@ -167,6 +180,24 @@ def run_bench(options: argparse.Namespace) -> int:
     if options.name not in BENCHES:
         raise UsageError(f"there is no benchmark called {options.name!r}; there are: {', '.join(BENCHES)}")
     return BENCHES[options.name](options.arguments)
+
+
+def run_fetch(options: argparse.Namespace) -> int:
+    """Download public data; the paths of the files are printed, one to a line. Under MPI one rank does it."""
+    from cffem.data.fetch import fetch, parsed_years
+
+    if rank() == 0:
+        for path in fetch(options.name, parsed_years(options.years), options.out, progress=sys.stderr.isatty()):
+            print(path)
+    return 0
+
+
+def run_validate(options: argparse.Namespace) -> int:
+    """Check the theory on finite elements."""
+    getattr(cffem, "Model")  # noqa: B009  where DOLFINx is missing this says how to get it
+    from cffem.cases.validate import main as validate
+
+    return validate(options)
 
 
 def run_doctor(options: argparse.Namespace) -> int:
