@@ -15,12 +15,15 @@ from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 from cffem.bounds.wave import WaveCertifier
+from cffem.bounds.wave_enriched import EnrichedSecondOrderCertifier
 from cffem.engine.linear import SolveError
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.interventions import Intervention, delete
 
 NORMS = ("L2", "H1", "energy")
-Certifier = SteadyCertifier | EnrichedCertifier | ParabolicCertifier | WaveCertifier | MaxwellCertifier
+Certifier = (
+    SteadyCertifier | EnrichedCertifier | ParabolicCertifier | WaveCertifier | MaxwellCertifier | EnrichedSecondOrderCertifier
+)
 _ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
 _CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
@@ -46,12 +49,12 @@ def _kind(model: Any, enriched: bool) -> type[Certifier]:
     """The class of certificates for a model, by its time and the order of its anchor."""
     if model.experiment.time is None:
         return EnrichedCertifier if enriched else SteadyCertifier
+    if {equation.time_order for equation in model.library.equations.values()} == {2}:
+        scalar = isinstance(model.discretisation.unknowns[0], ScalarField)
+        return EnrichedSecondOrderCertifier if enriched else WaveCertifier if scalar else MaxwellCertifier
     if enriched:
-        raise NotCovered("there are enriched certificates for steady problems only")
-    orders = {equation.time_order for equation in model.library.equations.values()}
-    if orders != {2}:
-        return ParabolicCertifier
-    return WaveCertifier if isinstance(model.discretisation.unknowns[0], ScalarField) else MaxwellCertifier
+        raise NotCovered("there are no enriched certificates for problems of first order in time")
+    return ParabolicCertifier
 
 
 def certify_deletion(
