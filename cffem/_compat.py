@@ -75,9 +75,11 @@ def jit_lock(comm: Any) -> Iterator[None]:
     with open(folder / "lock", "a") as handle:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for source in folder.glob("*.c"):
-                if not source.with_suffix(".c.cached").exists():
-                    source.unlink(missing_ok=True)
+            # One listing: asking for each file by itself takes longer than loading a form, once there are thousands.
+            names = set(os.listdir(folder))
+            for name in names:
+                if name.endswith(".c") and f"{name}.cached" not in names:
+                    (folder / name).unlink(missing_ok=True)
         fcntl.flock(handle, fcntl.LOCK_SH)
         yield
 

@@ -26,7 +26,7 @@ from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
 from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
-from cffem.engine.sweep import Deletion, Sweep, run_sweep
+from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
 from cffem.engine.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.engine.variants import Variants
 from cffem.symbols.checks import nearest
@@ -344,6 +344,9 @@ class Model:
         keep: bool = False,
         finished: Callable[[Deletion], object] | None = None,
         refit: Refit = "none",
+        scores: str = "full",
+        epsilon: float | None = None,
+        accuracy: float = 0.0,
     ) -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
 
@@ -354,8 +357,15 @@ class Model:
             finished: called with each `Deletion` when it is done, for progress and checkpoints.
             refit: "none": the other coefficients stay; "remaining": they are refitted on the factual solution without the deleted
                 term; or for each deleted term the coefficients of others, from a regression of one's own.
+            scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
+            epsilon: the threshold, absolute, for scores="decide".
+            accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need working precision (zero): much cheaper
+                for linear transient problems.
         """
-        return run_sweep(self, tuple(names) if names is not None else self.active, norm, keep, finished, refit)
+        if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
+            raise InputError("scores are 'full', or 'decide' together with a threshold epsilon")
+        demand = Demand(norm, keep, accuracy, epsilon)
+        return run_sweep(self, tuple(names) if names is not None else self.active, demand, finished, refit)
 
     def refitted(self, name: str) -> dict[str, float]:
         """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""

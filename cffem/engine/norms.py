@@ -51,6 +51,11 @@ class Norm:
         self.matrix.mult(self._right, self._image)
         return self._left.dot(self._image)
 
+    def with_last(self, state: np.ndarray) -> float:
+        """The inner product of a state with the second one of the last inner product."""
+        self._left.array[:] = state
+        return self._left.dot(self._image)
+
     def __call__(self, state: np.ndarray) -> float:
         """The norm of a state."""
         squared = self.inner(state, state)
@@ -85,8 +90,13 @@ class TrajectoryNorm:
         squared = self.norm.inner(state, state)
         self._scale += step * self.norm.scale()
         if self._previous is not None:
-            self.squared += step / 3 * (self._previous_squared + self.norm.inner(self._previous, state) + squared)
+            self.squared += step / 3 * (self._previous_squared + self.norm.with_last(self._previous) + squared)
         self._previous, self._previous_squared = state.copy(), squared
+
+    @property
+    def last(self) -> float:
+        """The norm of the last level."""
+        return math.sqrt(max(self._previous_squared, 0.0))
 
     @property
     def value(self) -> float:

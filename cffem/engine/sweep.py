@@ -1,25 +1,89 @@
-"""Deletion sweeps: every deleted problem against the factual solution, sharing matrices, patterns and symbolic factorisations.
+"""Deletion sweeps: every deleted problem against the factual solution, sharing all that can be shared.
+
+How a deletion is computed is chosen by the class of the problem and by what is asked of the scores, and is reported with it:
+
+    "own solve"     the deleted problem itself, with shared matrices and the symbolic factorisation of the factual one; exact
+    "difference"    linear transient problems whose scores are asked for to some accuracy: `cffem.engine.difference`
 
 A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
-on. The space–time norm of the difference is accumulated level by level, so that a trajectory is stored only where one asks for it.
+on. The space–time norm of the difference is accumulated level by level, so that a trajectory is stored only where one asks for it;
+it never decreases, so a deletion is decided as soon as it exceeds the threshold ε, where nothing but the verdict is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cffem.engine.difference import MASS, Difference, Differences, applies
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.refit import Refit, deleting
 from cffem.engine.solution import Solution
+from cffem.symbols.errors import InputError
 from cffem.symbols.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+
+
+OWN, DIFFERENCE = "own solve", "difference"
+# A score above ε by this share, residuals taken off, is decided; certificates need no more than their margin.
+CLEAR = 0.05
+# How far the estimated effect of all residuals may exceed the accuracy that is asked of a score: their effects cancel, and measured
+# errors of scores are smaller than the estimate by a factor of 20 to 1000. And the most it may be relative to the score.
+LENIENT, MOST = 20.0, 1e-2
+# Before anything is known of the difference, the residual is this much smaller than the accuracy times the source.
+FIRST = 0.1
+# For a verdict: the share of ε that all residuals together may cost, and the residual relative to the source that is enough.
+SHARE, COARSE = 0.02, 2e-3
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a sweep.
+
+    Attributes:
+        norm: the norm of the scores.
+        keep: whether deletions keep their solutions.
+        accuracy: the relative accuracy of scores; zero for working precision.
+        epsilon: the threshold, where scores are followed only as far as the verdict needs.
+    """
+
+    norm: str = "L2"
+    keep: bool = False
+    accuracy: float = 0.0
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.accuracy < 1.0:
+            raise InputError(f"the accuracy of scores is a number from 0 (working precision) to 1, not {self.accuracy!r}")
+        if self.epsilon is not None and not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise InputError(f"scores='decide' needs a positive threshold epsilon, not {self.epsilon!r}")
+        if self.epsilon is not None and self.keep:
+            raise InputError("a sweep that only decides has no whole solutions to keep; use scores='full'")
+
+    def allowed(self, source: float, expected: float, length: float, second_order: bool) -> float:
+        """The residual in D⁻¹ that a stage of a difference may have.
+
+        Args:
+            source: the size of the stage's source in D⁻¹.
+            expected: the score as far as it can be foreseen; zero at the start.
+            length: the length of the time window.
+            second_order: whether the problem is of second order in time.
+        """
+        whole = MASS * length**1.5 * (length if second_order else 1.0)
+        if self.epsilon is not None:
+            return max(SHARE * self.epsilon / whole, COARSE * source)
+        return min(LENIENT * self.accuracy, MOST) * expected / whole if expected > 0 else FIRST * self.accuracy * source
+
+    def decided(self, lower: float) -> bool:
+        """Whether a lower bound of the score settles the verdict."""
+        return self.epsilon is not None and lower > (1.0 + CLEAR) * self.epsilon
 
 
 @dataclass(frozen=True)
@@ -29,12 +93,15 @@ class Deletion:
     Attributes:
         term: the deleted term.
         score: δ_j = ‖u − u_j‖, nan where the deleted problem is unsolvable.
-        status: "solved" or "unsolvable".
+        status: "solved", "unsolvable", or "decided": the score is above ε for certain and was not followed to the end of the
+            window, so that it is a lower bound.
         reason: why it is unsolvable.
         record: solver statistics.
         history: residual norms of the failing solve.
         solution: the deleted solution, where the sweep keeps them and it exists.
         intervention: the deletion, with what it sets the other coefficients to where they are refitted.
+        strategy: how it was computed.
+        error: about how much the residuals of the solves can have changed the score; zero for solves to working precision.
     """
 
     term: str
@@ -45,6 +112,8 @@ class Deletion:
     history: tuple[float, ...] = ()
     solution: Solution | None = None
     intervention: Intervention = field(default_factory=Intervention)
+    strategy: str = OWN
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,8 +136,7 @@ class Sweep(Mapping[str, Deletion]):
 def run_sweep(
     model: Model,
     names: tuple[str, ...],
-    norm: str,
-    keep: bool = False,
+    demand: Demand,
     finished: Callable[[Deletion], object] | None = None,
     refit: Refit = "none",
 ) -> Sweep:
@@ -77,45 +145,101 @@ def run_sweep(
     Args:
         model: the model.
         names: the terms to delete, one at a time.
-        norm: the norm of the scores.
-        keep: whether each deletion keeps its solution.
+        demand: what is asked of the scores.
         finished: called with each deletion when it is done.
         refit: what happens to the other coefficients, see `cffem.engine.refit`.
     """
-    model.norm(norm)
+    model.norm(demand.norm)
     changes = deleting(model, names, refit)
-    factual, deletions = model.factual, {}
+    # The estimate of what residuals do to a score is one in L2.
+    loose = demand.norm == "L2" and (demand.accuracy > 0 or demand.epsilon is not None)
+    shared = Differences(model) if model.factual and loose and applies(model, list(changes.values())) else None
+    deletions = {}
     for name, change in changes.items():
-        deletions[name] = deletion(model, factual.states, change, name, norm, keep)
+        found = None if shared is None else by_difference(shared, change, name, demand)
+        deletions[name] = found or by_own_solve(model, change, name, demand)
         if finished is not None:
             finished(deletions[name])
-    return Sweep(deletions, norm)
+    if shared is not None:
+        shared.destroy()
+    return Sweep(deletions, demand.norm)
 
 
-def deletion(
-    model: Model, factual: Sequence[np.ndarray], change: Intervention, name: str, norm: str, kept: bool = False
-) -> Deletion:
-    """One deleted problem against the factual states."""
-    record = SolveRecord()
-    measured = model.norm(norm)
-    distance = TrajectoryNorm(measured)
-    steps = np.diff(model.times, prepend=model.times[0])
-    solution = Solution(model, change, model.times, record) if kept else None
-    last: list[Any] = [None]
+class Score:
+    """The space–time norm of a difference from the factual solution, level by level, and the deletion it ends in."""
 
-    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> None:
-        last[0] = factual[level] - state
-        if len(steps) > 1:
-            distance.add(last[0], steps[level])
-        if solution is not None:
-            solution.keep(level, state, velocity)
+    def __init__(self, model: Model, change: Intervention, name: str, demand: Demand, strategy: str):
+        self.model, self.change, self.name, self.demand, self.strategy = model, change, name, demand, strategy
+        self.record = SolveRecord()
+        self.steps = np.diff(model.times, prepend=model.times[0])
+        self.distance = TrajectoryNorm(model.norm(demand.norm))
+        self.solution = Solution(model, change, model.times, self.record) if demand.keep else None
+        self.reached, self.early, self.level = 0.0, False, 0
+
+    def add(self, level: int, difference: np.ndarray, error: float = 0.0) -> bool:
+        """Take the difference at a level; whether that settles the verdict."""
+        self.level = level
+        if len(self.steps) == 1:
+            self.reached = self.distance.norm(difference)
+        else:
+            self.distance.add(difference, self.steps[level])
+            self.reached = self.distance.value
+        self.early = self.demand.decided(self.reached - error) and level < len(self.steps) - 1
+        return self.early
+
+    @property
+    def expected(self) -> float:
+        """The score that the differences so far let expect: linear growth goes on, up to a factor of ten."""
+        time, length = float(np.sum(self.steps[: self.level + 1])), float(np.sum(self.steps))
+        growth = min(length / time, 10.0) if time > 0 else 1.0
+        return max(self.reached, math.sqrt(length / 3.0) * self.distance.last * growth)
+
+    def done(self, error: float = 0.0) -> Deletion:
+        """The deletion, after the last level."""
+        if not np.isfinite(self.reached):
+            raise SolveError("the score is not finite")
+        status = "decided" if self.early else "solved"
+        return Deletion(self.name, self.reached, status, "", self.record, (), self.solution, self.change, self.strategy, error)
+
+    def unsolvable(self, error: SolveError) -> Deletion:
+        """The deletion whose problem has no solution."""
+        history = tuple(error.history)
+        return Deletion(self.name, float("nan"), "unsolvable", str(error), self.record, history, None, self.change, self.strategy)
+
+
+def by_own_solve(model: Model, change: Intervention, name: str, demand: Demand) -> Deletion:
+    """One deleted problem, solved like the factual one."""
+    score, factual = Score(model, change, name, demand, OWN), model.factual.states
+
+    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool:
+        if score.solution is not None:
+            score.solution.keep(level, state, velocity)
+        return score.add(level, factual[level] - state)
 
     try:
-        model.run(change, record, keep)
-        score = distance.value if len(steps) > 1 else measured(last[0])
-        if not np.isfinite(score):
-            raise SolveError("the score is not finite")
+        model.run(change, score.record, keep)
+        return score.done()
     except SolveError as error:
         collect_garbage(model.comm)  # vectors of the march that was broken off
-        return Deletion(name, float("nan"), "unsolvable", str(error), record, tuple(error.history), None, change)
-    return Deletion(name, score, record=record, solution=solution, intervention=change)
+        return score.unsolvable(error)
+
+
+def by_difference(shared: Differences, change: Intervention, name: str, demand: Demand) -> Deletion | None:
+    """One deleted problem through its difference; None where the Krylov method fails, so that the problem itself is solved."""
+    model, score = shared.model, Score(shared.model, change, name, demand, DIFFERENCE)
+    factual, length = model.factual, float(model.times[-1] - model.times[0])
+    difference = Difference(shared, change, score.record)
+
+    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool:
+        if score.solution is not None:
+            rates = factual.velocities
+            score.solution.keep(level, factual.states[level] + state, None if rates is None else rates[level] + velocity)
+        return score.add(level, state, difference.bound)
+
+    try:
+        difference.march(factual.stages, keep, lambda source: demand.allowed(source, score.expected, length, shared.second_order))
+        return score.done(difference.bound)
+    except SolveError:
+        return None
+    finally:
+        difference.destroy()

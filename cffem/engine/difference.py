@@ -1,0 +1,315 @@
+"""Deletions of linear transient problems through the equation of the difference d = u_j − u.
+
+With the factual equation A₀ u + A₁ u̇ + A₂ ü + c(t) = 0 and coefficients that change by Δ_k (a deletion: Δ_j = α_j), the difference
+starts from zero, vanishes where values are given, and solves
+
+    (A + Σ_k Δ_k T_k) d = −Σ_k Δ_k T_k[u],
+
+stage by stage as in `cffem.engine.march`. It is as small as the effect of the deletion, so its systems need no more digits than
+the score does: the residual r of each is kept below what the accuracy of the score, or a threshold ε, allows. Each solve starts
+from the combination of the last few differences whose residual is least, and is preconditioned by incomplete factors of the
+factual matrix (of its own one, where the deleted term dominates that). With the diagonal D of the mass matrix and
+c² ≥ 1/λ_min(D⁻¹M), the residuals change the score of a dissipative problem by no more than about
+
+    √T Σ_n Δt c ‖r_n‖_{D⁻¹},
+
+which is reported with it. Growth in time is not in this estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from petsc4py import PETSc
+
+from cffem.engine.equation import add
+from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.march import Scheme
+from cffem.symbols.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+# How many earlier solutions a start is combined of.
+MEMORY = 6
+# 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
+MASS = 2.0
+# More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
+SLOW, MOST = 8.0, 200
+
+
+def applies(model: Model, changes: Sequence[Intervention]) -> bool:
+    """Whether all these interventions change coefficients of a linear transient problem without algebraic unknowns only."""
+    if model.experiment.time is None or model.discretisation.multiplier is not None or not np.all(model.marching.dynamic == 1):
+        return False
+    if any(c.forcing or c.initial or c.conditions or c.released for c in changes):
+        return False
+    model.equation.use(model.coefficients, model.experiment.forcing)
+    terms = model.equation.terms
+    return model.equation.linear and all(terms[name].ingredient.by_matrix for c in changes for name in c.names)
+
+
+class Differences:
+    """What the differences of one model share: factual matrices, incomplete factors, stages.
+
+    Args:
+        model: the model, to which `applies` said yes.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.equation = model.equation
+        self.stage = model.prepared(Intervention(), SolveRecord())
+        self.essential = self.stage.essential
+        self.scheme: Scheme = model.marching.scheme
+        self.second_order = model.marching.second_order is not None
+        self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
+        self.gamma = self.scheme.a[0][0] * self.step
+        self.weights = self.stage.weights(self.gamma, self.second_order)
+        new = self.equation.new_vector
+        self.vectors = [new() for _ in range(6)]
+        zero = self.vectors[0]
+        # The system matrix is the equation's own and will be overwritten, and the factors' may change with a later deletion.
+        self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
+        self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
+        self.ksp = self._solver()
+        diagonal = model.norm("L2").matrix.getDiagonal()
+        self.mass = np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
+        self.inverse = 1.0 / self.mass
+        diagonal.destroy()
+
+    def _solver(self) -> Any:
+        ksp = PETSc.KSP().create(self.model.comm)
+        ksp.setType("gmres")
+        ksp.setGMRESRestart(60)
+        ksp.setPCSide(PETSc.PC.Side.RIGHT)
+        ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
+        ksp.getPC().setType("bjacobi" if self.model.comm.size > 1 else "ilu")
+        ksp.setOperators(self.factual)
+        ksp.setUp()
+        return ksp
+
+    def weighted(self, residual: np.ndarray) -> float:
+        """‖r‖ in D⁻¹."""
+        return math.sqrt(self.model.comm.allreduce(float(np.dot(residual, residual * self.inverse))))
+
+    def destroy(self) -> None:
+        """Free matrices, factors and vectors; collective."""
+        self.equation.holds = None
+        for thing in (self.ksp, self.system, self.factual, *self.vectors):
+            thing.destroy()
+
+
+class Difference:
+    """The difference of one changed problem from the factual one, marched along the factual stages.
+
+    Args:
+        shared: what all of them share.
+        change: the changed coefficients.
+        record: takes the statistics of the solves.
+    """
+
+    def __init__(self, shared: Differences, change: Intervention, record: SolveRecord):
+        self.shared, self.record = shared, record
+        model, equation = shared.model, shared.equation
+        changed = change.apply(model.coefficients)
+        self.changes = {n: model.coefficients[n] - changed[n] for n in change.names if changed[n] != model.coefficients[n]}
+        matrix = shared.system.copy()
+        for name, amount in self.changes.items():
+            part = equation.terms[name]
+            for order, weight in enumerate(shared.weights):
+                if weight and part.ingredient.jacobians[order] is not None:
+                    add(matrix, amount * weight, part.matrix(order))
+        self.matrix = equation.eliminated(matrix, shared.essential.rows)
+        if self.matrix is not matrix:
+            matrix.destroy()
+        self.own = False
+        shared.ksp.setOperators(self.matrix, shared.factual)
+        shared.ksp.getPC().setReusePreconditioner(True)
+        self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
+        self.ratio = 1.0 / math.sqrt(float(np.median(shared.mass))) if len(shared.mass) else 1.0
+        self.ratio = model.comm.allreduce(self.ratio) / model.comm.size
+        self.solves, self.error = 0, 0.0
+
+    # One stage --------------------------------------------------------------------------------------------------------------
+
+    def source(self, values: tuple[Any, Any, Any], time: float) -> np.ndarray:
+        """−Σ Δ_k T_k[u] at a factual stage."""
+        s = self.shared
+        places: list[Any] = []
+        for vector, value in zip(s.vectors[:3], values, strict=True):
+            if value is not None:
+                vector.array[:] = value
+            places.append(None if value is None else vector)
+        total = np.zeros(s.model.spaces.owned)
+        for name, amount in self.changes.items():
+            s.equation.term_vector(name, (places[0], places[1], places[2]), time, s.vectors[3])
+            total -= amount * s.vectors[3].array_r
+        return total
+
+    def pulled(self, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
+        """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices."""
+        s = self.shared
+        total = np.zeros(len(base))
+        for order, vector in ((1, base / s.gamma), (2, None if velocity is None else (base / s.gamma + velocity) / s.gamma)):
+            if vector is None:
+                continue
+            s.vectors[0].array[:] = vector
+            parts = [(1.0, s.equation._sums[order])] if order in s.equation._sums else []
+            for name, amount in self.changes.items():
+                if s.equation.terms[name].ingredient.jacobians[order] is not None:
+                    parts.append((amount, s.equation.terms[name].matrix(order)))
+            for factor, matrix in parts:
+                matrix.mult(s.vectors[0], s.vectors[1])
+                total += factor * s.vectors[1].array_r
+        return total
+
+    def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
+        """Solve one stage to ‖r‖ ≤ `allowed` in D⁻¹.
+
+        Raises:
+            SolveError: the Krylov method does not get there.
+        """
+        s = self.shared
+        vector, correction, image = s.vectors[3], s.vectors[4], s.vectors[5]
+        vector.array[:] = right
+        s.essential.restrict(vector)
+        right = vector.array_r.copy()
+        value, product = self.memory.start(right)
+        residual = right - product
+        size = s.weighted(residual)
+        for _ in range(4):
+            if size <= allowed:
+                break
+            vector.array[:] = residual
+            s.ksp.setTolerances(rtol=1e-12, atol=0.8 * allowed / max(self.ratio, 1e-300), max_it=MOST)
+            s.ksp.solve(vector, correction)
+            self._count(what)
+            self.matrix.mult(correction, image)
+            value, product = value + correction.array_r, product + image.array_r
+            residual = right - product
+            size = s.weighted(residual)
+            length = math.sqrt(s.model.comm.allreduce(float(residual @ residual)))
+            self.ratio = size / length if length > 0 else self.ratio
+        if not size <= allowed:
+            raise SolveError(f"{what}: the difference was solved to a residual of {size:.1e} only, not {allowed:.1e}")
+        scale = s.weighted(right)
+        self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
+        self.memory.keep(value, product)
+        s.essential.complete(value)
+        self.error += s.step * MASS * size
+        return value
+
+    def _count(self, what: str) -> None:
+        s = self.shared
+        steps = s.ksp.getIterationNumber()
+        self.record.solves += 1
+        self.record.iterations += steps
+        self.solves += 1
+        if s.ksp.getConvergedReason() < 0:
+            raise SolveError(f"{what}: the difference could not be solved in {steps} steps of GMRES")
+        if not self.own and self.record.iterations > SLOW * (self.solves + 2):
+            # The deleted term dominates the factual matrix, so its factors say little about the deleted one.
+            self.own = True
+            s.ksp.getPC().setReusePreconditioner(False)
+            s.ksp.setOperators(self.matrix, self.matrix)
+            s.ksp.setUp()
+            self.record.factorisations += 1
+
+    # All of them --------------------------------------------------------------------------------------------------------------
+
+    def march(
+        self, stages: Any, keep: Callable[[int, np.ndarray, np.ndarray | None], bool | None], allowed: Callable[[float], float]
+    ) -> None:
+        """Go along the factual stages.
+
+        Args:
+            stages: the stages of the factual solution.
+            keep: called with (level, d, ḋ) at every level; a true result ends the march.
+            allowed: from the size of a stage's source in D⁻¹ to the residual that it may have.
+        """
+        s, scheme = self.shared, self.shared.scheme
+        state = np.zeros(s.model.spaces.owned)
+        velocity = np.zeros(len(state)) if s.second_order else None
+        keep(0, state, velocity)
+        rates: list[np.ndarray] = []
+        accelerations: list[np.ndarray] = []
+        for step, index, values, time in stages:
+            row = scheme.a[index]
+            base = state + s.step * sum((a * r for a, r in zip(row[:-1], rates, strict=False)), np.zeros(1))
+            speed = None
+            if velocity is not None:
+                speed = velocity + s.step * sum((a * r for a, r in zip(row[:-1], accelerations, strict=False)), np.zeros(1))
+            source = self.source(values, time)
+            value = self.solve(self.pulled(base, speed) + source, allowed(s.weighted(source)), f"step {step + 1}")
+            rates.append((value - base) / s.gamma)
+            if speed is not None:
+                accelerations.append((rates[-1] - speed) / s.gamma)
+            if index < len(scheme.b) - 1:
+                continue
+            state = state + s.step * sum(b * r for b, r in zip(scheme.b, rates, strict=True))
+            if velocity is not None:
+                velocity = velocity + s.step * sum(b * r for b, r in zip(scheme.b, accelerations, strict=True))
+            if not math.isfinite(s.model.comm.allreduce(float(np.abs(state).max(initial=0.0)))):
+                raise SolveError(f"the solution is not finite after step {step + 1}")
+            rates, accelerations = [], []
+            if keep(step + 1, state, velocity):
+                return
+
+    @property
+    def bound(self) -> float:
+        """About how much the residuals can have changed the score so far."""
+        s = self.shared
+        length = float(s.model.times[-1] - s.model.times[0])
+        return math.sqrt(length) * self.error * (length if s.second_order else 1.0)
+
+    def destroy(self) -> None:
+        """Free the matrix; collective."""
+        if self.own:
+            # The next difference starts from the factors of the factual matrix again.
+            self.shared.ksp.setOperators(self.shared.factual)
+            self.shared.ksp.setUp()
+        self.matrix.destroy()
+
+
+class Memory:
+    """The last few solutions of one matrix with their images; a start for the next is their combination of least residual.
+
+    Args:
+        most: how many are kept.
+        size: their length on this rank.
+        comm: the communicator.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> memory = Memory(2, 3, MPI.COMM_SELF)
+        >>> memory.keep(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]))
+        >>> memory.start(np.array([6.0, 0, 1]))[0]
+        array([3., 0., 0.])
+    """
+
+    def __init__(self, most: int, size: int, comm: Any):
+        self.most, self.comm = most, comm
+        self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
+        self.gram = np.zeros((most, most))
+        self.count = 0
+
+    def start(self, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best combination for a right-hand side, and its image."""
+        k = min(self.count, self.most)
+        if k == 0:
+            return np.zeros(len(right)), np.zeros(len(right))
+        projected = self.comm.allreduce(self.images[:k] @ right)
+        factors = np.linalg.lstsq(self.gram[:k, :k], projected, rcond=1e-13)[0]
+        return factors @ self.values[:k], factors @ self.images[:k]
+
+    def keep(self, value: np.ndarray, image: np.ndarray) -> None:
+        """Remember a solution in the place of the oldest."""
+        place = self.count % self.most
+        self.values[place], self.images[place] = value, image
+        row = self.comm.allreduce(self.images @ image)
+        self.gram[place], self.gram[:, place] = row, row
+        self.count += 1

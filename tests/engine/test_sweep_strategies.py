@@ -1,0 +1,191 @@
+"""Cheap sweeps: every strategy gives the scores of separate solves to the accuracy asked for, and the same verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from derivative_problems import PROBLEMS
+from dolfinx.mesh import create_unit_interval, create_unit_square
+from engine_support import unit
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import t, x, y
+
+u = cf.ScalarField("u")
+BUMP = sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y)
+
+
+def transport(scheme=None, comm=MPI.COMM_SELF, n=10, steps=12):
+    """A linear transient problem with moving boundary values and a forcing that changes in time."""
+    terms = {"u": u, "u_x": u.diff(x), "lap": cf.lap(u), "xu": x * u, "shear": y * u.diff(x), "one": sp.Integer(1)}
+    experiment = cf.Experiment(
+        mesh=create_unit_square(comm, n, n),
+        elements={u: ("Lagrange", 2)},
+        initial={u: BUMP},
+        boundary=[cf.Dirichlet(u, t * x)],
+        forcing={u: sp.sin(3 * t) * x},
+        time=cf.Window(0, 0.5, steps=steps, scheme=scheme),
+    )
+    coefficients = {"u": 0.6, "u_x": 0.4, "lap": 0.02, "xu": -0.5, "shear": 0.3, "one": 0.1}
+    return cf.Model(cf.Library(anchor=cf.dt(u), terms=terms), coefficients, experiment)
+
+
+LINEAR = {
+    "midpoint": transport,
+    "sdirk2": lambda: transport("sdirk2"),
+    "backward Euler": lambda: transport("backward-euler"),
+    "Maxwell": lambda: PROBLEMS["maxwell"]()[0],
+    "Robin": lambda: PROBLEMS["heat"]()[0],
+}
+
+
+def around(comm=MPI.COMM_SELF):
+    """A wave going around in a box that is periodic in one direction."""
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 6, comm),
+        elements={u: ("Lagrange", 2)},
+        initial={u: 1 + sp.sin(2 * sp.pi * x) * sp.cos(sp.pi * y)},
+        boundary=[cf.Periodic(on="right", to="left"), cf.Neumann(u, 0, on=("top", "bottom"))],
+        time=cf.Window(0, 0.4, steps=8),
+    )
+    library = cf.Library(anchor=cf.dt(u), terms={"u_x": u.diff(x), "lap": cf.lap(u), "u": u})
+    return cf.Model(library, {"u_x": -1.0, "lap": 0.05, "u": -0.3}, experiment)
+
+
+LINEAR["periodic"] = around
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_differences_give_the_scores_of_separate_solves_to_the_accuracy_asked_for(name):
+    with LINEAR[name]() as model:
+        exact = model.deletions(keep=True)
+        for accuracy in (1e-2, 1e-4, 1e-7):
+            cheap = model.deletions(accuracy=accuracy, keep=True)
+            for term, deletion in cheap.items():
+                assert deletion.strategy == "difference", term
+                assert deletion.score == pytest.approx(exact[term].score, rel=accuracy)
+                assert abs(deletion.score - exact[term].score) <= deletion.error + 1e-12
+                away = deletion.solution.distance(exact[term].solution)
+                assert away <= deletion.error + 1e-12
+                if exact[term].solution.velocities is not None:
+                    np.testing.assert_allclose(deletion.solution.velocities[-1], exact[term].solution.velocities[-1],
+                                               atol=20 * accuracy * exact[term].score + 1e-9)  # fmt: skip
+
+
+def test_the_true_residual_is_recorded_and_fewer_digits_cost_fewer_steps():
+    with transport() as model:
+        rough, fine = (model.deletions(accuracy=a) for a in (1e-3, 1e-6))
+        for term in rough:
+            assert fine[term].record.worst_residual < rough[term].record.worst_residual < 1.0
+            assert rough[term].record.iterations < fine[term].record.iterations
+            assert fine[term].error < 1e-2 * rough[term].error
+
+
+def test_refitted_deletions_go_the_same_way():
+    with transport() as model:
+        exact, cheap = (model.deletions(["u", "shear"], refit="remaining", accuracy=a) for a in (0.0, 1e-5))
+        for term in exact:
+            assert cheap[term].strategy == "difference"
+            assert cheap[term].score == pytest.approx(exact[term].score, rel=1e-5)
+
+
+def test_early_exit_follows_no_score_further_than_its_verdict():
+    with transport(steps=24) as model:
+        scores = {name: deletion.score for name, deletion in model.deletions().items()}
+        epsilon = float(np.sqrt(min(scores.values()) * max(scores.values())))
+        decided = model.deletions(scores="decide", epsilon=epsilon)
+        for term, deletion in decided.items():
+            assert (deletion.score > epsilon) == (scores[term] > epsilon)
+            assert deletion.score <= scores[term] * (1 + 1e-2)
+            if deletion.status == "solved":
+                assert deletion.score == pytest.approx(scores[term], rel=1e-2)
+        assert {d.status for d in decided.values()} == {"solved", "decided"}
+        most = max(scores, key=scores.get)
+        assert decided[most].record.solves <= 16
+
+
+@pytest.mark.parametrize("problem", ["reaction_diffusion", "navier_stokes", "coupled"])
+def test_other_classes_solve_each_deleted_problem_and_exit_early_as_well(problem):
+    with PROBLEMS[problem]()[0] as model:
+        exact = model.deletions()
+        epsilon = 0.05 * max(d.score for d in exact.values() if d.status == "solved")
+        for term, deletion in model.deletions(scores="decide", epsilon=epsilon).items():
+            if exact[term].status == "solved":
+                assert (deletion.score > epsilon) == (exact[term].score > epsilon)
+                assert deletion.score <= exact[term].score * (1 + 1e-6)
+
+
+def test_a_difference_that_cannot_be_solved_gives_way_to_the_problem_itself():
+    """Without the Laplacian the other diffusion is negative: its stage systems are indefinite and the solution blows up."""
+    library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "u_xx": u.diff(x, 2)})
+    experiment = cf.Experiment(
+        mesh=create_unit_square(MPI.COMM_SELF, 12, 12),
+        elements={u: ("Lagrange", 2)},
+        initial={u: BUMP},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.5, steps=20),
+    )
+    with cf.Model(library, {"lap": 0.5, "u_xx": -0.4}, experiment) as model:
+        exact, cheap = model.deletions(), model.deletions(accuracy=1e-4)
+        assert exact["lap"].status == cheap["lap"].status
+        assert cheap["u_xx"].score == pytest.approx(exact["u_xx"].score, rel=1e-4)
+        # A deletion that fails leaves nothing behind in what the next one shares.
+        assert model.deletions(["lap", "u_xx"], accuracy=1e-4)["u_xx"].score == pytest.approx(cheap["u_xx"].score, rel=1e-12)
+
+
+def test_what_is_asked_is_checked():
+    with transport() as model:
+        for wrong in ({"scores": "decide"}, {"epsilon": 0.1}, {"scores": "some"}, {"accuracy": 2.0}, {"accuracy": -1e-4},
+                      {"scores": "decide", "epsilon": -1.0}, {"scores": "decide", "epsilon": 0.1, "keep": True}):  # fmt: skip
+            with pytest.raises(cf.InputError):
+                model.deletions(**wrong)
+        assert model._factual is None
+
+
+def random_study(seed):
+    """A random linear transient study in one dimension with a threshold somewhere among its scores."""
+    rng = np.random.default_rng(seed)
+    terms = {"u": u, "u_x": u.diff(x), "lap": cf.lap(u), "xu": x * u, "xu_x": x * u.diff(x)}
+    coefficients = dict(zip(terms, rng.normal(size=5) * [1, 1, 0, 1, 1], strict=True))
+    coefficients["lap"] = float(10 ** rng.uniform(-2.5, -0.5))
+    experiment = cf.Experiment(
+        mesh=create_unit_interval(MPI.COMM_SELF, int(rng.integers(6, 20))),
+        elements={u: ("Lagrange", int(rng.integers(1, 3)))},
+        initial={u: sum(float(rng.normal()) * sp.sin(k * sp.pi * x) for k in (1, 2, 3))},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, float(rng.uniform(0.2, 1.0)), steps=int(rng.integers(4, 16)), scheme=rng.choice(["midpoint", "sdirk2"])),
+    )
+    return cf.Model(cf.Library(anchor=cf.dt(u), terms=terms), coefficients, experiment), float(rng.uniform())
+
+
+@pytest.mark.parametrize("group", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 5))])
+def test_verdicts_of_all_strategies_are_equal_on_random_studies(group):
+    for seed in range(10 * group, 10 * group + 10):
+        model, where = random_study(seed)
+        with model:
+            exact = model.deletions()
+            low, high = (np.log(f(d.score for d in exact.values())) for f in (min, max))
+            epsilon = float(np.exp(low + where * (high - low)))
+            for sweep in (model.deletions(accuracy=1e-4), model.deletions(scores="decide", epsilon=epsilon)):
+                for term, deletion in sweep.items():
+                    if abs(exact[term].score / epsilon - 1) > 1e-3:
+                        assert (deletion.score > epsilon) == (exact[term].score > epsilon), (seed, term)
+                    assert deletion.status != "decided" or exact[term].score > epsilon
+
+
+def body_of_ranks(comm):
+    with transport(comm=comm, n=6, steps=4) as together, transport(n=6, steps=4) as alone:
+        exact = alone.deletions(["u", "lap"])
+        for name, deletion in together.deletions(["u", "lap"], accuracy=1e-5).items():
+            assert deletion.strategy == "difference"
+            assert abs(deletion.score - exact[name].score) < 1e-5 * deletion.score
+
+
+@pytest.mark.mpi
+def test_differences_on_several_ranks(on_ranks):
+    on_ranks(2, body_of_ranks)
