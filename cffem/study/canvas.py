@@ -59,13 +59,15 @@ def label(name: str) -> str:
 
 
 def decades(axis: Any) -> None:
-    """A logarithmic axis whose ticks are written without mathematics, as 10⁻³."""
+    """Write the ticks of a logarithmic axis, whose limits are set, without mathematics: as 10⁻³, or as 0.2 on a short axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     digits = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    axis._set_axes_scale("log")
-    axis.set_major_locator(LogLocator(10, numticks=9))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"10{str(round(math.log10(value))).translate(digits)}"))
+    low, high = sorted(axis.get_view_interval())
+    short = high < 100 * low
+    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if short else (1,), numticks=9))
+    power = FuncFormatter(lambda value, _: f"10{str(round(math.log10(value))).translate(digits)}")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}") if short else power)
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -105,9 +107,9 @@ def with_few_colours(figure: Any) -> io.BytesIO:
     from PIL import Image
 
     full, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(full, format="png", dpi=130)
+    figure.savefig(full, format="png", dpi=110)
     full.seek(0)
-    Image.open(full).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    Image.open(full).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, format="png")
     return small
 
 
@@ -122,6 +124,7 @@ def formula(latex: str, text: str) -> str:
     try:
         import matplotlib
         from matplotlib import mathtext
+        from matplotlib.figure import Figure
         from matplotlib.font_manager import FontProperties
     except ImportError:
         return fallback
@@ -131,7 +134,11 @@ def formula(latex: str, text: str) -> str:
     try:
         with matplotlib.rc_context({"svg.hashsalt": "cffem", "mathtext.fontset": "cm"}), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mathtext.math_to_image(f"${simple(latex)}$", out, prop=FontProperties(size=12), format="svg", dpi=72)
+            font = FontProperties(size=12)
+            width, height, depth, _, _ = mathtext.MathTextParser("path").parse(f"${simple(latex)}$", dpi=72, prop=font)
+            figure = Figure(figsize=(width / 72, height / 72))
+            figure.text(0, depth / height, f"${simple(latex)}$", fontproperties=font)
+            figure.savefig(out, format="svg", metadata={"Date": None}, transparent=True)
     except (ValueError, RuntimeError):
         return fallback
     data = base64.b64encode(out.getvalue()).decode()

@@ -88,7 +88,7 @@ def _draw_path(figure: Any, alphas: np.ndarray, curves: Mapping[str, np.ndarray]
             label=label(name),
         )
     axes.axhline(0, color="#999999", linewidth=0.7)
-    decades(axes.xaxis)
+    axes.set_xscale("log")
     high = alphas[keep].max()
     low = max(alphas[keep].min(), high * WIDEST)
     if _number(chosen) and chosen > 0:
@@ -96,6 +96,7 @@ def _draw_path(figure: Any, alphas: np.ndarray, curves: Mapping[str, np.ndarray]
         axes.annotate(f"λ = {chosen:.2g}", (chosen, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom")
         low, high = min(low, chosen / 3), max(high, chosen)
     axes.set_xlim(high * 1.3, low / 1.3)
+    decades(axes.xaxis)
     axes.set_xlabel("penalty λ (weaker to the right)")
     axes.set_ylabel("coefficient of the normalised column")
     axes.grid(color="#dddddd", linewidth=0.6)

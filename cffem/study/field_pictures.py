@@ -13,7 +13,7 @@ from cffem.study.summary import plain
 if TYPE_CHECKING:
     from cffem.study.fields import Fields
 
-MOST = 12  # pictures on a page
+MOST = 8  # pictures on a page
 ARROWS = 14  # along the longer side
 
 

@@ -128,6 +128,7 @@ def _one_screening(label: str, found: Section) -> str:
         ("recall contract", found.get("contract")),
         ("no false term", found.get("no_false_positive")),
         ("signs recovered", found.get("sign_recovery")),
+        ("skill against the mean predictor, on left-out rows", (found.get("skill") or {}).get("skill")),
         ("reliable", found.get("reliable")),
         ("why not", found.get("reasons") or "nothing speaks against it"),
     ]

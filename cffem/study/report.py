@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -131,8 +130,10 @@ class Report:
         """Write `terms.csv`, `report.html` and, last, `report.json`, each whole or not at all."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._write_views(folder)
-        write_whole(folder / JSON_FILE, self.to_json())
+        text = self.to_json()
+        # What is shown is what is stored, so that rendering again gives the same page.
+        Report.from_json(text)._write_views(folder)
+        write_whole(folder / JSON_FILE, text)
 
     def _write_views(self, folder: Path) -> Path:
         from cffem.study.fields import Fields
@@ -181,10 +182,7 @@ def render(folder: str | Path) -> Path:
 def write_whole(path: Path, text: str) -> Path:
     """Write a file so that it is there whole or not at all, whenever the program ends."""
     part = path.with_name(f".{path.name}.part")
-    with open(part, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    part.write_text(text, encoding="utf-8")
     part.replace(path)
     return path
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cffem.study.report import Report, TermReport
 
 LONGEST = 60  # characters of a name that are shown
+LONGEST_REASON = 160  # and of a reason; the table has it in full
 
 
 def sentences(report: Report) -> tuple[str, str, str]:
@@ -68,8 +69,8 @@ def why(term: TermReport) -> str:
     if term.decision == "constraint_null":
         return "vanishes on the constraint class, so that no data of this class tell its coefficient"
     if term.decision == "unsolvable":
-        return f"the problem without it has no solution: {plain(term.reason)}"
-    return plain(term.reason).rstrip(".") or "no reason is stated"
+        return f"the problem without it has no solution: {plain(term.reason, LONGEST_REASON)}"
+    return plain(term.reason, LONGEST_REASON).rstrip(".") or "no reason is stated"
 
 
 def next_step(report: Report) -> str:

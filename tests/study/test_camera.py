@@ -1,0 +1,81 @@
+"""Pictures show the solution itself: exact values at every point, on lines, areas and slices, on any number of ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from dolfinx.mesh import CellType, create_unit_cube, create_unit_interval, create_unit_square
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import lap, x, y, z
+from cffem.study.camera import gather_fields
+
+MESHES = {
+    "interval": lambda comm: create_unit_interval(comm, 5),
+    "triangles": lambda comm: create_unit_square(comm, 4, 4),
+    "quadrilaterals": lambda comm: create_unit_square(comm, 4, 4, CellType.quadrilateral),
+    "tetrahedra": lambda comm: create_unit_cube(comm, 2, 2, 2),
+}
+
+
+def drawing(comm, kind, limit=20_000):
+    """The picture of the harmonic function x + 2y + 3z, and without the forcing term that is zero."""
+    mesh = MESHES[kind](comm)
+    dimension = mesh.geometry.dim
+    exact = sum(k * c for k, c in zip((1, 2, 3), (x, y, z)[:dimension], strict=False))
+    u = cf.ScalarField("u")
+    library = cf.Library(terms={"lap": lap(u), "source": sp.Integer(1)}, unknown=u)
+    experiment = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, exact)])
+    model = cf.Model(library, {"lap": 1.0, "source": 1.0}, experiment)
+    return gather_fields(model.solve(cf.delete("source")), {"source": model.factual, "lap": None}, limit)
+
+
+@pytest.mark.parametrize("kind", MESHES)
+def test_values_are_those_of_the_solution(kind):
+    check(drawing(MPI.COMM_SELF, kind))
+
+
+def check(picture):
+    assert picture.time is None
+    assert list(picture.deleted) == ["source"]
+    weights = dict(zip("xyz", (1.0, 2.0, 3.0), strict=True))
+    expected = picture.points @ [weights[axis] for axis in picture.axes]
+    if picture.where:
+        axis, height = picture.where.removeprefix("slice ").split(" = ")
+        expected = expected + weights[axis] * float(height)
+    used = np.unique(picture.cells)
+    assert np.allclose(picture.factual["u"][used, 0], expected[used], atol=1e-9)
+    assert np.nanmax(np.abs(picture.difference("source", "u"))) > 1e-3
+    assert covered(picture) == pytest.approx(1.0)
+
+
+def covered(picture):
+    """The size of all cells together."""
+    corners = picture.points[picture.cells]
+    if len(picture.axes) == 1:
+        return float(np.abs(corners[:, 1] - corners[:, 0]).sum())
+    return float(np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])).sum() / 2)
+
+
+def test_a_large_mesh_is_drawn_on_a_grid_of_its_own():
+    picture = drawing(MPI.COMM_SELF, "triangles", limit=20)
+    assert len(picture.points) == 121**2
+    check(picture)
+
+
+@pytest.mark.mpi
+def test_pictures_on_two_ranks(on_ranks):
+    on_ranks(2, same_on_ranks)
+
+
+def same_on_ranks(comm):
+    for kind in ("triangles", "tetrahedra"):
+        picture = drawing(comm, kind)
+        assert (picture is None) == (comm.rank > 0)
+        if picture is not None:
+            check(picture)

@@ -1,0 +1,179 @@
+"""The page of a report: whole HTML that fetches nothing and runs nothing, with text for every picture, also in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from report_samples import area, hostile, known, line, screened
+
+from cffem.study.canvas import MARKS
+
+VOID = {"meta", "link", "img", "br"}
+PAGES = {
+    "known": lambda: known().to_html(area()),
+    "screened": lambda: screened().to_html(line()),
+    "hostile": lambda: hostile().to_html(),
+}
+
+
+class Outline(HTMLParser):
+    """Elements with their attributes; every end tag must close the element that is open."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {name: make() for name, make in PAGES.items()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_whole_and_neither_runs_nor_fetches_anything(pages, name):
+    outline = Outline(pages[name])
+    assert not outline.all("script")
+    assert not any(key.startswith("on") for _, attributes in outline.elements for key in attributes)
+    for _, attributes in outline.elements:
+        for key in ("src", "href"):
+            assert key not in attributes or attributes[key].startswith(("data:", "#"))
+    assert "@import" not in pages[name]
+    assert "url(" not in pages[name]
+    assert any("default-src 'none'" in (a.get("content") or "") for a in outline.all("meta"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_has_words_and_every_part_a_heading(pages, name):
+    outline = Outline(pages[name])
+    assert all(len((image.get("alt") or "").strip()) > 0 for image in outline.all("img"))
+    assert "could not be drawn" not in pages[name]
+    assert len(outline.all("h1")) == 1
+    keys = {attributes.get("id") for attributes in outline.all("h2")}
+    assert {link["href"].lstrip("#") for link in outline.all("a")} == keys
+    assert all(part["aria-labelledby"] in keys for part in outline.all("section"))
+    assert all(cell.get("scope") in ("row", "col") for cell in outline.all("th"))
+    assert outline.all("html")[0]["lang"] == "en"
+
+
+def test_the_page_holds_what_the_report_holds(pages):
+    words = Outline(pages["known"]).words
+    for text in (
+        "div(E) = 0",
+        "Friedrichs constant",
+        "by its edges",
+        "energy: Energy(E, at='end')",
+        "ranks",
+        "E with and without curl curl",
+    ):
+        assert text in words
+    words = Outline(pages["screened"]).words
+    for text in (
+        "only -19.7392*alpha_lap + alpha_u is identifiable",
+        "mode 1×2",
+        "least squares on the support",
+        "4.0% from the data",
+    ):
+        assert text in words
+    assert "Not part of this report: not part of this example" in words
+
+
+def test_pages_are_the_same_whenever_they_are_made(pages):
+    assert PAGES["hostile"]() == pages["hostile"]
+
+
+def test_a_notebook_shows_the_same_verdicts():
+    snippet = known()._repr_html_()
+    assert "<style" not in snippet
+    rows = re.search(r'id="verdict-table".*?<tbody>(.*?)</tbody>', snippet, flags=re.S)
+    assert rows is not None
+    assert rows[1].count("<tr>") == len(known().terms)
+
+
+def test_colours_can_be_read_on_white():
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for mark in MARKS.values():
+        assert 1.05 / (luminance(mark.colour) + 0.05) >= 4.5
+    assert len({mark.marker for mark in MARKS.values()}) == len({mark.glyph for mark in MARKS.values()}) == len(MARKS)
+
+
+# A real browser ----------------------------------------------------------------------------------------------------
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+in_chromium = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (Debian: apt install chromium)")
+
+
+def chromium(folder, page, *options):
+    """Open a page in headless Chromium; what it wrote, and the requests that the page (not the browser itself) made."""
+    log = folder / "net.json"
+    always = [
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking", "--no-first-run",
+        "--disable-sync", f"--user-data-dir={folder / 'profile'}", "--window-size=1100,3000", "--enable-logging=stderr",
+        f"--log-net-log={log}", "--host-resolver-rules=MAP * ~NOTFOUND",
+    ]  # fmt: skip
+    done = subprocess.run([BROWSER, *always, *options, page.as_uri()], capture_output=True, text=True, timeout=180)
+    asked = [event.get("params") or {} for event in json.loads(log.read_text())["events"]]
+    return done, [p["url"] for p in asked if p.get("initiator", "not an origin") != "not an origin" and "url" in p]
+
+
+@pytest.mark.slow
+@in_chromium
+def test_requests_and_errors_of_a_page_would_be_seen(tmp_path):
+    page = tmp_path / "bad.html"
+    page.write_text('<img src="http://example.invalid/x.png"><script>throw new Error("seen")</script>')
+    done, requests = chromium(tmp_path, page, f"--screenshot={tmp_path / 'shot.png'}")
+    assert requests == ["http://example.invalid/x.png"]
+    assert "CONSOLE" in done.stderr
+
+
+@pytest.mark.slow
+@in_chromium
+@pytest.mark.parametrize("name", PAGES)
+def test_chromium_renders_the_page_without_errors_or_requests(pages, name, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text(pages[name])
+    done, requests = chromium(tmp_path, page, f"--screenshot={tmp_path / 'shot.png'}")
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert requests == []
+    image = pytest.importorskip("PIL.Image").open(tmp_path / "shot.png").convert("RGB")
+    assert image.size == (1100, 3000)
+    colours = {colour: count for count, colour in image.getcolors(1100 * 3000)}
+    assert len(colours) > 200
+    made = {"known": known, "screened": screened, "hostile": hostile}[name]()
+    for decision in {term.decision for term in made.terms.values()}:
+        wanted = tuple(int(MARKS[decision].colour[i : i + 2], 16) for i in (1, 3, 5))
+        assert colours.get(wanted, 0) > 20, f"{decision} is not to be seen"
+    dom = chromium(tmp_path, page, "--dump-dom")[0].stdout
+    rows = re.search(r'id="verdict-table".*?<tbody>(.*?)</tbody>', dom, flags=re.S)
+    assert rows is not None
+    assert rows[1].count("<tr>") == len(made.terms)
+    assert "<script" not in dom
