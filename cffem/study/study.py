@@ -145,8 +145,6 @@ def stations(run: Run) -> tuple[Report, Any]:
     intervals: dict[str, list[float]] = {}
     if study.coefficients is None:
         found.coefficients, intervals = identifying.estimated(found.screening)
-        if not any(found.coefficients.values()):
-            raise InputError("the screen selected no term, so there is no model to solve; look at the data or the library")
         solving.set_up(run, found.coefficients)
         found.factual = solving.factual(run)
     refits = (

@@ -58,7 +58,7 @@ def denoised(data: Dataset, library: Any) -> Dataset:
         values = Plan(data, equation).denoised
     except ValueError:
         return data
-    return dataclasses.replace(data, values=values, mask=None)
+    return dataclasses.replace(data, values=values)
 
 
 # Misfit -------------------------------------------------------------------------------------------------------------------------

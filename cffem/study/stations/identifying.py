@@ -17,6 +17,7 @@ import sympy as sp
 from sklearn.base import clone
 
 from cffem.design.design import Design
+from cffem.screening.skill import held_out_skill
 from cffem.study.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -197,8 +198,15 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
             "coefficients": {name: row[::stride].tolist() for name, row in zip(made.names, path.coefficients, strict=True)},
         },
         "selected": selected_gram(made, support),
+        "skill": skill_of(made, support),
         "seed": screen.random_state,
     }
+
+
+def skill_of(made: Design, support: list[str]) -> Facts:
+    """How much better the selected terms predict rows that were left out than the mean does."""
+    found = held_out_skill(made, support)
+    return {"skill": found.value, "rmse": found.rmse, "mean_predictor": found.baseline, "blocks": found.blocks}
 
 
 def named(made: Design, values: np.ndarray) -> dict[str, float]:
