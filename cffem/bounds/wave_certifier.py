@@ -75,6 +75,8 @@ class SecondOrderCertifier(ABC):
 
     def __init__(self, model: Any):
         start = time.perf_counter()
+        if len(model.library.equations) != 1:
+            raise NotCovered("there is more than one unknown")
         self.model, self.library, self.unknown = model, model.library, model.library.unknown
         self.constrained = model.experiment.constraint is not None
         self._check()
@@ -92,6 +94,7 @@ class SecondOrderCertifier(ABC):
         self.ruler = Ruler(self.space, self.domain, self.degree)
         self._start = [self.ruler.broken.data(entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
         self._factual: tuple[Trajectory, PathBound] | None = None
+        self._sources: dict[tuple[sp.Expr, ...], Source] = {}
         self.paths = 0
         self.seconds = time.perf_counter() - start
 
@@ -152,7 +155,10 @@ class SecondOrderCertifier(ABC):
         return own
 
     def _source(self, entries: tuple[sp.Expr, ...]) -> Source:
-        return Source(self.ruler.broken, entries, self.model.times)
+        """Data, kept for the next trajectory: most have the same forcing."""
+        if entries not in self._sources:
+            self._sources[entries] = Source(self.ruler.broken, entries, self.model.times)
+        return self._sources[entries]
 
     def _state(self, terms: Terms, path: Trajectory) -> PathBound:
         """The error of a trajectory of the equation with these terms."""
@@ -187,7 +193,7 @@ class SecondOrderCertifier(ABC):
         bump = math.sqrt(path.step**5 / 120) * measured.slope
         gradient = linear + bump if self.constrained else np.zeros_like(linear)
         total = measured.residual + sources + root * np.cumsum(root * (measured.missed + skew * gradient))
-        _, steps = evolve(start, total, path.step, max(0.0, -own.damping), skew + max(0.0, -own.mass))
+        steps = self._smallest_steps(own, path.step, start, total, measured.residual, skew)
         value = math.hypot(np.linalg.norm(steps) + np.linalg.norm(bump), np.linalg.norm(linear))
         parts = {
             "residual": float(np.linalg.norm(measured.residual)),
@@ -195,6 +201,19 @@ class SecondOrderCertifier(ABC):
             "initial error": start,
         }
         return PathBound(float(value), np.hypot(steps, gradient), steps, start, parts)
+
+    def _smallest_steps(
+        self, own: WaveOperator, step: float, start: float, sources: np.ndarray, residual: np.ndarray, skew: float
+    ) -> np.ndarray:
+        """Bounds of N on each step. A negative mass is a source −m∫e; for a scalar it is also controlled by the stiffness:
+        αD∫e = −h − ∫r₂, so −m(∫e, e) ≤ −m (αλ₁)^{−1/2} (N²/2 + N∫‖r₂‖α^{−1/2})."""
+        growth, negative, root = max(0.0, -own.damping), max(0.0, -own.mass), math.sqrt(step)
+        _, steps = evolve(start, sources, step, growth, skew + negative)
+        if negative and self.components == 1 and own.stiffness:
+            share = negative / math.sqrt(own.stiffness * self.domain.eigenvalue)
+            _, other = evolve(start, sources + root * share * np.cumsum(root * residual), step, growth + share / 2, skew)
+            steps = min(steps, other, key=np.linalg.norm)
+        return steps
 
     # Certificates -----------------------------------------------------------------------------------------------------------
 
@@ -210,7 +229,7 @@ class SecondOrderCertifier(ABC):
             raise NotCovered("an intervention changes the forcing, the initial or boundary values, or the constraint")
         path = self.path(solution)
         self.paths += 1
-        return path, self._state(self._terms(change.apply(self.model.coefficients)), path)
+        return path, self._state(self._terms(change.apply(self.model.coefficients)) if change.changes else self.terms, path)
 
     @property
     def factual(self) -> tuple[Trajectory, PathBound]:

@@ -30,6 +30,8 @@ from cffem.symbols.coordinates import t
 DATA_DEGREES = (6, 10)
 # Gauss points in time for data that are not quadratic on a step.
 GAUSS = (3, 5)
+# How many projected values of data are kept on a rank.
+KEPT_NUMBERS = 20_000_000
 
 
 def product(matrix: Any, columns: np.ndarray) -> np.ndarray:
@@ -177,6 +179,8 @@ class Source:
         self.broken, self.entries, self.times = broken, tuple(entries), times
         self.steady = not any(entry.has(t) for entry in self.entries)
         self._known: dict[float, tuple[np.ndarray, float]] = {}
+        self._keep = max(3, KEPT_NUMBERS // max(1, broken.owned))
+        self._gaps: dict[int, float] = {}
 
     @property
     def vanishes(self) -> bool:
@@ -186,17 +190,24 @@ class Source:
     def _at(self, when: float) -> tuple[np.ndarray, float]:
         key = 0.0 if self.steady else when
         if key not in self._known:
-            while len(self._known) > 2:
+            while len(self._known) >= self._keep:
                 del self._known[next(iter(self._known))]
             self._known[key] = self.broken.data(self.entries, when)
         return self._known[key]
 
-    def polynomial(self, step: int) -> tuple[np.ndarray, float]:
-        """Legendre coefficients in time on a step, shape (3, owned), and a bound of ‖f − f_h‖ in L2 of the step; collective."""
+    def polynomial(self, step: int) -> np.ndarray:
+        """Legendre coefficients of f_h in time on a step, shape (3, owned); collective."""
         start, end = self.times[step], self.times[step + 1]
-        (first, rest), (middle, _), (last, _) = (self._at(when) for when in (start, (start + end) / 2, end))
-        parts = np.array([(first + 4 * middle + last) / 6, (last - first) / 2, (first + last - 2 * middle) / 3])
-        return parts, math.sqrt(end - start) * rest if self.steady else self._missed(parts, start, end)
+        (first, _), (middle, _), (last, _) = (self._at(when) for when in (start, (start + end) / 2, end))
+        return np.array([(first + 4 * middle + last) / 6, (last - first) / 2, (first + last - 2 * middle) / 3])
+
+    def gap(self, step: int) -> float:
+        """A bound of ‖f − f_h‖ in L2 of a step; collective."""
+        if step not in self._gaps:
+            start, end = self.times[step], self.times[step + 1]
+            steady = math.sqrt(end - start) * self._at(start)[1] if self.steady else None
+            self._gaps[step] = self._missed(self.polynomial(step), start, end) if steady is None else steady
+        return self._gaps[step]
 
     def _missed(self, parts: np.ndarray, start: float, end: float) -> float:
         """‖f − f_h‖ in L2 of a step by Gauss quadrature with two rules, what they disagree about included."""

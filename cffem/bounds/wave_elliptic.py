@@ -183,9 +183,9 @@ def _at_levels(source: Source, path: Trajectory) -> tuple[np.ndarray | None, np.
         return None, missed
     columns = []
     for n in range(len(missed)):
-        (mean, slope, curve), rest = source.polynomial(n)
+        mean, slope, curve = source.polynomial(n)
         # If differs from the quadratic by its part P₂ − P₀ times the coefficient of P₂: 1 + 1/5 of its square on average.
-        missed[n] = rest + math.sqrt(1.2 * path.step * source.broken.comm.allreduce(float(curve @ curve)))
+        missed[n] = source.gap(n) + math.sqrt(1.2 * path.step * source.broken.comm.allreduce(float(curve @ curve)))
         columns.append(mean - slope + curve)
     columns.append(mean + slope + curve)
     return np.stack(columns, axis=1), missed

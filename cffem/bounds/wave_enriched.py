@@ -38,6 +38,8 @@ class EnrichedSecondOrderCertifier:
     """
 
     def __init__(self, model: Any):
+        if len(model.library.equations) != 1:
+            raise NotCovered("there is more than one unknown")
         unknown = model.library.unknown
         kind: type[SecondOrderCertifier] = MaxwellCertifier if unknown.shape else WaveCertifier
         # What the theorem asks of the model itself is asked before anything is solved.

@@ -258,8 +258,8 @@ class Majorant:
         running, levels = np.zeros((self.first.owned, 1)), [np.zeros((self.first.owned, 1))]
         missed = np.zeros(steps)
         for n in range(steps if not source.vanishes else 0):
-            parts, missed[n] = source.polynomial(n)
-            running = running + path.step * parts[0][:, None]
+            missed[n] = source.gap(n)
+            running = running + path.step * source.polynomial(n)[0][:, None]
             levels.append(running)
         return self._finish(system, own, path, source, levels, missed)
 
@@ -306,7 +306,7 @@ class Majorant:
             gradients = interpolated(potential[:, after], bumps[1][:, window], step)
             parts = added(parts, [product(self.gradients.matrix, p) for p in gradients])
         if not source.vanishes:
-            given = [source.polynomial(n)[0] for n in range(window.start, window.stop)]
+            given = [source.polynomial(n) for n in range(window.start, window.stop)]
             columns = [np.stack([g[k] for g in given], axis=1) for k in range(3)]
             parts = added(parts, [-p for p in integrated(np.concatenate(levels[window], axis=1), columns, step)])
         return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(parts))
