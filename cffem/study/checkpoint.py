@@ -23,7 +23,6 @@ from typing import Any
 
 from cffem.engine.collective import collectively
 from cffem.study.description import differences
-from cffem.study.report import write_whole
 from cffem.symbols.errors import InputError
 
 FORMAT = "cffem-checkpoint/1"
@@ -103,7 +102,7 @@ class Checkpoint:
                 shutil.rmtree(base)
         for part in ("facts", "fields"):
             (base / part).mkdir(parents=True, exist_ok=True)
-        write_whole(base / "study.json", json.dumps({"format": FORMAT, "study": description}, indent=1))
+        write_durably(base / "study.json", json.dumps({"format": FORMAT, "study": description}, indent=1))
         for leftover in (*base.rglob("*.part"), *base.parent.glob(".*.part")):
             leftover.unlink(missing_ok=True)
         return dict(self._read(path) for path in sorted((base / "facts").glob("*.json")))
@@ -155,7 +154,7 @@ class Checkpoint:
 
     def _write(self, path: Path, text: str) -> None:
         try:
-            write_whole(path, text)
+            write_durably(path, text)
         except OSError as error:
             raise OutputError(f"{path} cannot be written: {error.strerror or error}; make room and resume") from None
 
@@ -197,6 +196,16 @@ class Checkpoint:
             with contextlib.suppress(OSError):
                 os.close(self._lock)
             self._lock = None
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file that is there with all its content and on the disk, or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    with open(part, "w", encoding="utf-8") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(part, path)
 
 
 def slug(key: str) -> str:
