@@ -27,7 +27,7 @@ from petsc4py import PETSc
 
 from cffem.engine.equation import add
 from cffem.engine.linear import SolveError, SolveRecord
-from cffem.engine.march import Scheme
+from cffem.engine.tangent import combined
 from cffem.symbols.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -43,13 +43,22 @@ SLOW, MOST = 8.0, 200
 
 def applies(model: Model, changes: Sequence[Intervention]) -> bool:
     """Whether all these interventions change coefficients of a linear transient problem without algebraic unknowns only."""
-    if model.experiment.time is None or model.discretisation.multiplier is not None or not np.all(model.marching.dynamic == 1):
+    if not marches(model, changes):
+        return False
+    terms = model.equation.terms
+    return model.equation.linear and all(terms[name].ingredient.by_matrix for c in changes for name in c.names)
+
+
+def marches(model: Model, changes: Sequence[Intervention]) -> bool:
+    """Whether these interventions change coefficients of a transient problem without algebraic unknowns only; it is then in use."""
+    if model.experiment.time is None or model.discretisation.multiplier is not None:
+        return False
+    if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
         return False
     if any(c.forcing or c.initial or c.conditions or c.released for c in changes):
         return False
     model.equation.use(model.coefficients, model.experiment.forcing)
-    terms = model.equation.terms
-    return model.equation.linear and all(terms[name].ingredient.by_matrix for c in changes for name in c.names)
+    return True
 
 
 class Differences:
@@ -64,10 +73,9 @@ class Differences:
         self.equation = model.equation
         self.stage = model.prepared(Intervention(), SolveRecord())
         self.essential = self.stage.essential
-        self.scheme: Scheme = model.marching.scheme
         self.second_order = model.marching.second_order is not None
         self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
-        self.gamma = self.scheme.a[0][0] * self.step
+        self.gamma = model.marching.scheme.a[0][0] * self.step
         self.weights = self.stage.weights(self.gamma, self.second_order)
         new = self.equation.new_vector
         self.vectors = [new() for _ in range(6)]
@@ -231,32 +239,14 @@ class Difference:
             keep: called with (level, d, ḋ) at every level; a true result ends the march.
             allowed: from the size of a stage's source in D⁻¹ to the residual that it may have.
         """
-        s, scheme = self.shared, self.shared.scheme
-        state = np.zeros(s.model.spaces.owned)
-        velocity = np.zeros(len(state)) if s.second_order else None
-        keep(0, state, velocity)
-        rates: list[np.ndarray] = []
-        accelerations: list[np.ndarray] = []
+        track = Track(self.shared.model)
+        keep(0, track.state, track.velocity)
         for step, index, values, time in stages:
-            row = scheme.a[index]
-            base = state + s.step * sum((a * r for a, r in zip(row[:-1], rates, strict=False)), np.zeros(1))
-            speed = None
-            if velocity is not None:
-                speed = velocity + s.step * sum((a * r for a, r in zip(row[:-1], accelerations, strict=False)), np.zeros(1))
+            base, speed = track.bases(index)
             source = self.source(values, time)
-            value = self.solve(self.pulled(base, speed) + source, allowed(s.weighted(source)), f"step {step + 1}")
-            rates.append((value - base) / s.gamma)
-            if speed is not None:
-                accelerations.append((rates[-1] - speed) / s.gamma)
-            if index < len(scheme.b) - 1:
-                continue
-            state = state + s.step * sum(b * r for b, r in zip(scheme.b, rates, strict=True))
-            if velocity is not None:
-                velocity = velocity + s.step * sum(b * r for b, r in zip(scheme.b, accelerations, strict=True))
-            if not math.isfinite(s.model.comm.allreduce(float(np.abs(state).max(initial=0.0)))):
-                raise SolveError(f"the solution is not finite after step {step + 1}")
-            rates, accelerations = [], []
-            if keep(step + 1, state, velocity):
+            right = self.pulled(base, speed) + source
+            value = self.solve(right, allowed(self.shared.weighted(source)), f"step {step + 1}")
+            if track.take(index, value, base, speed) and keep(step + 1, track.state, track.velocity):
                 return
 
     @property
@@ -273,6 +263,47 @@ class Difference:
             self.shared.ksp.setOperators(self.shared.factual)
             self.shared.ksp.setUp()
         self.matrix.destroy()
+
+
+class Track:
+    """The difference of two marches of one scheme, at the level reached and at the stages of the current step.
+
+    Args:
+        model: the model; nothing in it is algebraic.
+
+    Attributes:
+        state, velocity: the differences at the level; the latter for second-order anchors only.
+    """
+
+    def __init__(self, model: Model):
+        self.comm, self.scheme = model.comm, model.marching.scheme
+        self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
+        self.gamma = self.scheme.a[0][0] * self.step
+        self.state = np.zeros(model.spaces.owned)
+        self.velocity = None if model.marching.second_order is None else np.zeros(model.spaces.owned)
+        self._rates: list[np.ndarray] = []
+        self._accelerations: list[np.ndarray] = []
+
+    def bases(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """What a stage starts from: the differences of W⁰ and V⁰."""
+        row = self.scheme.a[index]
+        base = self.state + self.step * combined(row[:-1], self._rates)
+        return base, None if self.velocity is None else self.velocity + self.step * combined(row[:-1], self._accelerations)
+
+    def take(self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None) -> bool:
+        """Take the difference of a stage's values; whether that ends the step."""
+        self._rates.append((value - base) / self.gamma)
+        if speed is not None:
+            self._accelerations.append((self._rates[-1] - speed) / self.gamma)
+        if index < len(self.scheme.b) - 1:
+            return False
+        self.state = self.state + self.step * combined(self.scheme.b, self._rates)
+        if self.velocity is not None:
+            self.velocity = self.velocity + self.step * combined(self.scheme.b, self._accelerations)
+        self._rates, self._accelerations = [], []
+        if not math.isfinite(self.comm.allreduce(float(np.abs(self.state).max(initial=0.0)))):
+            raise SolveError("the solution is not finite")
+        return True
 
 
 class Memory:

@@ -87,6 +87,7 @@ class Equation:
         self._forcing: dict[Any, list[tuple[float, Assembled]]] = {}
         space = self.spaces.space
         self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
+        self._image = self.new_vector()
         self._sums: dict[int, Any] = {}
         self._system: Any = None
         self._reduced: Any = None
@@ -149,18 +150,43 @@ class Equation:
                 function.x.array[: self.spaces.owned] = 0.0 if vector is None else vector.array_r
                 function.x.scatter_forward()
 
-    def residual(self, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
-        """out = Σ_k c_k F_k; essential rows are the caller's business."""
+    def residual(self, states: tuple[Any, Any, Any], time: float, out: Any, changes: Mapping[str, float] | None = None) -> None:
+        """out = Σ_k c_k F_k; essential rows are the caller's business.
+
+        Args:
+            states: state, rate and acceleration.
+            time: the time.
+            out: the result.
+            changes: what is added to the factors of some terms meanwhile; adding α_j deletes the term j.
+        """
         self.place(states, time)
         out.set(0.0)
         for order, vector in enumerate(states):
             if order in self._sums and vector is not None:
                 self._sums[order].multAdd(vector, out, out)
+        added = {id(self.terms[name]): amount for name, amount in (changes or {}).items()}
         for factor, part in self._active:
             if not part.ingredient.by_matrix:
-                out.array += factor * part.vector()
+                factor += added.pop(id(part), 0.0)
+                if factor != 0.0:
+                    out.array += factor * part.vector()
             elif part.ingredient.constant is not None:
                 out.array += factor * part.constant()
+        for name, amount in (changes or {}).items():
+            if id(self.terms[name]) in added:
+                self._add_term(self.terms[name], amount, states, out)
+
+    def _add_term(self, part: Assembled, amount: float, states: tuple[Any, Any, Any], out: Any) -> None:
+        """out += amount · F of one term at the place that was set last."""
+        if not part.ingredient.by_matrix:
+            out.array += amount * part.vector()
+            return
+        for order, vector in enumerate(states):
+            if part.ingredient.jacobians[order] is not None and vector is not None:
+                part.matrix(order).mult(vector, self._image)
+                out.axpy(amount, self._image)
+        if part.ingredient.constant is not None:
+            out.array += amount * part.constant()
 
     def jacobian(self, weights: tuple[float, float, float], states: tuple[Any, Any, Any], time: float, rows: Any = None) -> Any:
         """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated; always the same object.
@@ -267,9 +293,9 @@ class Equation:
             part.destroy()
         for matrix in self._sums.values():
             matrix.destroy()
-        for matrix in (self._system, self._reduced):
-            if matrix is not None:
-                matrix.destroy()
+        for thing in (self._system, self._reduced, self._image):
+            if thing is not None:
+                thing.destroy()
         self._sums, self._system, self._reduced, self._current = {}, None, None, None
 
 
