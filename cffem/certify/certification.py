@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cffem.symbols.errors import InputError
+
 BUDGET = 5e5
 
 
@@ -39,7 +41,7 @@ class Certification:
         for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
             value = getattr(self, name)
             if isinstance(value, bool) or not math.isfinite(float(value)) or float(value) <= 0:
-                raise ValueError(f"{meaning} must be a positive number, not {value!r}")
+                raise InputError(f"{meaning} must be a positive number, not {value!r}")
 
     def threshold(self, size: float) -> float:
         """The absolute tolerance for a factual solution of this norm."""
