@@ -25,6 +25,9 @@ from cffem.symbols.coordinates import t
 from cffem.symbols.library import Library
 from cffem.symbols.operators import dt
 
+# A term counts as selected if most resampled designs keep it and the model predicts most of the tendency.
+LEAST_FREQUENCY = 0.5
+LARGEST_ERROR = 0.5
 CLAIM = (
     "These numbers describe an operator surrogate of one window of data at one resolution, within the library above. They are no "
     "evidence for a physical law, and a term that is unresolved here is neither needed nor unneeded in nature."
@@ -159,7 +162,7 @@ def examine(data: Dataset, library: Library, screening: Screening | None = None,
     steps = one_step_scores(design, screen.coef_, float(np.diff(data.coordinates[t]).mean()))
     terms = {}
     for k, name in enumerate(design.names):
-        reason = unresolved_because(name in support, bool(screen.reliable_), reasons, skill)
+        reason = unresolved_because(screen, k, skill)
         low, high = (float(v) for v in screen.intervals_[k])
         frequency, status = float(screen.frequencies_[k]), "unresolved" if reason else "selected"
         terms[name] = TermFinding(float(screen.coef_[k]), (low, high), frequency, steps[k], status, reason)
@@ -174,12 +177,20 @@ def examine(data: Dataset, library: Library, screening: Screening | None = None,
     return RealDataFindings(terms, skill, found, bool(screen.reliable_), reasons, described(data))
 
 
-def unresolved_because(selected: bool, reliable: bool, reasons: tuple[str, ...], skill: Skill) -> str:
+def unresolved_because(screen: Screening, index: int, skill: Skill) -> str:
     """Why nothing is said about a term; empty if something is."""
-    if not selected:
+    low, high = screen.intervals_[index]
+    frequency = float(screen.frequencies_[index])
+    if not screen.support_[index]:
         return "the screen does not need it here"
-    if not reliable:
-        return reasons[0] if reasons else "the selection is not reliable"
+    if not screen.reliable_:
+        return screen.reasons_[0] if screen.reasons_ else "the selection is not reliable"
+    if low <= 0.0 <= high:
+        return "its interval contains zero"
+    if frequency < LEAST_FREQUENCY:
+        return f"it is kept in {frequency:.0%} of the resampled designs only"
+    if skill.rmse > LARGEST_ERROR:
+        return f"the selected terms miss {skill.rmse:.0%} of the tendency on left-out rows"
     return "" if skill.value > 0 else "the selected terms predict no better than the mean"
 
 
