@@ -58,7 +58,7 @@ class Ladder:
         if way in (MESH, BOTH):
             _check_mesh(model)
         elif way == DEGREE:
-            _raised(model.experiment, 1)
+            raised_elements(model.experiment, 1)
 
     def size(self, level: int) -> float:
         """Unknowns times time steps of a rung, without making it: what a budget is compared with."""
@@ -67,7 +67,7 @@ class Ladder:
         if self.way != DEGREE:
             divided = level if self.way in (MESH, BOTH) else 0
             return model.spaces.size * steps * 2.0 ** (divided * model.discretisation.mesh.topology.dim)
-        domain, elements = model.discretisation.mesh, _raised(model.experiment, level)
+        domain, elements = model.discretisation.mesh, raised_elements(model.experiment, level)
         unknowns = {f: basix_element(domain, f, elements[f]) for f in model.discretisation.unknowns}
         return Spaces(domain, unknowns).size * steps
 
@@ -90,8 +90,8 @@ class Ladder:
             changes["mesh"], parents = refined_domain(below.discretisation.domain)
             self._parents.append(parents)
         if self.way == DEGREE:
-            changes["elements"] = _raised(start, level)
-            changes["constraint"] = _raised_constraint(start.constraint, level)
+            changes["elements"] = raised_elements(start, level)
+            changes["constraint"] = raised_constraint(start.constraint, level)
         return Model(below.library, below.coefficients, dataclasses.replace(start, **changes), below.petsc_options)
 
     def embeddings(self, level: int, finest: int, start: Any = None) -> dict[Any, Any]:
@@ -137,14 +137,14 @@ def _check_mesh(model: Any) -> None:
         raise NotCovered("data are given as functions on the mesh, which say nothing about a finer one")
 
 
-def _raised(experiment: Any, by: int) -> dict[Any, Any]:
+def raised_elements(experiment: Any, by: int) -> dict[Any, Any]:
     """The elements of an experiment with higher degrees."""
     if not all(isinstance(description, tuple | list) for description in experiment.elements.values()):
         raise NotCovered("an element is given as a Basix element, of which there is no next degree")
     return {unknown: (family, degree + by) for unknown, (family, degree) in experiment.elements.items()}
 
 
-def _raised_constraint(constraint: Any, by: int) -> Any:
+def raised_constraint(constraint: Any, by: int) -> Any:
     """A constraint whose multiplier, where it is named, has a higher degree too."""
     if constraint is None or constraint.multiplier is None:
         return constraint

@@ -19,4 +19,11 @@ def leray(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
-BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "leray": leray}
+def certify(arguments: Sequence[str]) -> int:
+    """Error bars against exact and much finer solutions: coverage, sharpness, decisions, injected faults, cost."""
+    from cffem.cases.certify_bench import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "certify": certify, "leray": leray}

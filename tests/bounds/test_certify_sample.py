@@ -1,0 +1,58 @@
+"""A sample of `cffem bench certify`: random problems with known solutions, injected faults."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import cffem as cf
+from cffem.cases.certify_bench import Outcome, modal_outcome, sample
+from cffem.cases.certify_faults import faults, wrong_sign
+from cffem.cases.certify_modal import Truth, families, perturbed
+from cffem.cases.screening_bench import Board
+
+
+def test_sixty_cases_hold_their_requirements():
+    board = Board()
+    outcomes = sample(board)
+    assert len(outcomes) == 60
+    assert board.missed == []
+
+
+def test_injected_faults_widen_the_bounds():
+    for name, outcomes, widened in faults(1, seed=3):
+        assert widened > 1, name
+        assert all(outcome.covered for outcome in outcomes), name
+        assert not any(decision[0] for outcome in outcomes for decision in outcome.decisions()), name
+
+
+def test_a_wrong_sign_really_changes_the_solution():
+    family = families()["steady 2D"]
+    coefficients = {"lap": 1.0, "mixing": 0.1, "u": -8.0}
+    right, wrong = (family.model(perturbed(2, 6, 0.1, 1.0), coefficients, 1, None) for _ in range(2))
+    wrong_sign(wrong, "u")
+    errors = [Truth(family, m).error(m.factual.states, [(1.0, coefficients)]) for m in (right, wrong)]
+    assert errors[1] > 5 * errors[0]
+
+
+@pytest.mark.parametrize("name", ["parabolic 2D", "wave 2D", "Maxwell 2D"])
+def test_the_exact_solutions_solve_their_problems(name):
+    # A fine march converges to them, so they are what the bounds are measured with.
+    family = families()[name]
+    coefficients = (
+        {"stiffness": 1.0, "mass": 3.0, "damping": 0.5} if family.kind == "wave" else {"lap": 0.2, "mixing": 0.1, "u": 1.0}
+    )
+    errors = []
+    for cells, steps in ((4, 8), (8, 16)):
+        model = family.model(perturbed(2, cells, 0.0, 0.0), coefficients, 2, cf.Window(0, 0.5, steps))
+        errors.append(Truth(family, model).error(model.factual.states, [(1.0, coefficients)]))
+    assert np.log2(errors[0] / errors[1]) > 1.8
+
+
+def test_an_outcome_that_does_not_hold_is_noticed():
+    good = modal_outcome("steady 2D", np.random.default_rng(0))
+    assert good.covered
+    fields = {name: getattr(good, name) for name in Outcome.__dataclass_fields__}
+    bad = Outcome(**{**fields, "score": (good.true_score, 1e-9), "computed": 2 * good.true_score})
+    assert not bad.covered
+    assert any(wrong for wrong, _, _ in bad.decisions())
