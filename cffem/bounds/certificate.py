@@ -21,9 +21,13 @@ _LATEX = {
     **{
         letter: f"${command}$"
         for letter, command in {
-            "α": r"\alpha", "η": r"\eta", "κ": r"\kappa", "λ": r"\lambda", "π": r"\pi", "Δ": r"\Delta", "Ω": r"\Omega",
-            "∇": r"\nabla", "≤": r"\leq", "≥": r"\geq", "≠": r"\neq", "‖": r"\|", "·": r"\cdot", "∈": r"\in", "Σ": r"\Sigma",
-            "∂": r"\partial", "√": r"\surd", "×": r"\times", "−": "-", "²": "^2", "₀": "_0", "₁": "_1", "₂": "_2",
+            "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon", "ζ": r"\zeta", "η": r"\eta",
+            "θ": r"\theta", "κ": r"\kappa", "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "ξ": r"\xi", "π": r"\pi", "ρ": r"\rho",
+            "ϱ": r"\varrho", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi", "χ": r"\chi", "ψ": r"\psi", "ω": r"\omega",
+            "Γ": r"\Gamma", "Δ": r"\Delta", "Λ": r"\Lambda", "Π": r"\Pi", "Σ": r"\Sigma", "Φ": r"\Phi", "Ω": r"\Omega",
+            "∇": r"\nabla", "∂": r"\partial", "∫": r"\int", "≤": r"\leq", "≥": r"\geq", "≲": r"\lesssim", "≠": r"\neq",
+            "‖": r"\|", "·": r"\cdot", "×": r"\times", "∈": r"\in", "→": r"\to", "↦": r"\mapsto", "√": r"\surd", "∞": r"\infty",
+            "−": "-", "′": "'", "²": "^2", "³": "^3", "⁻": "^-", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3",
         }.items()
     },
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Three-level estimates: exact embeddings, saturation, and estimates that cover much finer solutions of nonlinear problems."""
 
 import math
+import unicodedata
 
 import numpy as np
 import pytest
@@ -176,3 +177,14 @@ def test_a_ladder_says_why_it_cannot_go_up():
     with pytest.raises(ValueError, match="triangles"):
         Ladder(model, "mesh")
     assert Ladder(model, "degree").model(1).spaces.size == 25
+
+
+def test_certificates_print_as_latex():
+    bound = LevelCertifier(burgers(3, 3), "degree").deletion("cube")
+    text = bound.certificate.latex()
+    # Names with accents are text; every symbol of mathematics is a command.
+    assert not [c for c in text if ord(c) > 127 and not c.isalpha() and c not in "–’"]
+    assert not [c for c in text if "GREEK" in unicodedata.name(c, "")]
+    assert r"\lesssim" in text
+    assert "sigma" in text
+    assert {"unknowns of the finest space", "seconds", "solutions"} <= set(bound.certificate.cost)
