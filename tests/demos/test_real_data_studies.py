@@ -55,7 +55,8 @@ def test_ocean_study(tmp_path, monkeypatch):
     assert found["terms"]["u_x"]["coefficient"] == pytest.approx(-0.4, rel=0.15)
     assert found["skill"]["skill"] > 0.8
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["terms"]["u_x"]["deletion"] > 0
+    assert {term["name"]: term for term in report["terms"]}["u_x"]["deletion"] > 0
+    assert report["screening"]["skill"]["skill"] == pytest.approx(found["skill"]["skill"], rel=1e-6)
 
 
 def test_atmosphere_study(tmp_path, monkeypatch, capsys):
