@@ -54,6 +54,7 @@ class Checkpoint:
         self.folder = None if folder is None else Path(folder)
         self._lock: int | None = None
         self._facts: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {}
         if self.folder is not None:
             found = collectively(comm, lambda: self._open(json.loads(json.dumps(description)), resume))
             self._facts = comm.bcast(found)
@@ -167,8 +168,9 @@ class Checkpoint:
         return self.folder / FOLDER
 
     def store_field(self, key: str, solution: Any) -> None:
-        """Keep a solution, if there is a folder."""
+        """Keep a solution: on disk, or in memory where there is no folder."""
         if self.folder is None:
+            self._fields[key] = solution
             return
         try:
             solution.store(self.base / "fields" / f"{slug(key)}.npz")
@@ -178,13 +180,14 @@ class Checkpoint:
     def restore_field(self, key: str, model: Any, intervention: Any) -> Any:
         """A stored solution, or None where there is none."""
         if self.folder is None:
-            return None
+            return self._fields.get(key)
         path = self.base / "fields" / f"{slug(key)}.npz"
         there = self.comm.bcast(path.is_file() if self.comm.rank == 0 else None)
         return model.restore(path, intervention) if there else None
 
     def close(self, finished: bool) -> None:
         """Release the folder; of a finished study the fields are deleted, the facts stay."""
+        self._fields.clear()
         if self.folder is not None and self.comm.rank == 0:
             if finished:
                 shutil.rmtree(self.base / "fields", ignore_errors=True)

@@ -151,12 +151,14 @@ def stations(run: Run) -> tuple[Report, Any]:
         None if study.coefficients is not None else lambda term: identifying.refitted_without(identification, found.screening, term)
     )
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
-    deletions = deleting.Deletions(run, nulls, refits)
+    sizes = {name: fact["norm"] for name, fact in found.factual.items()}
+    thresholds = {name: study.certification.threshold(size) for name, size in sizes.items()}
+    deletions = deleting.Deletions(run, thresholds, nulls, refits)
     found.deletions = deletions.all()
     found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)
     found.adjoints = scoring.adjoints(run)
-    found.spreads = fitting.spreads(run, intervals, found.deletions[deleting.ALONE])
-    sizes = {name: fact["norm"] for name, fact in found.factual.items()}
+    found.observable_bounds = scoring.observable_bounds(run, deletions, found.deletions)
+    found.spreads = fitting.spreads(run, intervals, found.deletions[deleting.ALONE], found.adjoints)
     found.misfits = fitting.misfits(run, found.design, fitting.relative_spread(found.spreads, sizes))
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")

@@ -93,7 +93,7 @@ def decided(fact: Facts | None, null: Facts | None, bound: Facts, margin: float 
     if margin is None:
         return decide(fact["score"], epsilon), f"no error bar: {bound.get('reason', 'none was computed')}"
     decision = decide(fact["score"], epsilon, margin=margin)
-    return decision, "the error bar reaches ε" if decision == UNRESOLVED else ""
+    return decision, fact.get("unrefined", "the error bar reaches ε") if decision == UNRESOLVED else ""
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:

@@ -7,11 +7,15 @@ deletion alone, and deletion with the other coefficients refitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from cffem.bounds import certify_sweep
+from cffem.bounds import NoCertificate, certify_sweep
+from cffem.bounds.refinement import Refinement
+from cffem.certify.decisions import UNRESOLVED, decide
+from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
 from cffem.engine.sweep import Deletion
 from cffem.study.running import Run, WatchedModel, plain_record
@@ -28,6 +32,7 @@ class Deletions:
 
     Args:
         run: the run.
+        thresholds: the absolute tolerance of each experiment.
         nulls: for each experiment the terms that vanish on its constraint class, which get no certificate.
         refits: the refitted coefficients of the others for a deleted term, from data; None where they come from the solution.
 
@@ -35,8 +40,14 @@ class Deletions:
         pictures: values of solutions for the pictures of the report, as far as they were taken in this run, on rank 0.
     """
 
-    def __init__(self, run: Run, nulls: Mapping[str, Mapping[str, Any]], refits: Callable[[str], Mapping[str, float]] | None):
-        self.run, self.nulls, self.refits = run, nulls, refits
+    def __init__(
+        self,
+        run: Run,
+        thresholds: Mapping[str, float],
+        nulls: Mapping[str, Mapping[str, Any]],
+        refits: Callable[[str], Mapping[str, float]] | None,
+    ):
+        self.run, self.thresholds, self.nulls, self.refits = run, thresholds, nulls, refits
         self.cameras: dict[str, Camera] = {}
         self.pictures: dict[str, Any] = {}
 
@@ -53,6 +64,11 @@ class Deletions:
             # Two pieces of work for each term: the deletion and its error bound.
             self.run.progress.begin(kind, 2 * sum(len(model.active) for model in models.values()))
             found[kind] = {name: {term: self.one(kind, model, term) for term in model.active} for name, model in models.items()}
+        if self.run.study.certification.refine:
+            found = {
+                kind: {name: self.refined(kind, models[name], facts) for name, facts in each.items()}
+                for kind, each in found.items()
+            }
         return found
 
     def one(self, kind: str, model: WatchedModel, term: str) -> Facts:
@@ -103,6 +119,35 @@ class Deletions:
         solution = self.run.solved(key, model, change)
         return replace(Deletion(term, fact["score"]), solution=solution, intervention=change)
 
+    # Refinement ---------------------------------------------------------------------------------------------------------------
+
+    def refined(self, kind: str, model: WatchedModel, facts: Facts) -> Facts:
+        """The deletions of an experiment; those that an error bar left open are decided on finer levels, if the budget allows."""
+        epsilon = self.thresholds[model.name]
+        left = [term for term, fact in facts.items() if fact["certificate"] is not None and undecided(fact, epsilon)]
+        if not left:
+            return facts
+        self.run.progress.begin(f"refinement ({kind})", len(left))
+        changes = {
+            term: deleting(model, (term,), "none" if kind == ALONE else {term: facts[term]["coefficients"]})[term] for term in left
+        }
+        first = {term: known_bound(facts[term]) for term in left}
+        levels = Refinement(model, self.run.study.certification, first, changes)
+        result = dict(facts)
+        for term in left:
+            key = f"refinement/{kind}/{model.name}/{term}"
+            finer = self.run.once(key, lambda term=term: on_finer_levels(term, epsilon, levels), term)
+            if finer["level"]:
+                result[term] = {**facts[term], **finer}
+            else:
+                result[term] = {**facts[term], "unrefined": finer["reason"]}
+        levels.destroy()
+        return result
+
+    def deleted_solutions(self, model: WatchedModel, facts: Facts) -> Mapping[str, Any]:
+        """The deleted solutions of an experiment by term, taken from the checkpoint when they are asked for."""
+        return StoredSolutions(self, model, {t: f for t, f in facts.items() if f["status"] == "solved"})
+
     # Pictures -----------------------------------------------------------------------------------------------------------------
 
     def photograph(self, model: WatchedModel, deletion: Deletion) -> None:
@@ -134,9 +179,53 @@ class Deletions:
         return drawing
 
 
+class StoredSolutions(Mapping[str, Any]):
+    """Deleted solutions by term, each read when it is asked for."""
+
+    def __init__(self, deletions: Deletions, model: WatchedModel, facts: Facts):
+        self.deletions, self.model, self.facts = deletions, model, facts
+
+    def __getitem__(self, term: str) -> Any:
+        return self.deletions.again(ALONE, f"{ALONE}/{self.model.name}/{term}", self.model, self.facts[term]).solution
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+
+def undecided(fact: Facts, epsilon: float) -> bool:
+    """Whether a deletion has no error bar, or one that reaches the tolerance."""
+    margin = (fact["certificate"] or {}).get("margin")
+    return margin is None or decide(fact["score"], epsilon, margin=margin) == UNRESOLVED
+
+
+def known_bound(fact: Facts) -> Any:
+    """The bound of a deletion on the user's own discretisation, as refinement asks for it."""
+    certificate = fact["certificate"]
+    if "margin" not in certificate:
+        return NoCertificate(certificate["reason"])
+    return SimpleNamespace(score=fact["score"], margin=certificate["margin"])
+
+
+def on_finer_levels(term: str, epsilon: float, levels: Refinement) -> Facts:
+    """Refine until one term is decided; its score and certificate on the level where that was."""
+    found = decide_by_refinement([term], epsilon, levels)[term]
+    if not found.level or found.decision == UNRESOLVED:
+        return {"level": 0, "reason": found.reason}
+    certificate = plain_bound(found.bound)
+    certificate["method"] += f", on the mesh and time step refined {found.level} times"
+    return {"level": found.level, "score": found.score, "certificate": certificate}
+
+
 def certified(run: Run, model: WatchedModel, deletion: Deletion) -> Facts:
     """The error bound of a score as plain data, or the reason why there is none."""
-    bound: Any = certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term]
+    return plain_bound(certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term])
+
+
+def plain_bound(bound: Any) -> Facts:
+    """An error bound as plain data."""
     if not bound:
         return {"reason": bound.reason}
     certificate = bound.certificate

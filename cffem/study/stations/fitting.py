@@ -201,8 +201,8 @@ class Locator:
 # Intervals ----------------------------------------------------------------------------------------------------------------------
 
 
-def spreads(run: Run, intervals: Mapping[str, list[float]], deletions: Facts) -> Facts:
-    """For each experiment and coefficient, how much each score and the solution itself change within its interval."""
+def spreads(run: Run, intervals: Mapping[str, list[float]], deletions: Facts, adjoints: Facts) -> Facts:
+    """For each experiment and coefficient, how much scores, observables and the solution itself change within its interval."""
     found: Facts = {}
     if not intervals:
         return found
@@ -210,41 +210,45 @@ def spreads(run: Run, intervals: Mapping[str, list[float]], deletions: Facts) ->
     for name, model in run.models.items():
         found[name] = {
             term: run.once(
-                f"intervals/{name}/{term}", lambda m=model, n=term, e=ends: spread(run, m, n, e, deletions[m.name]), term
+                f"intervals/{name}/{term}",
+                lambda m=model, n=term, e=ends: spread(run, m, n, e, deletions[m.name], adjoints[m.name]),
+                term,
             )
             for term, ends in intervals.items()
         }
     return found
 
 
-def spread(run: Run, model: WatchedModel, term: str, ends: list[float], facts: Facts) -> Facts:
-    """Move one coefficient to both ends of its interval; the largest change of each score."""
-    norm = run.study.certification.norm
+def spread(run: Run, model: WatchedModel, term: str, ends: list[float], facts: Facts, adjoints: Facts) -> Facts:
+    """Move one coefficient to both ends of its interval; the largest change of each score and of each effect on an observable."""
+    norm, observables = run.study.certification.norm, run.study.observables
     solved = [name for name, fact in facts.items() if fact["status"] == "solved"]
-    change = dict.fromkeys(solved, 0.0)
-    moved = 0.0
+    scores, moved = dict.fromkeys(solved, 0.0), 0.0
+    effects = {label: dict.fromkeys(solved, 0.0) for label in observables}
     for end in ends:
         at_end = set_coefficient(term, end) if end else delete(term)
         try:
             there = model.solve(at_end)
             moved = max(moved, there.distance(model.factual, norm))
+            for name in solved:
+                without = model.solve(delete(name) if name == term else delete(name) & at_end)
+                scores[name] = max(scores[name], abs(there.distance(without, norm) - facts[name]["score"]))
+                for label, (observable, _) in observables.items():
+                    value = model.measurement(observable).value
+                    before = abs(adjoints[label]["value"] - facts[name]["observables"][label])
+                    effects[label][name] = max(effects[label][name], abs(abs(value(there) - value(without)) - before))
         except SolveError:
-            return {"scores": dict.fromkeys(solved, math.inf), "solution": math.inf}
-        for name in solved:
-            both = delete(name) if name == term else delete(name) & at_end
-            try:
-                score = there.distance(model.solve(both), norm)
-            except SolveError:
-                score = math.inf
-            change[name] = max(change[name], abs(score - facts[name]["score"]))
-    return {"scores": change, "solution": moved}
+            nothing = dict.fromkeys(solved, math.inf)
+            return {"scores": nothing, "observables": dict.fromkeys(observables, nothing), "solution": math.inf}
+    return {"scores": scores, "observables": effects, "solution": moved}
 
 
-def total_spread(facts: Facts, experiment: str, term: str) -> float | None:
-    """How much a score may change within all intervals; None for known coefficients."""
+def total_spread(facts: Facts, experiment: str, term: str, observable: str | None = None) -> float | None:
+    """How much a score, or the effect on an observable, may change within all intervals; None for known coefficients."""
     if experiment not in facts:
         return None
-    return float(sum(entry["scores"].get(term, 0.0) for entry in facts[experiment].values()))
+    found = [entry["scores"] if observable is None else entry["observables"][observable] for entry in facts[experiment].values()]
+    return float(sum(changes.get(term, 0.0) for changes in found))
 
 
 def relative_spread(facts: Facts, sizes: Mapping[str, float]) -> dict[str, float]:

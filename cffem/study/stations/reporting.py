@@ -40,6 +40,7 @@ class Findings:
     linearised: Facts = field(default_factory=dict)
     residuals: Facts = field(default_factory=dict)
     adjoints: Facts = field(default_factory=dict)
+    observable_bounds: Facts = field(default_factory=dict)
     spreads: Facts = field(default_factory=dict)
     misfits: Facts = field(default_factory=dict)
     proposal: Facts | None = None
@@ -216,14 +217,14 @@ class Reporting:
         values = {name: found[label]["value"] for name, found in self.found.adjoints.items()}
         terms = {}
         for term in self.names:
-            each = {name: self._changes(name, term, label) for name in values}
-            chosen = max(each.values(), key=lambda pair: pair[0] if pair[0] is not None else -1.0)
+            each = {name: self._change(name, term, label) for name in values}
+            chosen = max(each.values(), key=lambda change: change["deletion"] if change["deletion"] is not None else -1.0)
+            decision = observable_verdict([(change["deletion"], change["margin"]) for change in each.values()], epsilon)
             terms[term] = {
-                "deletion": chosen[0],
+                **chosen,
                 "adjoint": max((f[label]["scores"].get(term, 0.0) for f in self.found.adjoints.values()), default=None),
-                "margin": chosen[1],
-                "decision": "constraint_null" if term in self.nulls else observable_verdict(list(each.values()), epsilon),
-                "reason": "" if chosen[1] is not None or term in self.nulls else "no error bar of this observable",
+                "decision": "constraint_null" if term in self.nulls else decision,
+                "reason": self._observable_reason(term, chosen, decision),
             }
         return {
             "observable": observable_text(observable),
@@ -233,13 +234,28 @@ class Reporting:
             "terms": terms,
         }
 
-    def _changes(self, experiment: str, term: str, label: str) -> tuple[float | None, float | None]:
-        """|O(u) − O(u_j)| and its error bar."""
+    def _observable_reason(self, term: str, chosen: Facts, decision: str) -> str:
+        if term in self.nulls:
+            return "vanishes on the constraint class"
+        if chosen["deletion"] is None:
+            return "not deleted: its coefficient is zero, or the deleted problem is unsolvable"
+        if chosen["margin"] is None:
+            return f"no error bar: {chosen['why']}"
+        return "the error bar reaches ε" if decision == "unresolved" else ""
+
+    def _change(self, experiment: str, term: str, label: str) -> Facts:
+        """|O(u) − O(u_j)| with its error bar in one experiment."""
         fact = self.found.deletions[ALONE][experiment].get(term)
         if fact is None or label not in fact["observables"]:
-            return None, None
+            return {"deletion": None, "margin": None, "certificate": None, "method": None, "why": ""}
         change = abs(self.found.adjoints[experiment][label]["value"] - fact["observables"][label])
-        return change, (fact.get("observable_margins") or {}).get(label)
+        bound = self.found.observable_bounds[experiment][label].get(term, {"reason": "none was computed"})
+        spread = total_spread(self.found.spreads, experiment, term, label)
+        margin, kind = bound.get("margin"), bound.get("kind")
+        if margin is not None and spread is not None:
+            margin, kind = margin + spread, "estimated"
+        why = bound.get("reason", "")
+        return {"deletion": change, "margin": margin, "certificate": kind, "method": bound.get("method"), "why": why}
 
     def _sets(self, terms: Mapping[str, TermReport]) -> Facts:
         sets: Facts = {"fit": [name for name in self.names if self.found.coefficients.get(name)]}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from cffem.bounds.observable import certify_observable
 from cffem.engine.linear import SolveError
 from cffem.study.running import Run, WatchedModel
+from cffem.study.stations.deleting import ALONE, Deletions
 from cffem.symbols.errors import InputError
 
 Facts = dict[str, Any]
@@ -63,3 +66,32 @@ def adjoint(model: WatchedModel, observable: Any) -> Facts:
     except NotImplementedError as error:
         raise InputError(f"the observable {type(observable).__name__} has no adjoint: {error}") from None
     return {"value": float(scores.value), "scores": {name: float(value) for name, value in scores.items()}}
+
+
+def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
+    """Error bars of what each deletion does to each observable, in each experiment."""
+    observables = run.study.observables
+    found: Facts = {}
+    if observables:
+        run.progress.begin("error bounds of observables", len(observables) * len(run.models))
+    for name, model in run.models.items():
+        found[name] = {
+            label: run.once(
+                f"observables/{name}/{label}", lambda m=model, o=observable: bounds_of(run, deletions, m, o, facts[ALONE]), label
+            )
+            for label, (observable, _) in observables.items()
+        }
+    return found
+
+
+def bounds_of(run: Run, deletions: Deletions, model: WatchedModel, observable: Any, facts: Facts) -> Facts:
+    """Margins of one observable by term, or why there is none."""
+    solutions = deletions.deleted_solutions(model, facts[model.name])
+    names = [term for term in solutions if term not in deletions.nulls.get(model.name, {})]
+    found: Mapping[str, Any] = certify_observable(model, observable, names, run.study.certification.budget, solutions)
+    return {
+        term: {"margin": float(bound.margin), "kind": bound.certificate.kind, "method": bound.certificate.method}
+        if bound
+        else {"reason": bound.reason}
+        for term, bound in found.items()
+    }
