@@ -154,7 +154,9 @@ class Stage:
             self.refresh(self._trial, base, velocity, gamma, time)
             self.record.newton_steps += 1
 
-        self.refresh(state, base, velocity, gamma, time)
+        # SNES keeps the Krylov solver it is given, so that one must be right from the start; factors it asks for itself.
+        if self.solver is None or not self.solver.direct:
+            self.refresh(state, base, velocity, gamma, time)
         assert self.solver is not None
         snes = PETSc.SNES().create(self.equation.comm)
         snes.setFunction(function, self.increment)

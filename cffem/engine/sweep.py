@@ -4,6 +4,7 @@ How a deletion is computed is chosen by the class of the problem and by what is 
 
     "own solve"     the deleted problem itself, with shared matrices and the symbolic factorisation of the factual one; exact
     "difference"    linear transient problems whose scores are asked for to some accuracy: `cffem.engine.difference`
+    "lock-step"     the same for nonlinear ones, all deletions together: `cffem.engine.lockstep`
 
 A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
 on. The space–time norm of the difference is accumulated level by level, so that a trajectory is stored only where one asks for it;
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.difference import MASS, Difference, Differences, applies
+from cffem.engine.difference import MASS, Difference, Differences, applies, marches
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
+from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.refit import Refit, deleting
 from cffem.engine.solution import Solution
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
 
 
-OWN, DIFFERENCE = "own solve", "difference"
+OWN, DIFFERENCE, LOCKSTEP = "own solve", "difference", "lock-step"
 # A score above ε by this share, residuals taken off, is decided; certificates need no more than their margin.
 CLEAR = 0.05
 # How far the estimated effect of all residuals may exceed the accuracy that is asked of a score: their effects cancel, and measured
-# errors of scores are smaller than the estimate by a factor of 20 to 1000. And the most it may be relative to the score.
-LENIENT, MOST = 20.0, 1e-2
+# errors of scores are smaller than the estimate by a factor of 20 to 1000 (after Krylov methods) or 10 to 1000 (after Newton's,
+# whose residuals are smooth). And the most it may be relative to the score.
+LENIENT, MOST = {DIFFERENCE: 20.0, LOCKSTEP: 5.0}, 1e-2
 # Before anything is known of the difference, the residual is this much smaller than the accuracy times the source.
 FIRST = 0.1
 # For a verdict: the share of ε that all residuals together may cost, and the residual relative to the source that is enough.
@@ -67,10 +70,11 @@ class Demand:
         if self.epsilon is not None and self.keep:
             raise InputError("a sweep that only decides has no whole solutions to keep; use scores='full'")
 
-    def allowed(self, source: float, expected: float, length: float, second_order: bool) -> float:
+    def allowed(self, strategy: str, source: float, expected: float, length: float, second_order: bool) -> float:
         """The residual in D⁻¹ that a stage of a difference may have.
 
         Args:
+            strategy: how the deletion is computed.
             source: the size of the stage's source in D⁻¹.
             expected: the score as far as it can be foreseen; zero at the start.
             length: the length of the time window.
@@ -78,8 +82,12 @@ class Demand:
         """
         whole = MASS * length**1.5 * (length if second_order else 1.0)
         if self.epsilon is not None:
-            return max(SHARE * self.epsilon / whole, COARSE * source)
-        return min(LENIENT * self.accuracy, MOST) * expected / whole if expected > 0 else FIRST * self.accuracy * source
+            return (
+                max(SHARE * self.epsilon, MOST * expected) / whole
+                if expected > 0
+                else max(SHARE * self.epsilon / whole, COARSE * source)
+            )
+        return min(LENIENT[strategy] * self.accuracy, MOST) * expected / whole if expected > 0 else FIRST * self.accuracy * source
 
     def decided(self, lower: float) -> bool:
         """Whether a lower bound of the score settles the verdict."""
@@ -151,18 +159,34 @@ def run_sweep(
     """
     model.norm(demand.norm)
     changes = deleting(model, names, refit)
-    # The estimate of what residuals do to a score is one in L2.
-    loose = demand.norm == "L2" and (demand.accuracy > 0 or demand.epsilon is not None)
-    shared = Differences(model) if model.factual and loose and applies(model, list(changes.values())) else None
-    deletions = {}
-    for name, change in changes.items():
-        found = None if shared is None else by_difference(shared, change, name, demand)
-        deletions[name] = found or by_own_solve(model, change, name, demand)
+    deletions: dict[str, Deletion] = {}
+    for found in _cheaply(model, changes, demand):
+        deletions[found.term] = found
         if finished is not None:
-            finished(deletions[name])
-    if shared is not None:
+            finished(found)
+    for name, change in changes.items():
+        if name not in deletions:
+            deletions[name] = by_own_solve(model, change, name, demand)
+            if finished is not None:
+                finished(deletions[name])
+    return Sweep({name: deletions[name] for name in names}, demand.norm)
+
+
+def _cheaply(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
+    """The deletions that need not be solved to working precision and can be had for less; the others are left out."""
+    # The estimate of what residuals do to a score is one in L2.
+    if demand.norm != "L2" or (demand.accuracy == 0 and demand.epsilon is None) or not changes:
+        return
+    assert model.factual.stages is not None
+    if applies(model, list(changes.values())):
+        shared = Differences(model)
+        for name, change in changes.items():
+            found = by_difference(shared, change, name, demand)
+            if found is not None:
+                yield found
         shared.destroy()
-    return Sweep(deletions, demand.norm)
+    elif marches(model, list(changes.values())):
+        yield from in_lockstep(model, changes, demand)
 
 
 class Score:
@@ -186,6 +210,17 @@ class Score:
             self.reached = self.distance.value
         self.early = self.demand.decided(self.reached - error) and level < len(self.steps) - 1
         return self.early
+
+    def keep(self, level: int, difference: np.ndarray, speed: np.ndarray | None) -> None:
+        """Keep the deleted solution at a level, made of the factual one and the difference, where solutions are asked for."""
+        if self.solution is not None:
+            state, rates = self.model.factual.states[level] + difference, self.model.factual.velocities
+            self.solution.keep(level, state, None if rates is None else rates[level] + speed)
+
+    def allowed(self, source: float) -> float:
+        """The residual in D⁻¹ that a stage may have, from the size of its source."""
+        length = float(self.model.times[-1] - self.model.times[0])
+        return self.demand.allowed(self.strategy, source, self.expected, length, self.model.marching.second_order is not None)
 
     @property
     def expected(self) -> float:
@@ -227,19 +262,44 @@ def by_own_solve(model: Model, change: Intervention, name: str, demand: Demand) 
 def by_difference(shared: Differences, change: Intervention, name: str, demand: Demand) -> Deletion | None:
     """One deleted problem through its difference; None where the Krylov method fails, so that the problem itself is solved."""
     model, score = shared.model, Score(shared.model, change, name, demand, DIFFERENCE)
-    factual, length = model.factual, float(model.times[-1] - model.times[0])
     difference = Difference(shared, change, score.record)
 
     def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool:
-        if score.solution is not None:
-            rates = factual.velocities
-            score.solution.keep(level, factual.states[level] + state, None if rates is None else rates[level] + velocity)
+        score.keep(level, state, velocity)
         return score.add(level, state, difference.bound)
 
     try:
-        difference.march(factual.stages, keep, lambda source: demand.allowed(source, score.expected, length, shared.second_order))
+        difference.march(model.factual.stages, keep, score.allowed)
         return score.done(difference.bound)
     except SolveError:
         return None
     finally:
         difference.destroy()
+
+
+def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
+    """All deleted problems along the factual stages; those that do not converge are left out."""
+    shared = Lockstep(model)
+    scores = {name: Score(model, change, name, demand, LOCKSTEP) for name, change in changes.items()}
+    live = {name: Deleted(shared, changes[name], score.record) for name, score in scores.items()}
+    for name, deleted in live.items():
+        scores[name].keep(0, deleted.track.state, deleted.track.velocity)
+        scores[name].add(0, deleted.track.state)
+    for step, index, values, time in shared.about.stages:
+        shared.linearise(values, time)
+        for name, deleted in list(live.items()):
+            score = scores[name]
+            try:
+                allowed = score.allowed(deleted.source(values, time) if not score.expected else 0.0)
+                if not deleted.stage(index, values, time, allowed, f"step {step + 1}"):
+                    continue
+                score.keep(step + 1, deleted.track.state, deleted.track.velocity)
+                if score.add(step + 1, deleted.track.state, deleted.bound):
+                    yield score.done(live.pop(name).bound)
+            except SolveError:
+                del live[name]
+        if not live:
+            break
+    for name, deleted in live.items():
+        yield scores[name].done(deleted.bound)
+    shared.destroy()

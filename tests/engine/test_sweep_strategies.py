@@ -60,6 +60,54 @@ def around(comm=MPI.COMM_SELF):
 LINEAR["periodic"] = around
 
 
+def sine_gordon():
+    """A nonlinear wave, of second order in time."""
+    experiment = cf.Experiment(
+        mesh=create_unit_square(MPI.COMM_SELF, 5, 5),
+        elements={u: ("Lagrange", 2)},
+        initial={u: 2 * BUMP, cf.dt(u): 0},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.5, steps=8),
+    )
+    library = cf.Library(anchor=cf.dt(cf.dt(u)), terms={"lap": cf.lap(u), "sin": sp.sin(u), "u_x": u.diff(x)})
+    return cf.Model(library, {"lap": 0.5, "sin": -1.0, "u_x": 0.3}, experiment)
+
+
+NONLINEAR = {
+    "reaction": lambda: PROBLEMS["reaction_diffusion"]()[0],
+    "coefficients that change in time, sdirk2": lambda: PROBLEMS["advection_diffusion"]()[0],
+    "periodic": lambda: PROBLEMS["periodic"]()[0],
+    "sine-Gordon": sine_gordon,
+}
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_lock_step_gives_the_scores_of_separate_solves_to_the_accuracy_asked_for(name):
+    with NONLINEAR[name]() as model:
+        exact = model.deletions(keep=True)
+        for accuracy in (1e-2, 1e-4, 1e-6):
+            cheap = model.deletions(accuracy=accuracy, keep=True)
+            assert "lock-step" in {deletion.strategy for deletion in cheap.values()}
+            assert list(cheap) == list(exact)
+            for term, deletion in cheap.items():
+                assert deletion.strategy in ("lock-step", "own solve")
+                assert deletion.score == pytest.approx(exact[term].score, rel=accuracy)
+                assert deletion.solution.distance(exact[term].solution) <= deletion.error + 1e-9
+
+
+def test_lock_step_linearises_less_often_than_separate_solves_do():
+    with NONLINEAR["reaction"]() as model:
+        model.deletions(["u", "sin"])
+        made = []
+        original = model.equation.jacobian
+        model.equation.jacobian = lambda *arguments: made.append(1) or original(*arguments)
+        model.deletions(["u", "sin"])
+        separately, made[:] = len(made), []
+        sweep = model.deletions(["u", "sin"], accuracy=1e-4)
+        assert {d.strategy for d in sweep.values()} == {"lock-step"}
+        assert len(made) <= 5 < separately  # at most once per step, for both deletions together
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_differences_give_the_scores_of_separate_solves_to_the_accuracy_asked_for(name):
     with LINEAR[name]() as model:

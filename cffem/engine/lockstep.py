@@ -1,0 +1,205 @@
+"""Deletions of nonlinear transient problems, all of them marched together along the factual stages.
+
+With d = u_j − u the stage equation of a deleted problem is G(D) = F(W + D, …) + Δ_j T_j(W + D, …) = 0 for the difference D of the
+stage's values; F is the factual equation, and Δ_j = α_j deletes the term j. The factual equation linearised at the factual stage,
+factorised once for all deletions and kept for later stages while that serves, preconditions D ← D − J⁻¹ G(D), accelerated by
+Anderson's mixing of the last few iterates. As in `cffem.engine.difference` the residual is the true one, needs no more digits than
+the score does, and its effect on the score is estimated with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cffem.engine.difference import MASS, Track
+from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.tangent import Linearisation
+from cffem.symbols.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+# Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean number of them from which the
+# factual equation is linearised anew.
+MIXED, FAILED, STALE = 5, 20, 4.0
+# What an inner Krylov method reduces the residual by, where there are no factors.
+INNER = 1e-2
+
+
+class Lockstep:
+    """What the deletions of one model share: the factual equation, linearised where its stage is.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: Model):
+        self.model, self.equation = model, model.equation
+        self.record = SolveRecord()
+        self.about = Linearisation(model.factual, self.record)
+        self.essential = self.about.stage.essential
+        self.second_order = model.marching.second_order is not None
+        self.vectors = [self.equation.new_vector() for _ in range(5)]
+        diagonal = model.norm("L2").matrix.getDiagonal()
+        self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
+        diagonal.destroy()
+        self._iterations, self._solves = 0, 0
+
+    def linearise(self, values: tuple[Any, Any, Any], time: float) -> None:
+        """Linearise at a factual stage, unless an earlier linearisation still serves."""
+        if self._solves and self._iterations <= STALE * self._solves:
+            self._iterations = self._solves = 0
+            return
+        self._iterations = self._solves = 0
+        self.about.at(values, time)
+
+    def count(self, iterations: int) -> None:
+        """Take note of how many iterations a stage took."""
+        self._iterations += iterations
+        self._solves += 1
+
+    def precondition(self, residual: np.ndarray) -> np.ndarray:
+        """J⁻¹ of a residual."""
+        right, out = self.vectors[3], self.vectors[4]
+        right.array[:] = residual
+        solver = self.about.stage.solver
+        assert solver is not None
+        if solver.direct:
+            solver.ksp.getPC().apply(right, out)
+        else:
+            kept = solver.ksp.getTolerances()
+            solver.ksp.setTolerances(rtol=INNER, atol=kept[1], max_it=kept[3])
+            solver.ksp.solve(right, out)
+            solver.ksp.setTolerances(rtol=kept[0], atol=kept[1], max_it=kept[3])
+        return out.array_r.copy()
+
+    def weighted(self, residual: np.ndarray) -> float:
+        """‖r‖ in D⁻¹."""
+        return math.sqrt(self.model.comm.allreduce(float(np.dot(residual, residual * self.inverse))))
+
+    def destroy(self) -> None:
+        """Free the vectors; collective. The matrix and its factors belong to the model."""
+        self.equation.holds = None
+        self.about.destroy()
+        for vector in self.vectors:
+            vector.destroy()
+
+
+class Deleted:
+    """One deleted problem under way.
+
+    Args:
+        shared: what all of them share.
+        change: the intervention.
+        record: takes the statistics of its solves.
+    """
+
+    def __init__(self, shared: Lockstep, change: Intervention, record: SolveRecord):
+        self.shared, self.record = shared, record
+        model = shared.model
+        changed = change.apply(model.coefficients)
+        self.changes: Mapping[str, float] = {
+            n: model.coefficients[n] - changed[n] for n in change.names if changed[n] != model.coefficients[n]
+        }
+        self.track = Track(model)
+        self.error = 0.0
+        self._slope = np.zeros(model.spaces.owned)
+
+    def residual(
+        self, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None, factual: tuple[Any, Any, Any], time: float
+    ) -> np.ndarray:
+        """G(D), zero in essential rows."""
+        s, gamma = self.shared, self.track.gamma
+        rate = (value - base) / gamma
+        s.vectors[0].array[:] = factual[0] + value
+        s.vectors[1].array[:] = factual[1] + rate
+        if speed is not None:
+            s.vectors[2].array[:] = factual[2] + (rate - speed) / gamma
+        places = (s.vectors[0], s.vectors[1], None if speed is None else s.vectors[2])
+        s.equation.residual(places, time, s.vectors[3], self.changes)
+        s.essential.restrict(s.vectors[3])
+        return s.vectors[3].array_r.copy()
+
+    def source(self, factual: tuple[Any, Any, Any], time: float) -> float:
+        """The size of what moves the difference at a factual stage, in D⁻¹."""
+        zero = np.zeros(len(self.track.state))
+        return self.shared.weighted(self.residual(zero, zero, None if factual[2] is None else zero, factual, time))
+
+    def stage(self, index: int, factual: tuple[Any, Any, Any], time: float, allowed: float, what: str) -> bool:
+        """Solve a stage to ‖G‖ ≤ `allowed` in D⁻¹; whether that ends the step.
+
+        Raises:
+            SolveError: the iteration does not get there.
+        """
+        s = self.shared
+        base, speed = self.track.bases(index)
+        value = base + self.track.gamma * self._slope
+        s.essential.complete(value)
+        mixing = Anderson(MIXED, s.model.comm)
+        for iteration in range(FAILED):
+            residual = self.residual(value, base, speed, factual, time)
+            size = s.weighted(residual)
+            if iteration == 0:
+                first = size
+            if size <= allowed:
+                break
+            if not size < 1e6 * max(first, allowed):
+                raise SolveError(f"{what}: the deleted problem diverges")
+            value = mixing.next(value, s.precondition(residual))
+            s.essential.complete(value)
+            self.record.solves += 1
+        else:
+            raise SolveError(f"{what}: the deleted problem did not converge in {FAILED} iterations")
+        s.count(iteration)
+        self.record.newton_steps += iteration
+        self.record.worst_residual = max(self.record.worst_residual, size / first if first > 0 else 0.0)
+        self.error += self.track.step * MASS * size
+        self._slope = (value - base) / self.track.gamma
+        return self.track.take(index, value, base, speed)
+
+    @property
+    def bound(self) -> float:
+        """About how much the residuals can have changed the score so far."""
+        times = self.shared.model.times
+        length = float(times[-1] - times[0])
+        return math.sqrt(length) * self.error * (length if self.shared.second_order else 1.0)
+
+
+class Anderson:
+    """Anderson's mixing for x = x − f(x): the combination of the last few iterates with the least f, and a step from there.
+
+    Args:
+        most: how many differences are combined.
+        comm: the communicator.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> mixing, x = Anderson(2, MPI.COMM_SELF), np.zeros(2)
+        >>> for _ in range(4):
+        ...     x = mixing.next(x, np.array([3.0 * x[0] - 1.5, 0.2 * x[1] - 0.4]))  # diverges without mixing
+        >>> [round(float(value), 10) for value in x]
+        [0.5, 2.0]
+    """
+
+    def __init__(self, most: int, comm: Any):
+        self.most, self.comm = most, comm
+        self._last: tuple[np.ndarray, np.ndarray] | None = None
+        self._moves: list[np.ndarray] = []
+        self._changes: list[np.ndarray] = []
+
+    def next(self, value: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """The next iterate, from the present one and f there."""
+        if self._last is not None:
+            self._moves = [*self._moves, value - self._last[0]][-self.most :]
+            self._changes = [*self._changes, step - self._last[1]][-self.most :]
+        self._last = (value, step)
+        if not self._changes:
+            return value - step
+        changes = np.array(self._changes)
+        sums = self.comm.allreduce(np.column_stack([changes @ changes.T, changes @ step]))
+        factors = np.linalg.lstsq(sums[:, :-1], sums[:, -1], rcond=1e-14)[0]
+        return value - step - factors @ (np.array(self._moves) - changes)
