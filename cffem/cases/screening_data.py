@@ -159,7 +159,7 @@ def with_point_noise(
         tree = cKDTree(points)
         kernel = tree.sparse_distance_matrix(tree, 4 * length, output_type="coo_matrix").tocsr()
         kernel.data = np.exp(-(kernel.data**2) / (2 * length**2))
-        noise = kernel @ noise + noise
+        noise = kernel @ noise
     if time:
         noise = gaussian_filter1d(noise, time, axis=1, mode="wrap")
     return values + ratio * np.sqrt((values**2).mean()) * noise / noise.std()

@@ -97,6 +97,8 @@ def pruning(settings: Settings) -> Board:
                 asked += 1
                 pruned = {n for n in truth if sweep[n].score >= epsilon}
                 equal += pruned == {n for n in truth if truth[n] >= epsilon}
+        if seed == settings.seeds[0]:
+            board.figure("sets at ε = geometric mean of the two true scores (first seed)", three_sets(sweep, bounds, truth))
         model.destroy()
     board.everywhere("error bars that contain the true score", covered, bounds_seen)
     for kind, number in sorted(kinds.items()):
@@ -110,6 +112,17 @@ def pruning(settings: Settings) -> Board:
     board.everywhere("tolerances outside all margins where the pruned set is the true one", equal, asked)
     board.pictures["pruning"] = bars
     return board
+
+
+def three_sets(sweep: Any, bounds: Any, truth: Mapping[str, float]) -> str:
+    """The relevant, irrelevant and unresolved terms at one tolerance."""
+    import cffem as cf
+
+    epsilon = math.sqrt(math.prod(truth.values()))
+    sets: dict[str, list[str]] = {"relevant": [], "irrelevant": [], "unresolved": []}
+    for name in truth:
+        sets[cf.decide(sweep[name].score, epsilon, margin=bounds[name].margin)].append(name)
+    return ", ".join(f"{verdict} {{{', '.join(names)}}}" for verdict, names in sets.items())
 
 
 def observables(settings: Settings) -> Board:

@@ -58,7 +58,7 @@ def aliasing(settings: Settings) -> Board:
     model.destroy()
     board.check("rank of A_S for S = {u, Δu}, weak rows of the finite elements", float(pair.rank()), pair.rank() == 1, "1")
     groups = [g for d in fits.designs for g in d.alias_groups() if set(g.terms) == {"u", "Δu"}]
-    board.everywhere("seeds that report the alias group {u, Δu}", len(groups), count, "none")
+    board.everywhere("seeds that report the alias group {u, Δu}", len(groups), count, "coherence 1.0000")
     symbols = {str(s): float(c) for s, c in groups[0].identified.as_coefficients_dict().items()} if groups else {}
     board.figure("what is identified (first seed)", f"only κ − {-symbols.get('alpha_Δu', math.nan):.4g} D is identified")
     slopes = [-float(g.identified.coeff(sp.Symbol("alpha_Δu"))) for g in groups]
@@ -67,7 +67,7 @@ def aliasing(settings: Settings) -> Board:
     value = max((abs(g.estimates[0] / 0.6 - 1) for g in groups), default=math.inf)
     board.check("largest relative error of the value of κ − λ_k D", value, value <= 0.02, "≤ 0.02")
     silent = sum(not s.reliable_ and any(r.startswith("aliased") for r in s.reasons_) for s in fits.screens)
-    board.everywhere("seeds without a confident split", silent, count, "confident in all")
+    board.everywhere("seeds without a confident split", silent, count, "u selected in all")
     same, other = aliased_difference(settings)
     board.check("relative difference of the trajectories of (κ, D) and (κ + λ_k·0.01, 0.01)", same, same <= 1e-5, "≤ 1e-5")
     board.check("the same with κ changed alone", other, other >= 0.05, "≥ 0.05")

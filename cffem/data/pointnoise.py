@@ -2,8 +2,9 @@
 
 In the cosine basis of time every coefficient is a field on the points plus noise, and differences of ever longer heat flow along
 the mesh split that field into bands of the mesh Laplacian. White noise has the same power in every band at every frequency;
-correlated noise falls like exp(−b_t κ² − b_x k²), fitted above the frequencies that hold the signal. Denoising smooths every
-coefficient by as many steps of heat flow as minimise Stein's unbiased estimate of the risk, and drops what holds only noise.
+correlated noise falls in time like exp(−b κ²) and along the mesh as heat flow makes it, fitted above the frequencies that hold
+the signal. Denoising smooths every coefficient by as many steps of heat flow as minimise Stein's unbiased estimate of the risk,
+and drops what holds only noise.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ import numpy as np
 from scipy import sparse
 from scipy.fft import dct, idct
 
-from cffem.data.noise import DIFFERENCES, MEDIAN_TO_SD, NEGLIGIBLE, WHITE, fit_law, high_differences
+from cffem.data.noise import DIFFERENCES, MEDIAN_TO_SD, NEGLIGIBLE, WHITE, high_differences
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64)
-BANDS = (0, 1, 2, 4, 8, 16)
+BANDS = (0, 1, 2, 4, 8, 16, 32)
 PROBES = 8
+LENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # correlation lengths along the mesh, in point distances
+FINE_LENGTHS = np.arange(0.0, 4.01, 0.2)
 SIGNAL_FREQUENCIES = 0.2  # share of the frequencies in time that may hold signal
-UNDERSTOOD = 0.15  # scatter of the log-power around the law; noise stays below it, the spectra of signals do not
+UNDERSTOOD = 0.2  # scatter of the log-power around the law; noise stays below it, the spectra of signals do not
+FEWEST_BINS = 20
 FEWEST_READINGS = 30  # reading times from which the colour of the noise can be told
 
 
@@ -76,12 +80,18 @@ class MeshSmoothing:
         return degree / (2 * self.dim) * math.pi**2
 
     @cached_property
-    def band_energies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Energy of unit white noise in every band, and wave numbers of the bands as shares of the Nyquist number."""
-        parts = self.bands(self.probes)
-        energy = np.array([float((p**2).sum()) / PROBES for p in parts])
-        values = np.array([float((p * (self.laplacian @ p)).sum()) / PROBES for p in parts]) / energy
-        return energy, np.sqrt(values / self.nyquist)
+    def band_energies(self) -> np.ndarray:
+        """Energy of unit white noise in every band."""
+        return np.array([float((part**2).sum()) / PROBES for part in self.bands(self.probes)])
+
+    @cached_property
+    def band_responses(self) -> np.ndarray:
+        """Log-power in every band (columns) of noise of unit variance with each of the correlation lengths (rows)."""
+        rows = []
+        for length in LENGTHS:
+            parts = self.bands(self.correlate(self.probes, (math.pi * length) ** 2))
+            rows.append([math.log(float((p**2).sum()) / PROBES / e) for p, e in zip(parts, self.band_energies, strict=True)])
+        return np.array(rows)
 
     def correlate(self, fields: np.ndarray, curvature: float) -> np.ndarray:
         """Heat flow that gives white noise the power exp(−curvature·κ²), scaled to keep its mean variance."""
@@ -177,26 +187,63 @@ def measure_point_noise(values: np.ndarray, smoothing: MeshSmoothing) -> PointNo
     white = PointNoise(float(np.median(np.abs(high_differences(values, 1))) / MEDIAN_TO_SD), smoothing)
     if values.shape[1] < FEWEST_READINGS:
         return white
-    wave, log_power, counts = band_spectrum(values, smoothing)
-    outside = wave[:, 1] > SIGNAL_FREQUENCIES
-    fits = [fit_law(wave, log_power, counts, reach, outside) for reach in (12.0, 8.0, 5.0)]
-    law, scatter = min((f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0))
-    if law is None or np.abs(law[1:]).max() < WHITE or scatter > UNDERSTOOD:
+    best = fitted_law(values, smoothing)
+    if best is None or best.scatter > UNDERSTOOD or max(best.along, best.time) < WHITE:
         return white
-    along, time = (float(b) if b >= WHITE else 0.0 for b in law[1:])
-    power = np.exp(law[0] - time * ((np.arange(values.shape[1]) + 0.5) / values.shape[1]) ** 2).mean()
-    # The law is the power of a wave; the pointwise variance also counts what smoothing along the mesh has taken away.
-    kept = smoothing._loss(along) if along else 1.0
-    noise = replace(white, sd=float(np.sqrt(power)) * kept, curvature=(along, time))
-    return white if noise.white or noise.sd < NEGLIGIBLE * float(np.std(values)) else noise
+    along, time = (b if b >= WHITE else 0.0 for b in (best.along, best.time))
+    noise = replace(white, sd=1.0, curvature=(along, time))
+    # The shape of the law comes from the bands, its level from the whole field: bands of an irregular mesh know it less well.
+    frequency = (np.arange(values.shape[1]) + 0.5) / values.shape[1]
+    ratio = (dct(values, axis=1, norm="ortho") ** 2).mean(axis=0) / noise.time_power(values.shape[1])
+    trusted = (frequency > SIGNAL_FREQUENCIES) & (time * frequency**2 < best.reach)
+    noise = replace(noise, sd=float(np.sqrt(np.median(ratio[trusted]))))
+    return white if noise.sd < NEGLIGIBLE * float(np.std(values)) else noise
 
 
-def band_spectrum(values: np.ndarray, smoothing: MeshSmoothing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wave numbers along the mesh and in time (shares of the Nyquist numbers), log-power and weight of every band."""
-    energy, along = smoothing.band_energies
+@dataclass(frozen=True)
+class Law:
+    """Fitted noise: decay of its power along the mesh and in time, scatter of the log-power around it, how deep that reaches."""
+
+    along: float
+    time: float
+    scatter: float
+    reach: float
+
+
+def fitted_law(values: np.ndarray, smoothing: MeshSmoothing) -> Law | None:
+    """The law with the least scatter above the frequencies of the signal, over correlation lengths along the mesh."""
+    frequency, log_power = band_spectrum(values, smoothing)
+    high = frequency > SIGNAL_FREQUENCIES
+    square, log_power = frequency[high] ** 2, log_power[:, high]
+    weights = np.sqrt(smoothing.band_energies)[:, None] * np.ones_like(log_power)
+    best: Law | None = None
+    for reach in (12.0, 8.0, 5.0):
+        deep = log_power > log_power.max() - reach
+        if deep.sum() < FEWEST_BINS:
+            continue
+        for length in FINE_LENGTHS:
+            response = np.array([np.interp(length, LENGTHS, column) for column in smoothing.band_responses.T])
+            flat = log_power - response[:, None]
+            time, scatter = trimmed_decay(np.broadcast_to(square, flat.shape)[deep], flat[deep], weights[deep])
+            if best is None or scatter < best.scatter:
+                best = Law(float((math.pi * length) ** 2), time, scatter, reach)
+    return best
+
+
+def trimmed_decay(square: np.ndarray, values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Decay b of a − b κ² through most of the values, the farthest tenth left out, and the scatter around it."""
+    features = np.column_stack([np.ones(len(square)), -square])
+    kept = np.ones(len(square), dtype=bool)
+    for _ in range(4):
+        line = np.linalg.lstsq(features[kept] * weights[kept, None], values[kept] * weights[kept], rcond=None)[0]
+        distance = np.abs(values - features @ line)
+        kept = distance <= np.quantile(distance, 0.9)
+    return float(line[1]), float(np.sqrt((distance[kept] ** 2).mean()))
+
+
+def band_spectrum(values: np.ndarray, smoothing: MeshSmoothing) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies in time (shares of the Nyquist frequency) and the log-power of every band (rows) at each."""
     count = values.shape[1]
-    frequency = (np.arange(count) + 0.5) / count
     parts = smoothing.bands(dct(values, axis=1, norm="ortho"))
-    power = np.array([(p**2).sum(axis=0) / e for p, e in zip(parts, energy, strict=True)])
-    wave = np.column_stack([np.repeat(along, count), np.tile(frequency, len(along))])
-    return wave, np.log(power.ravel() + 1e-300), np.repeat(energy, count)
+    power = np.array([(p**2).sum(axis=0) / e for p, e in zip(parts, smoothing.band_energies, strict=True)])
+    return (np.arange(count) + 0.5) / count, np.log(power + 1e-300)

@@ -108,8 +108,9 @@ def test_correlated_noise_of_sensors_is_recognised_and_can_be_drawn_again(sensor
     assert noise.white == (along == time == 0)
     if not noise.white:
         assert [length > 0 for length in noise.correlation_lengths] == [along > 0, time > 0]
-    if time == 1:
-        assert noise.correlation_lengths[1] == pytest.approx(1.0, rel=0.05)
+    for found, length in zip(noise.correlation_lengths, (along, time), strict=False):
+        if length == 1:
+            assert found == pytest.approx(1.0, rel=0.1)
     again, true = noise.draw(np.random.default_rng(2), data.shape), data - clean
     assert again.std() == pytest.approx(noise.sd, rel=0.05)
     pairs = mesh.simplices[:, :2]
@@ -117,7 +118,7 @@ def test_correlated_noise_of_sensors_is_recognised_and_can_be_drawn_again(sensor
         lambda v: (v[:, 1:] * v[:, :-1]).mean() / v.var(),
         lambda v: (v[pairs[:, 0]] * v[pairs[:, 1]]).mean() / v.var(),
     ):
-        assert shifted(again) == pytest.approx(shifted(true), abs=0.12)
+        assert shifted(again) == pytest.approx(shifted(true), abs=0.06)
     assert np.linalg.norm(noise.remove(data) - clean) < 0.7 * np.linalg.norm(data - clean)
 
 
