@@ -68,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="run a demo (no name: maxwell)")
     demo.add_argument("name", nargs="?", default="maxwell")
     demo.add_argument("--list", action="store_true", help="name the demos and leave")
-    demo.add_argument("--out", metavar="DIR", default="out", help="folder for checkpoints and results (default: out)")
+    demo.add_argument("--out", metavar="DIR", help="folder for checkpoints and results (default: out/NAME)")
     demo.add_argument("--resume", action="store_true", help="go on where an earlier run in this folder ended")
     demo.add_argument("--quiet", action="store_true", help="show no progress")
     demo.set_defaults(command=run_demo)
@@ -127,7 +127,7 @@ def run_demo(options: argparse.Namespace) -> int:
                 print(f"{name:<14} {title}")
         return 0
     with running(options) as stopped:
-        run_script(demo_path(options.name), out=options.out)
+        run_script(demo_path(options.name), out=options.out or os.path.join("out", options.name))
     return stopped[0] if stopped else 0
 
 

@@ -29,6 +29,8 @@ Facts = dict[str, Any]
 POINTS, TIMES = 2000, 20
 # Share of the signal that interpolation of the data and the discretisation may get wrong.
 ALLOWANCE = 0.02
+# Intervals that leave more than this share of the solution open explain no misfit: with them any model would fit.
+LARGEST_SPREAD = 0.1
 
 
 def from_data(experiment: Experiment, data: Dataset, library: Any) -> Experiment:
@@ -114,7 +116,7 @@ def misfit(model: WatchedModel, data: Dataset, noise: Mapping[str, float], sprea
         return {"skipped": "no data lie within the mesh and the time window"}
     size = math.sqrt(signal)
     # The initial values carry noise of their own, hence twice.
-    explained = math.sqrt(2 * noisy + ((spread + ALLOWANCE) * size) ** 2)
+    explained = math.sqrt(2 * noisy + ((min(spread, LARGEST_SPREAD) + ALLOWANCE) * size) ** 2)
     missing = math.sqrt(total) > explained
     return {
         "misfit": math.sqrt(total) / size,
