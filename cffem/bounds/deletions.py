@@ -47,6 +47,8 @@ def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertifica
 
 def _kind(model: Any, enriched: bool) -> type[Certifier]:
     """The class of certificates for a model, by its time and the order of its anchor."""
+    if len(model.library.equations) != 1:
+        raise NotCovered("the problem is a system of equations")
     if model.experiment.time is None:
         return EnrichedCertifier if enriched else SteadyCertifier
     if {equation.time_order for equation in model.library.equations.values()} == {2}:
