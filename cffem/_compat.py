@@ -75,13 +75,27 @@ def jit_lock(comm: Any) -> Iterator[None]:
     with open(folder / "lock", "a") as handle:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # One listing: asking for each file by itself takes longer than loading a form, once there are thousands.
-            names = set(os.listdir(folder))
-            for name in names:
-                if name.endswith(".c") and f"{name}.cached" not in names:
-                    (folder / name).unlink(missing_ok=True)
+            _remove_unfinished(folder)
         fcntl.flock(handle, fcntl.LOCK_SH)
         yield
+
+
+# When the folder of compiled forms last changed, as far as it was looked through.
+_LOOKED_THROUGH: dict[Path, int] = {}
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove modules whose compilation did not end; nobody compiles now. A folder that has not changed since is not read again."""
+    changed = folder.stat().st_mtime_ns
+    if _LOOKED_THROUGH.get(folder) == changed:
+        return
+    # One listing: asking for each file by itself takes longer than loading a form, once there are thousands.
+    names = set(os.listdir(folder))
+    unfinished = [name for name in names if name.endswith(".c") and f"{name}.cached" not in names]
+    for name in unfinished:
+        (folder / name).unlink(missing_ok=True)
+    if not unfinished:
+        _LOOKED_THROUGH[folder] = changed
 
 
 def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
