@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 8  # pictures on a page
 ARROWS = 14  # along the longer side
+STACKED = 0.45  # height over width below which the panels stand above each other
 
 
 def field_pictures(drawing: Fields, terms: Sequence[str]) -> list[tuple[str, str]]:
@@ -36,7 +37,8 @@ def caption(drawing: Fields, name: str, term: str) -> str:
     """What a picture shows."""
     when = "steady" if drawing.time is None else f"at t = {drawing.time:.4g}"
     where = f", {drawing.where}" if drawing.where else ""
-    return f"{plain(name)} with and without {plain(term)}, {when}{where}"
+    arrows = "; arrows show the direction in this plane" if drawing.factual[name].shape[1] > 1 and len(drawing.axes) == 2 else ""
+    return f"{plain(name)} with and without {plain(term)}, {when}{where}{arrows}"
 
 
 def field_picture(drawing: Fields, name: str, term: str) -> str:
@@ -46,11 +48,9 @@ def field_picture(drawing: Fields, name: str, term: str) -> str:
     scale, change = _largest(factual), _largest(difference)
     alt = f"{caption(drawing, name, term)}: largest value {scale:.3g}, largest difference {change:.3g}."
     line = len(drawing.axes) == 1
-    height = 2.9 if line else _height(drawing.points)
+    size = (9.6, 2.9) if line else _size(drawing.points)
     draw = _draw_lines if line else _draw_areas
-    return picture(
-        lambda f: draw(f, drawing, (factual, deleted, difference), name, term), alt, (9.6, height), "svg" if line else "png"
-    )
+    return picture(lambda f: draw(f, drawing, (factual, deleted, difference), name, term), alt, size, "svg" if line else "png")
 
 
 def _largest(values: np.ndarray) -> float:
@@ -58,9 +58,18 @@ def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(size)) if np.isfinite(size).any() else 0.0
 
 
-def _height(points: np.ndarray) -> float:
+def _slenderness(points: np.ndarray) -> float:
+    """Height over width of a drawing."""
     extent = np.ptp(points, axis=0)
-    return float(np.clip(2.9 * extent[1] / max(extent[0], 1e-300), 1.1, 6.0)) + 1.45
+    return float(extent[1] / max(extent[0], 1e-300))
+
+
+def _size(points: np.ndarray) -> tuple[float, float]:
+    """Inches of a picture: three panels beside each other, or above each other where they are much wider than high."""
+    slender = _slenderness(points)
+    if slender < STACKED:
+        return 8.6, 3 * (7.0 * slender + 0.42) + 0.35
+    return 9.6, min(2.75 * slender, 6.0) + 1.35
 
 
 def _draw_lines(figure: Any, drawing: Fields, values: Sequence[np.ndarray], name: str, term: str) -> None:
@@ -83,7 +92,8 @@ def _draw_areas(figure: Any, drawing: Fields, values: Sequence[np.ndarray], name
     from matplotlib.tri import Triangulation
 
     mesh = Triangulation(drawing.points[:, 0], drawing.points[:, 1], drawing.cells)
-    panels = figure.subplots(1, 3, sharey=True)
+    stacked = _slenderness(drawing.points) < STACKED
+    panels = figure.subplots(3, 1, sharex=True) if stacked else figure.subplots(1, 3, sharey=True)
     vector = values[0].shape[1] > 1
     shown = [np.sqrt((v**2).sum(axis=1)) if vector else v[:, 0] for v in values]
     ends = _ends(np.concatenate(shown[:2]), vector)
@@ -97,13 +107,16 @@ def _draw_areas(figure: Any, drawing: Fields, values: Sequence[np.ndarray], name
         )
         axes.set_aspect("equal")
         axes.set_title(title, fontsize=10)
-        axes.set_xlabel(drawing.axes[0])
-        colours = figure.colorbar(image, ax=axes, location="bottom", shrink=0.9, pad=0.03)
+        place = {"location": "right", "pad": 0.02} if stacked else {"location": "bottom", "shrink": 0.9, "pad": 0.03}
+        colours = figure.colorbar(image, ax=axes, **place)
         colours.ax.tick_params(labelsize=8)
         colours.ax.locator_params(nbins=4)
         if vector and values[number].shape[1] >= 2:
-            _arrows(axes, drawing, values[number])
-    panels[0].set_ylabel(drawing.axes[1])
+            _arrows(axes, drawing, values[number], 2 * ARROWS if stacked else ARROWS)
+    for axes in panels[-1:] if stacked else panels:
+        axes.set_xlabel(drawing.axes[0])
+    for axes in panels if stacked else panels[:1]:
+        axes.set_ylabel(drawing.axes[1])
 
 
 def _ends(values: np.ndarray, vector: bool, signed: bool = False) -> tuple[float, float]:
@@ -115,13 +128,13 @@ def _ends(values: np.ndarray, vector: bool, signed: bool = False) -> tuple[float
     return (0.0, largest) if one_sign else (-largest, largest)
 
 
-def _arrows(axes: Any, drawing: Fields, values: np.ndarray) -> None:
-    """The part of a vector field in the plane of the drawing, on about `ARROWS` points along the longer side."""
+def _arrows(axes: Any, drawing: Fields, values: np.ndarray, count: int) -> None:
+    """The part of a vector field in the plane of the drawing, on about `count` points along the longer side."""
     inside = ["xyz".index(axis) for axis in drawing.axes]
     if max(inside) >= values.shape[1]:
         return
     low, extent = drawing.points.min(axis=0), np.ptp(drawing.points, axis=0)
-    scaled = (drawing.points - low) / max(extent.max(), 1e-300) * ARROWS
+    scaled = (drawing.points - low) / max(extent.max(), 1e-300) * count
     bins = np.floor(scaled).astype(int)
     # Of each square the point nearest to its centre, so that the arrows stand in rows.
     nearest = np.argsort(((scaled - bins - 0.5) ** 2).sum(axis=1), kind="stable")
@@ -132,6 +145,6 @@ def _arrows(axes: Any, drawing: Fields, values: np.ndarray) -> None:
     if not size.size or size.max() <= 1e-3 * _largest(values):
         return
     axes.quiver(
-        *drawing.points[first][good].T, *plane[good].T, color="white", edgecolor="black", linewidth=0.3, pivot="mid", width=0.006,
-        scale=float(size.max()) * ARROWS * 0.8,
+        *drawing.points[first][good].T, *plane[good].T, color="white", edgecolor="black", linewidth=0.3, pivot="mid",
+        width=0.084 / count, scale=float(size.max()) * count * 0.8,
     )  # fmt: skip

@@ -1,34 +1,53 @@
-"""Every demo runs from the command line, alone and on two ranks; its own assertions are the test."""
+"""Every demo runs from the command line and leaves a whole report; its own assertions are the test. Some run on two ranks too."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("dolfinx")
 
+import cffem.study.report
+from cffem._resources import shared_folder
 from cffem.cases.scripts import demos
 
 NAMES = list(demos())
+# The others exercise nothing on ranks that these do not; they run there with `-m slow`.
+ON_RANKS = ("maxwell", "toml")
+SCHEMA = Path(cffem.study.report.__file__).with_name("report.schema.json")
 
 
-def test_there_is_a_maxwell_demo_and_every_demo_has_a_title():
-    assert "maxwell" in NAMES
+def test_the_demos_are_there_and_have_titles():
+    assert {"aliasing", "cylinder", "discovery", "maxwell", "observables", "template", "toml"} <= set(NAMES)
     assert all(title and not title.startswith("demo_") for title in demos().values())
+    listed = (shared_folder("demos") / "README.md").read_text()
+    assert all(f"| `{name}` |" in listed for name in NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_demo_runs(name, tmp_path):
+def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
     command = [sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.strip()
+    jsonschema.validate(json.loads((tmp_path / "report.json").read_text()), json.loads(SCHEMA.read_text()))
+    page = (tmp_path / "report.html").read_text()
+    assert "could not be drawn" not in page
+    assert "with and without" in page, "the fields are shown"
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n if n in ON_RANKS else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_demo_runs_on_two_ranks(name, tmp_path, mpirun):
     done = mpirun(2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("recipe", ["docker.sh", "slurm.sh"])
+def test_recipes_are_shell_scripts(recipe):
+    subprocess.run(["bash", "-n", str(shared_folder("demos") / recipe)], check=True)
