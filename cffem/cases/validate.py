@@ -53,22 +53,26 @@ def validate(cases: Sequence[str] = (), seeds: int | None = None, quick: bool = 
         raise InputError(f"the number of seeds must be positive, not {count}")
     comm = MPI.COMM_WORLD
     start = time.monotonic()
-    mine = [run_case(name, Settings(tuple(range(count)), quick)) for name in chosen[comm.rank :: comm.size]]
+    settings = Settings(tuple(range(count)), quick)
+    mine = [run_case(name, settings, speak=comm.size == 1) for name in chosen[comm.rank :: comm.size]]
     gathered = {board.case: board for part in comm.allgather(mine) for board in part}
     boards = [gathered[name] for name in chosen]
     if comm.rank == 0:
+        for board in boards if comm.size > 1 else ():
+            print_board(board)
         arguments = command(chosen if cases else [], seeds, quick, out)
         write_everything(boards, Path(out), arguments, time.monotonic() - start)
         summary(boards, time.monotonic() - start)
     return 1 if any(board.failed for board in boards) else 0
 
 
-def run_case(name: str, settings: Settings) -> Board:
-    """One case, timed, printed as soon as it is done."""
+def run_case(name: str, settings: Settings, speak: bool) -> Board:
+    """One case, timed, and printed as soon as it is done where this rank is alone."""
     start = time.monotonic()
     board = CASES[name](settings)
     board.seconds = time.monotonic() - start
-    print_board(board)
+    if speak:
+        print_board(board)
     return board
 
 

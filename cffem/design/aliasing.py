@@ -58,9 +58,10 @@ def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.n
 
 def alias_groups(
     null: np.ndarray,
+    sigma: np.ndarray,
+    right: np.ndarray,
     scale: np.ndarray,
     names: Sequence[str],
-    estimate: np.ndarray,
     symbols: Mapping[str, sp.Symbol] | None = None,
     leakage: float = 1e-3,
 ) -> list[AliasGroup]:
@@ -68,28 +69,49 @@ def alias_groups(
 
     Args:
         null: m × k orthonormal basis of the null space of the normalised Gram.
+        sigma: the normalised Gram. The null vectors of a group are computed from its own block, because noise turns the null
+            vectors of the whole a little towards terms outside.
+        right: Aᵀy/n with normalised columns.
         scale: column norms that turn normalised coefficients into original ones (β = β_normalised / scale).
         names: the terms.
-        estimate: any least-squares solution on the original scale.
         symbols: symbols of the coefficients; `alpha_NAME` for the rest.
         leakage: share of a null vector that a term may hold by rounding or noise without belonging to the group.
     """
+    members = member_groups(null, leakage)
+    bases = []
+    for group in members:
+        count = span((null @ null.T)[np.ix_(group, group)]).shape[1]
+        bases.append(np.linalg.eigh(sigma[np.ix_(group, group)])[1][:, :count])
+    estimate = identified_estimate(sigma, right, members, bases) / scale
+    groups = []
+    for group, basis in zip(members, bases, strict=True):
+        rows = reduced_rows(span(np.eye(len(group)) - basis @ basis.T).T * scale[group])
+        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"alpha_{names[j]}")) for j in group]
+        combinations = [combination(row, coefficients) for row in rows]
+        identified = combinations[0] if len(combinations) == 1 else sp.Tuple(*combinations) if combinations else sp.Integer(0)
+        values = tuple(float(row @ estimate[group]) for row in rows)
+        groups.append(AliasGroup(tuple(names[j] for j in group), identified, values, basis / scale[group, None]))
+    return groups
+
+
+def member_groups(null: np.ndarray, leakage: float) -> list[np.ndarray]:
+    """The terms that null vectors connect."""
     projector = null @ null.T
     involved = np.flatnonzero(np.diag(projector) > leakage**2)
     linked = np.abs(projector[np.ix_(involved, involved)]) > leakage / 2
     _, labels = connected_components(linked, directed=False)
-    groups = []
-    for label in range(labels.max() + 1 if len(labels) else 0):
-        members = involved[labels == label]
-        basis = span(projector[np.ix_(members, members)])
-        original = basis / scale[members, None]
-        rows = reduced_rows(span(np.eye(len(members)) - basis @ basis.T).T * scale[members])
-        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"alpha_{names[j]}")) for j in members]
-        combinations = [combination(row, coefficients) for row in rows]
-        identified = combinations[0] if len(combinations) == 1 else sp.Tuple(*combinations) if combinations else sp.Integer(0)
-        values = tuple(float(row @ estimate[members]) for row in rows)
-        groups.append(AliasGroup(tuple(names[j] for j in members), identified, values, original))
-    return groups
+    return [involved[labels == label] for label in range(labels.max() + 1 if len(labels) else 0)]
+
+
+def identified_estimate(sigma: np.ndarray, right: np.ndarray, members: list[np.ndarray], bases: list[np.ndarray]) -> np.ndarray:
+    """Least squares over coefficients without a part along the null vectors of the groups, which no data determine."""
+    null = np.zeros((len(right), sum(basis.shape[1] for basis in bases)))
+    used = 0
+    for group, basis in zip(members, bases, strict=True):
+        null[group, used : used + basis.shape[1]] = basis
+        used += basis.shape[1]
+    free = span(np.eye(len(right)) - null @ null.T)
+    return free @ np.linalg.lstsq(free.T @ sigma @ free, free.T @ right, rcond=1e-9)[0]
 
 
 def span(projector: np.ndarray) -> np.ndarray:

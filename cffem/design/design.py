@@ -283,10 +283,11 @@ class Design:
         """
         total = self.grams.total("corrected") / self.grams.weight.sum()
         sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
-        estimate = np.linalg.pinv(sigma, rcond=1e-9, hermitian=True) @ (total[1:, 0] / self.scale) / self.scale
         known = self.grams.noise is None and tolerance is None
         leakage = EXACT_LEAKAGE if known else NOISY_LEAKAGE
-        return aliasing.alias_groups(self._null(tolerance), self.scale, self.names, estimate, symbols, leakage)
+        return aliasing.alias_groups(
+            self._null(tolerance), sigma, total[1:, 0] / self.scale, self.scale, self.names, symbols, leakage
+        )
 
     def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
         """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""
