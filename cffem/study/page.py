@@ -50,7 +50,8 @@ summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
 code { font-size: .92em; overflow-wrap: break-word; }
 blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888; overflow-wrap: anywhere; }
 @media print { nav { display: none; } body { font-size: 10.5pt; max-width: none; padding: 0; } h2 { break-after: avoid; }
-  figure, tr, .summary { break-inside: avoid; } .wide { overflow: visible; } details { border: none; padding: 0; } }
+  figure, tr, .summary { break-inside: avoid; } .wide { overflow: visible; } details { border: none; padding: 0; }
+  details::details-content { content-visibility: visible; display: block; block-size: auto; } }
 """
 
 

@@ -43,7 +43,9 @@ def wheel(tmp_path_factory) -> Path:
 def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
     assert f"cffem-{cffem.__version__}-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
-    demos = {path.name for path in (TOP / "demos").glob("*.py")}
+    demos = {path.name for path in (TOP / "demos").glob("*.*")}
+    assert {".py", ".toml", ".sh", ".md"} <= {Path(name).suffix for name in demos}
+    assert "cffem/study/report.schema.json" in names
     meshes = {path.name for path in (TOP / "meshes").glob("*.msh")}
     assert demos <= {Path(name).name for name in names if name.startswith("cffem/_shared/demos/")}
     assert meshes <= {Path(name).name for name in names if name.startswith("cffem/_shared/meshes/")}
