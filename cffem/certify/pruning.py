@@ -2,7 +2,8 @@
 
 With Ŝ the screened terms and S the active ones, S ⊆ Ŝ (recall: the beta-min condition of the thresholded Lasso) and |δ_j − ε| > η_j
 for every screened term (margin) imply that {j ∈ Ŝ : δ̂_j ≥ ε} is the exact relevance set. Hence a term that was not screened is
-irrelevant where recall holds, and unresolved, because nobody looked, where it does not.
+irrelevant where recall is proved, and unresolved, because nobody looked, where it is not: plug-in estimates of the coefficients say
+that recall holds even where the data are noise and nothing is active.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ class PruningContract:
             >>> PruningContract("unknown", "holds").unscreened()
             ('unresolved', 'not screened: it is not known that screening kept every active term')
         """
-        if self.recall == HOLDS:
+        if self.recall == HOLDS and not self.estimated:
             return IRRELEVANT, "not selected, and screening provably kept every active term"
-        known = (
-            "screening may have lost an active term"
-            if self.recall == FAILS
-            else "it is not known that screening kept every active term"
-        )
-        return UNRESOLVED, f"not screened: {known}"
+        why = {
+            FAILS: "screening may have lost an active term",
+            UNKNOWN: "it is not known that screening kept every active term",
+            HOLDS: "that screening kept every active term rests on estimates",
+        }
+        return UNRESOLVED, f"not screened: {why[self.recall]}"
 
 
 def pruning_contract(

@@ -89,7 +89,7 @@ def test_the_contract_names_the_term_that_breaks_it():
 def test_nobody_calls_an_unscreened_term_irrelevant_without_recall():
     decisions = {"lap": "relevant"}
     assert pruning_contract(decisions, recall="holds").unscreened()[0] == "irrelevant"
-    for recall in ("fails", "unknown"):
-        decision, reason = pruning_contract(decisions, recall=recall).unscreened()
+    for recall, kinds in (("fails", {}), ("unknown", {}), ("holds", {"lap": "estimated"})):
+        decision, reason = pruning_contract(decisions, recall=recall, kinds=kinds).unscreened()
         assert decision == "unresolved"
         assert reason.startswith("not screened")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
 import sympy as sp
 
 import cffem
+from cffem.certify.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 from cffem.study.description import observable_text
 from cffem.study.report import Report, TermReport
 from cffem.study.running import Run
@@ -101,7 +102,7 @@ class Reporting:
         chosen = combined(self.single[self.headline][name])
         decision, reason = with_identification(chosen, self.groups, self.estimated)
         if self.estimated and not self.found.coefficients.get(name) and decision == "unresolved" and "identifiable" not in reason:
-            reason = self._unselected(name)
+            decision, reason = self._unselected(name)
         residual = self.found.residuals[chosen.experiment].get(name, {})
         return TermReport(
             name=name,
@@ -125,11 +126,25 @@ class Reporting:
             proof=(self.found.deletions[self.headline][chosen.experiment].get(name) or {}).get("certificate"),
         )
 
-    def _unselected(self, name: str) -> str:
+    def _unselected(self, name: str) -> tuple[str, str]:
+        """Irrelevant where the screen provably kept every active term; else nobody looked at the term."""
         for screen in self.found.screening.values():
             if name in screen["frequencies"]:
-                return f"not selected by the screen (in {screen['frequencies'][name]:.0%} of the bootstrap replicates)"
-        return "not screened: it cannot be identified on the constraint class"
+                decision, why = PruningContract(screen["contract"], HOLDS, estimated=screen["contract_estimated"]).unscreened()
+                return decision, f"{why} (selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates)"
+        return "unresolved", "not screened: it cannot be identified on the constraint class"
+
+    def _pruning(self, terms: Mapping[str, TermReport]) -> Facts:
+        """The screening-to-pruning contract: whether the relevant terms found are exactly the relevant ones."""
+        fit = [name for name in self.names if self.found.coefficients.get(name)]
+        screens = list(self.found.screening.values()) if self.estimated else []
+        recalls = {screen["contract"] for screen in screens} or {HOLDS if not self.estimated else UNKNOWN}
+        recall = next(known for known in (FAILS, UNKNOWN, HOLDS) if known in recalls)
+        kinds = {name: term.certificate for name, term in terms.items() if term.certificate}
+        contract = pruning_contract({name: terms[name].decision for name in fit}, recall=recall, kinds=kinds)
+        estimated = contract.estimated or any(screen["contract_estimated"] for screen in screens)
+        contract = replace(contract, estimated=estimated)
+        return {**asdict(contract), "breaking": list(contract.breaking), "verdict": contract.verdict, "sentence": str(contract)}
 
     # Sections -----------------------------------------------------------------------------------------------------------------
 
@@ -262,6 +277,7 @@ class Reporting:
         for key in ("relevant", "irrelevant", "unresolved", "constraint_null", "unsolvable"):
             sets[key] = [name for name, term in terms.items() if term.decision == key]
         sets["aliased"] = sorted({term for group in self.groups for term in group["terms"]})
+        sets["pruning"] = self._pruning(terms)
         sets["verdicts"] = [single.plain() for kind in self.single for each in self.single[kind].values() for single in each]
         return sets
 
