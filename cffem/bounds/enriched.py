@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 from dolfinx import fem
 
-from cffem.bounds.certificate import Certificate
+from cffem.bounds.certificate import Certificate, NotCovered
 from cffem.bounds.steady import DeletionBound, SteadyCertifier, check_essential, check_experiment
-from cffem.engine.boundary import Dirichlet
+from cffem.engine.boundary import Dirichlet, is_zero
 from cffem.engine.model import Model
 from cffem.symbols.interventions import delete
 
@@ -35,27 +36,26 @@ class EnrichedCertifier:
         self.model = model
         unknown = model.library.unknown
         degree = model.spaces.elements[unknown].degree
-        # In this class the value zero is prescribed on the whole boundary, so names of its parts are not needed.
+        if all(is_zero(condition.value) for condition in model.experiment.boundary):
+            boundary = [Dirichlet(unknown, 0)]
+        elif all(condition.on == ("all",) for condition in model.experiment.boundary):
+            boundary = list(model.experiment.boundary)
+        else:
+            raise NotCovered("values other than zero are prescribed on parts of the boundary, whose names the mesh does not carry")
         experiment = dataclasses.replace(
             model.experiment,
             mesh=model.discretisation.mesh,
             elements={unknown: ("Lagrange", degree + 1)},
-            boundary=[Dirichlet(unknown, 0)],
+            boundary=boundary,
         )
         self.richer = Model(model.library, model.coefficients, experiment, model.petsc_options)
         self.certifier = SteadyCertifier(self.richer)
 
-    def _raised(self, solution: Any) -> Any:
-        """A solution of the model as the same function in the richer space."""
-        function = fem.Function(self.richer.spaces.space)
-        function.interpolate(solution.function())
-        return function
-
-    def _distance(self, richer: Any, solution: Any) -> Any:
-        """U* − u_h as a function."""
-        function = richer.function()
-        function.x.array[:] -= self._raised(solution).x.array
-        return function
+    def _distance(self, richer: Any, solution: Any) -> np.ndarray:
+        """U* − u_h by its owned values in the richer space."""
+        raised = fem.Function(self.richer.spaces.space)
+        raised.interpolate(solution.function())
+        return richer.states[0] - raised.x.array[: self.richer.spaces.owned]
 
     def solution(self, solution: Any, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with other coefficients."""
@@ -83,7 +83,6 @@ class EnrichedCertifier:
         size = self.certifier.size
         eta_factual = fine.eta_factual + size(first, norm)
         eta_counterfactual = fine.eta_counterfactual + size(second, norm)
-        first.x.array[:] -= second.x.array
         score = self.model.norm(norm)(factual.states[0] - deleted.states[0])
         shift = abs(fine.score - score)
         margin = shift + fine.margin
@@ -96,7 +95,7 @@ class EnrichedCertifier:
             constants={"enriched score": fine.score, **fine.certificate.constants},
             method=f"enriched by one degree, {fine.certificate.method}",
         )
-        difference = fine.difference + size(first, norm)
+        difference = fine.difference + size(first - second, norm)
         return DeletionBound(name, score, eta_factual, eta_counterfactual, difference, margin, certificate)
 
     def destroy(self) -> None:

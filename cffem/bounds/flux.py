@@ -1,47 +1,49 @@
 """Equilibrated fluxes: the residual of a discrete state as something that can be measured cell by cell.
 
-The residual of a state w for the operator L, with a second state v on the right-hand side of it, is
+The residual of a state w for the operator L is R(φ) = (s − b·∇w − c w, φ) − (p, ∇φ) with p = a ∇w. r ∈ V_h represents it on V_h
+(zero for an exact Galerkin solution, so it is the algebraic error and any other fault of the solve). With g = s − b·∇w − c w − r,
+a flux q ∈ RT_{k+1} with div q = Π g, Π the projection onto polynomials of degree k on each cell, gives
 
-    R(φ) = (s + n_b·∇v + n_c v − b·∇w − c w, φ) − (p, ∇φ),   p = a ∇w − n_a ∇v.
+    R(φ) − (r, φ) = (g − Π g, φ) − (q + p, ∇φ) ≤ Σ_K t_K ‖∇φ‖_K,   t_K = ‖q + p‖_K + (h_K/π) ‖s − Π s‖_K,
 
-r ∈ V_h represents it on V_h (zero for an exact Galerkin solution, so it is the algebraic error and any other fault of the solve).
-With g = s + n_b·∇v + n_c v − b·∇w − c w − r, the flux q ∈ RT_{k+1} minimises ‖q + p‖ under (div q, ω) = (g, ω) for ω ∈ DG_k. Then
+since b is affine, so that s is all of g that is no polynomial. q is the sum over the vertices a of the fluxes q_a around a that
+minimise ‖q_a + ψ_a p‖ under div q_a = Π(ψ_a Π g − ∇ψ_a·p), where ψ_a is the hat function (Braess and Schöberl).
 
-    R(φ) − (r, φ) = (g − div q, φ) − (q + p, ∇φ) ≤ Σ_K t_K ‖∇φ‖_K,   t_K = ‖q + p‖_K + (h_K/π) ‖g − div q‖_K.
-
-The matrix of the minimisation depends on the mesh only: it is factorised once for all operators, states and deletions.
+All of it is linear in the state and the source: the residual of a difference of two states, each with an operator of its own, is
+measured by the difference of their fluxes.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import basix
-import basix.ufl
 import numpy as np
 import sympy as sp
 import ufl
-from dolfinx import fem
+from dolfinx import fem, la
 from dolfinx.mesh import exterior_facet_indices
 from petsc4py import PETSc
 
-from cffem._compat import assemble_matrix, cell_name, form
+from cffem._compat import assemble_matrix, form
+from cffem.bounds.cells import Block, Cells
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.geometry import Domain, volumes
+from cffem.bounds.geometry import Domain
+from cffem.bounds.patches import Patches, contracted, inverted
 from cffem.bounds.problem import Operator
+from cffem.bounds.reference import lagrange, reference
+from cffem.bounds.sources import Sources
 from cffem.engine.linear import LinearSolver
-from cffem.symbols.coordinates import SPACE, t
 
-# Above this share of h ‖g‖ + ‖p‖ the cell means of h (g − div q) are no rounding errors.
-EQUILIBRATED = 1e-8
-# Two quadrature rules that agree to this relative accuracy differ by rounding.
-ROUNDING = 1e-12
-KEPT_SOURCES = 3
+# Above this share of the fluxes their jumps and the errors of their divergence are no rounding errors.
+EQUILIBRATED = 1e-9
+# A guess that represents a functional up to this share of it is taken.
+GUESSED = 1e-10
+# The mass matrix is well conditioned whatever the mesh.
+MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 
 
 @dataclass(frozen=True)
@@ -63,240 +65,316 @@ class Residual:
     unseen: float
 
 
+@dataclass(frozen=True)
+class Flux:
+    """The flux of a state, or of a difference of states.
+
+    Attributes:
+        misfit: q + p by the unknowns of RT_{k+1}, shape (unknowns, cells of this rank).
+        functional: R of the nodal functions that this rank owns.
+        represented: the owned values of r.
+        source, when: s and the time at which it is taken.
+    """
+
+    misfit: np.ndarray
+    functional: np.ndarray
+    represented: np.ndarray
+    source: sp.Expr
+    when: float
+
+    def __sub__(self, other: Flux) -> Flux:
+        return Flux(
+            self.misfit - other.misfit,
+            self.functional - other.functional,
+            self.represented - other.represented,
+            self.source - other.source,
+            self.when,
+        )
+
+
 class Equilibration:
-    """Measures residuals of states in one Lagrange space with zero boundary values.
+    """Measures residuals of states in one Lagrange space with given boundary values.
 
     Args:
         space: the DOLFINx space V.
         domain: the mesh with its constants.
+        direct: whether mass systems are solved by factors, which pays where there are many.
 
     Attributes:
-        size: the number of unknowns of the flux problem.
+        quadrature: the degree up to which sources are integrated exactly.
+        boundary, held: local and owned unknowns on the boundary.
+        size: the number of unknowns of the flux problems.
         solves: how many fluxes were computed.
-        seconds: the time they took, factorisation included.
+        seconds: the time they took, the preparation included.
+
+    Raises:
+        NotCovered: the nodes of the element are not the usual ones.
     """
 
-    def __init__(self, space: Any, domain: Domain):
+    def __init__(self, space: Any, domain: Domain, direct: bool = False):
         start = time.perf_counter()
         self.space, self.domain, self.comm = space, domain, domain.mesh.comm
-        mesh, cell = domain.mesh, cell_name(domain.mesh.ufl_domain())
-        degree = space.element.basix_element.degree
-        self.quadrature = 2 * degree + 8
-        self.dx = ufl.dx(domain=mesh, metadata={"quadrature_degree": self.quadrature})
-        mixed = basix.ufl.mixed_element([basix.ufl.element("RT", cell, degree + 1), basix.ufl.element("DG", cell, degree)])
-        self.first, self.second, self.algebraic = (fem.Function(space) for _ in range(3))
-        self.source = fem.Function(fem.functionspace(mesh, basix.ufl.quadrature_element(cell, degree=self.quadrature)))
-        self.flux = fem.Function(fem.functionspace(mesh, mixed))
-        self._constants = [_Constants(mesh), _Constants(mesh)]
-        self._sources: dict[Any, tuple[np.ndarray, float]] = {}
-        self._compile()
-        self.size = self.flux.function_space.dofmap.index_map.size_global
-        self.solves = 0
-        self.seconds = time.perf_counter() - start
+        element = space.element.basix_element
+        self.degree = element.degree
+        if not np.allclose(element.points, lagrange(domain.dim, self.degree).points):
+            raise NotCovered("the nodes of the element are not the default ones")
+        self.reference = reference(domain.dim, self.degree)
+        self.cells = Cells(space, self.reference)
+        self.blocks = list(self.cells.blocks())
+        self.sources = Sources(self.comm, self.cells.corners, self.degree)
+        self.quadrature = max(rule.degree for rule in self.sources.rules)
+        self.owned = space.dofmap.index_map.size_local
+        facets = exterior_facet_indices(domain.mesh.topology)
+        self.boundary = fem.locate_dofs_topological(space, domain.dim - 1, facets)
+        self.held = self.boundary[self.boundary < self.owned]
+        self._assembly = la.vector(space.dofmap.index_map, 1)
+        self._mass = LinearSolver(self._mass_matrix(), None if direct else MASS_OPTIONS)
+        diagonal = self._mass.matrix.getDiagonal()
+        self._diagonal = diagonal.array_r.copy()
+        diagonal.destroy()
+        self._prepare()
+        self.solves, self.seconds = 0, time.perf_counter() - start
 
-    def _compile(self) -> None:
-        mesh, space, dx = self.domain.mesh, self.space, self.dx
-        ours, theirs = (constants.of(f) for constants, f in zip(self._constants, (self.first, self.second), strict=True))
-        gradient = ours[0] - theirs[0]
-        density = self.source - ours[1] + theirs[1]
-        test, trial = ufl.TestFunction(space), ufl.TrialFunction(space)
-        self._residual = form(density * test * dx - ufl.inner(gradient, ufl.grad(test)) * dx, self.comm)
-        facets = exterior_facet_indices(mesh.topology)
-        self.boundary = fem.locate_dofs_topological(space, self.domain.dim - 1, facets)
-        zero = [fem.dirichletbc(PETSc.ScalarType(0), self.boundary, space)]
-        self._mass = LinearSolver(assemble_matrix(form(trial * test * dx, self.comm), zero))
+    def _mass_matrix(self) -> Any:
+        test, trial = ufl.TestFunction(self.space), ufl.TrialFunction(self.space)
+        zero = [fem.dirichletbc(PETSc.ScalarType(0), self.boundary, self.space)]
+        return assemble_matrix(form(trial * test * ufl.dx, self.comm), zero)
 
-        (q, multiplier), (p, w) = ufl.TrialFunctions(self.flux.function_space), ufl.TestFunctions(self.flux.function_space)
-        saddle = (ufl.inner(q, p) + multiplier * ufl.div(p) + ufl.div(q) * w) * dx
-        self._saddle = LinearSolver(assemble_matrix(form(saddle, self.comm)))
-        density = density - self.algebraic
-        self._right = form((density * w - ufl.inner(gradient, p)) * dx, self.comm)
-        q, _ = ufl.split(self.flux)
-        cells = fem.functionspace(mesh, basix.ufl.element("DG", cell_name(mesh.ufl_domain()), 0, shape=(7,)))
-        misfit, rest, state = q + gradient, density - ufl.div(q), self.first
-        squares = [ufl.inner(misfit, misfit), rest**2, rest, density**2, state**2, ufl.inner(ufl.grad(state), ufl.grad(state))]
-        squares.append(ufl.inner(gradient, gradient))
-        parts = ufl.as_vector(squares)
-        self._parts = form(ufl.inner(parts, ufl.TestFunction(cells)) * dx, self.comm)
+    def _prepare(self) -> None:
+        """Invert the small matrices of all cells and vertices."""
+        cells, tensors = self.cells, self.reference
+        self._coupled, rows = [], tensors.moments * tensors.dim
+        schur = np.empty((rows, rows, tensors.dim + 1, len(cells.corners)))
+        for i, corner in enumerate(tensors.corners):
+            mass = tensors.mass[:, corner.free[:, None], corner.free]
+            energy = np.einsum("ri,srt,tj->ijs", corner.null, mass, corner.null)
+            trace = corner.null[:rows]
+            self._coupled.append(np.einsum("ri,srt,tj->sij", corner.null, mass, corner.particular))
+            for block in self.blocks:
+                inverse = inverted(np.tensordot(energy, np.stack(block.gammas), axes=1))
+                block.inverses.append(inverse)
+                # Symmetric, so that the order of the two factors does not matter.
+                schur[:, :, i, block.here] = np.tensordot(trace, np.tensordot(trace, inverse, axes=1), axes=((1,), (1,)))
+        self._patches = Patches(
+            self.comm,
+            cells.vertices.T.ravel(),
+            cells.owners.T.ravel(),
+            np.concatenate([cells.facets.T[list(corner.facets)] for corner in tensors.corners], axis=1),
+            schur.reshape(rows, rows, -1),
+            tensors.moments,
+        )
+        self.size = self.comm.allreduce(len(cells.corners)) * tensors.mass.shape[1]
 
-    def measure(
-        self, ours: Operator, first: Any, source: sp.Expr, theirs: Operator | None = None, second: Any = None, when: float = 0.0
-    ) -> Residual:
-        """The residual of the state `first` for the operator `ours`, collective.
+    # Functions of the space -------------------------------------------------------------------------------------------------
+
+    def _assembled(self, local: np.ndarray) -> np.ndarray:
+        """The sum of cell contributions at the owned nodes, zero on the boundary; collective."""
+        vector = self._assembly
+        vector.array[:] = np.bincount(self.cells.nodes.ravel(), local.ravel(), minlength=len(vector.array))
+        vector.scatter_reverse(la.InsertMode.add)
+        vector.array[self.boundary] = 0.0
+        return vector.array[: self.owned].copy()
+
+    def with_ghosts(self, owned: np.ndarray) -> np.ndarray:
+        """Owned values followed by those of other ranks; collective."""
+        vector = self._assembly
+        vector.array[: self.owned] = owned
+        vector.scatter_forward()
+        return vector.array.copy()
+
+    # Fluxes -----------------------------------------------------------------------------------------------------------------
+
+    def flux(
+        self, operator: Operator, state: np.ndarray, source: sp.Expr, when: float = 0.0, represented: np.ndarray | None = None
+    ) -> Flux:
+        """The flux of a state; collective.
 
         Args:
-            ours: L, with a, b, c.
-            first: w.
+            operator: L, with a, b, c.
+            state: w, by its owned values.
             source: s, an expression in the coordinates.
-            theirs: n_a, n_b, n_c; nothing if None.
-            second: v.
             when: the time at which the source is taken.
+            represented: the owned values of r, where they are known.
 
         Raises:
-            NotCovered: a state does not vanish on the boundary, or the source is not finite.
+            NotCovered: the source is not finite, or the flux is not equilibrated.
         """
         start = time.perf_counter()
-        self._constants[0].set(ours)
-        self._constants[1].set(theirs)
-        for function, state in ((self.first, first), (self.second, second)):
-            function.x.array[:] = 0.0 if state is None else state.x.array
-            if self.comm.allreduce(int(np.any(function.x.array[self.boundary]))):
-                raise NotCovered("a discrete solution does not vanish on the whole boundary")
-        unseen = self._set_source(source, when)
-        algebraic = self._represent()
-        self._equilibrate()
-        result = self._indicators(algebraic, unseen)
+        moments, full = self.sources.at(source, when).moments, self.with_ghosts(state)
+        if represented is None:
+            functional = self._functional(operator, full, moments)
+            represented = self.represented(functional)
+        else:
+            functional = self.mass_times(represented)
+        misfit = self._equilibrated(operator, full, moments, self.with_ghosts(represented))
         self.solves += 1
         self.seconds += time.perf_counter() - start
-        return result
+        return Flux(misfit, functional, represented, source, when)
 
-    def _set_source(self, source: sp.Expr, when: float) -> float:
-        """Put s into the quadrature points; the L2 size of what a finer rule sees and this one does not."""
-        key = (source, when if source.has(t) else 0.0)
-        if key in self._sources:
-            self.source.x.array[:], unseen = self._sources[key]
-            return unseen
-        values, weights = at_quadrature_points(source, self.domain.corners, self.quadrature, when)
-        finer, finer_weights = at_quadrature_points(source, self.domain.corners, self.quadrature + 6, when)
-        if self.comm.allreduce(int(not (np.all(np.isfinite(values)) and np.all(np.isfinite(finer))))):
-            raise NotCovered("the forcing is not finite everywhere")
-        # Cells come first and own consecutive points, in the order of the rule.
-        self.source.x.array[:] = 0.0
-        self.source.x.array[self.source.function_space.dofmap.list[: len(values)]] = values
-        self.source.x.scatter_forward()
-        area = volumes(self.domain.corners)
-        coarse, fine = area * (values**2 @ weights), area * (finer**2 @ finer_weights)
-        excess = np.maximum(np.abs(coarse - fine) - ROUNDING * np.maximum(coarse, fine), 0.0)
-        unseen = math.sqrt(self.comm.allreduce(float(excess.sum())))
-        # A march goes back and forth between its forcing and zero; sources of earlier times are not met again.
-        if len(self._sources) == KEPT_SOURCES:
-            del self._sources[next(iter(self._sources))]
-        self._sources[key] = self.source.x.array.copy(), unseen
-        return unseen
+    def _functional(self, operator: Operator, full: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """R of the nodal functions; collective."""
+        tensors = self.reference
+        local = np.empty(self.cells.nodes.shape)
+        for block in self.blocks:
+            nodal = full[block.nodes]
+            slopes = block.slopes(nodal)
+            density = moments[:, block.here] - block.transported(operator, nodal, slopes)
+            part = block.volume * (tensors.values.T @ density)
+            for gradient, flow in zip(tensors.gradient, block.carried(slopes), strict=True):
+                part -= (operator.diffusion * gradient.T) @ flow
+            local[:, block.here] = part
+        return self._assembled(local)
 
-    def _represent(self) -> float:
-        """r and its norm."""
-        right = self._mass.matrix.createVecLeft()
-        right.array[:] = _assembled(self._residual, len(right.array_r))
-        right.array[self.boundary[self.boundary < len(right.array_r)]] = 0.0
-        solution = self._mass.matrix.createVecRight()
-        self._mass.solve(right, solution, "the mass system of a residual")
-        _put(self.algebraic, solution)
-        self.algebraic.x.array[self.boundary] = 0.0
-        squared = right.dot(solution)
+    def load(self, moments: np.ndarray) -> np.ndarray:
+        """(s, v) for the nodal functions v that this rank owns, from the coefficients of Π s; zero on the boundary; collective."""
+        return self._assembled(self.cells.volume * (self.reference.values.T @ moments))
+
+    def represented(self, functional: np.ndarray, guesses: Sequence[np.ndarray] = ()) -> np.ndarray:
+        """The owned values of the function in V_h with these products with the nodal functions; collective.
+
+        Args:
+            functional: the products.
+            guesses: owned values that may be right already.
+        """
+        size = self._length(functional)
+        for guess in guesses:
+            defect = functional - self.mass_times(guess)
+            if self._length(defect) <= GUESSED * size:
+                return guess + defect / self._diagonal
+        right, solution = self._mass.matrix.createVecLeft(), self._mass.matrix.createVecRight()
+        right.array[:] = functional
+        if size:
+            self._mass.solve(right, solution, "the mass system of a residual")
+        values = solution.array_r.copy()
         for vector in (right, solution):
             vector.destroy()
-        return math.sqrt(max(squared, 0.0))
+        return values
 
-    def mass_times(self, values: np.ndarray) -> Any:
-        """The mass matrix times the owned values of a function that vanishes on the boundary; the caller owns the vector."""
-        vector, result = self._mass.matrix.createVecRight(), self._mass.matrix.createVecLeft()
-        vector.array[:] = values
-        self._mass.matrix.mult(vector, result)
-        vector.destroy()
+    def _length(self, values: np.ndarray) -> float:
+        return math.sqrt(self.comm.allreduce(float(np.dot(values, values))))
+
+    def _equilibrated(self, operator: Operator, full: np.ndarray, moments: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """q + p for the state `full` and the source with these moments, from which the function `minus` is taken away."""
+        tensors, a, count = self.reference, operator.diffusion, len(self.cells.corners)
+        flowing = np.empty((tensors.moments * tensors.dim, tensors.dim + 1, count))
+        parts = []
+        for block in self.blocks:
+            nodal = full[block.nodes]
+            slopes = block.slopes(nodal)
+            density = moments[:, block.here] - block.transported(operator, nodal, slopes) - tensors.values @ minus[block.nodes]
+            density *= block.volume
+            parts.append((nodal, density, self._around(block, a, nodal, density, block.carried(slopes), flowing)))
+        multipliers, jumps = self._patches.multipliers(flowing.reshape(len(flowing), -1))
+        multipliers = multipliers.reshape(flowing.shape)
+        misfit, defect = np.empty((tensors.mass.shape[1], count)), np.zeros(2)
+        for block, (nodal, density, around) in zip(self.blocks, parts, strict=True):
+            total = np.zeros((len(misfit), nodal.shape[1]))
+            for i, (corner, (divergence, free)) in enumerate(zip(tensors.corners, around, strict=True)):
+                pull = corner.null[: len(flowing)].T @ multipliers[:, i, block.here]
+                total[corner.free] += corner.particular @ divergence
+                total[corner.free] += corner.null @ (free - contracted(block.inverses[i], pull))
+            defect += ((tensors.divergence @ total - density) ** 2).sum(), (density**2).sum()
+            for metric, raised in zip(block.kappas, tensors.raised, strict=True):
+                total += metric * ((a * raised) @ nodal)
+            misfit[:, block.here] = total
+        self._check(float(defect[0]), float(defect[1]), jumps, float(np.vdot(flowing, flowing)))
+        return misfit
+
+    def _around(
+        self, block: Block, a: float, nodal: np.ndarray, density: np.ndarray, carried: list[np.ndarray], flowing: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """d and z around each corner without multipliers; the normal moments go to `flowing`."""
+        result, rows = [], len(flowing)
+        for i, corner in enumerate(self.reference.corners):
+            divergence = corner.hat.T @ density
+            for factor, flow in zip(corner.slope, carried, strict=True):
+                if factor:
+                    divergence -= (a * factor) * flow
+            force = (-a * corner.null.T @ corner.pull) @ nodal
+            for metric, coupled in zip(block.gammas, self._coupled[i], strict=True):
+                force -= metric * (coupled @ divergence)
+            free = contracted(block.inverses[i], force)
+            flowing[:, i, block.here] = corner.particular[:rows] @ divergence + corner.null[:rows] @ free
+            result.append((divergence, free))
         return result
+
+    def _check(self, wrong: float, given: float, broken: float, flowing: float) -> None:
+        """Whether the flux is continuous and has the divergence it should have, from sums of squares; collective."""
+        wrong, given, broken, flowing = self.comm.allreduce(np.array([wrong, given, broken, flowing]))
+        if wrong + broken > EQUILIBRATED**2 * (given + flowing):
+            raise NotCovered(f"the flux is not equilibrated: its divergence is off by {math.sqrt(wrong + broken):.1e}")
+
+    # Norms ------------------------------------------------------------------------------------------------------------------
+
+    def residual(self, flux: Flux) -> Residual:
+        """Measure a flux; collective."""
+        start = time.perf_counter()
+        sampled = self.sources.at(flux.source, flux.when)
+        indicators = self.indicators(flux.misfit, sampled.oscillation)
+        algebraic = self.comm.allreduce(float(np.dot(flux.functional, flux.represented)))
+        self.seconds += time.perf_counter() - start
+        return Residual(indicators, *self.sizes(indicators), math.sqrt(max(algebraic, 0.0)), sampled.unseen)
+
+    def indicators(self, misfit: np.ndarray, oscillation: np.ndarray) -> np.ndarray:
+        """t_K from q + p and ‖s − Π s‖_K."""
+        return self.misfits(misfit) + self.domain.diameters / math.pi * oscillation
+
+    def sizes(self, indicators: np.ndarray) -> tuple[float, float | None]:
+        """(Σ t_K²)^{1/2} and, where Kobayashi's constants apply, (Σ C_K² t_K²)^{1/2}; collective."""
+        squares, constants = indicators**2, self.domain.interpolation
+        weighted = 0.0 if constants is None else float(constants**2 @ squares)
+        dual, weighted = np.sqrt(self.comm.allreduce(np.array([squares.sum(), weighted])))
+        return float(dual), None if constants is None else float(weighted)
+
+    def misfits(self, misfit: np.ndarray) -> np.ndarray:
+        """‖q + p‖ on each cell."""
+        squares = np.zeros(misfit.shape[1])
+        for block in self.blocks:
+            part = misfit[:, block.here]
+            for metric, mass in zip(block.gammas, self.reference.mass, strict=True):
+                squares[block.here] += metric * np.einsum("ic,ic->c", part, mass @ part)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def size_of(self, state: np.ndarray) -> tuple[float, float]:
+        """‖w‖ and ‖∇w‖ of a function of the space, given by its owned values; collective."""
+        squares, full = np.zeros(2), self.with_ghosts(state)
+        for block in self.blocks:
+            nodal = full[block.nodes]
+            slopes = block.slopes(nodal)
+            squares[0] += ((self.reference.values @ nodal) ** 2).sum(axis=0) @ block.volume
+            squares[1] += sum(float(np.vdot(s, c)) for s, c in zip(slopes, block.carried(slopes), strict=True))
+        value, gradient = self.comm.allreduce(squares)
+        return math.sqrt(value), math.sqrt(max(gradient, 0.0))
+
+    def distance(self, state: np.ndarray, value: sp.Expr) -> float:
+        """‖s − w‖ of an expression s and a function w of the space, what quadrature does not see of s included; collective."""
+        nodal = self.with_ghosts(state)[self.cells.nodes]
+        return self.sources.distance(value, (self.reference.values @ nodal).T)
+
+    def _image(self, matrix: Any, values: np.ndarray) -> np.ndarray:
+        vector, result = matrix.createVecRight(), matrix.createVecLeft()
+        vector.array[:] = values
+        matrix.mult(vector, result)
+        image = result.array_r.copy()
+        for thing in (vector, result):
+            thing.destroy()
+        return image
+
+    def mass_times(self, values: np.ndarray) -> np.ndarray:
+        """The mass matrix times the owned values of a function that vanishes on the boundary; collective."""
+        return self._image(self._mass.matrix, values)
+
+    def norm_by(self, matrix: Any, values: np.ndarray) -> float:
+        """(wᵀ A w)^{1/2} for owned values w; collective."""
+        squared = self.comm.allreduce(float(np.dot(self._image(matrix, values), values)))
+        return math.sqrt(max(squared, 0.0))
 
     def mass_norm(self, values: np.ndarray) -> float:
         """‖w‖ of a function that vanishes on the boundary, given by its owned values; collective."""
-        image = self.mass_times(values)
-        squared = self.comm.allreduce(float(np.dot(image.array_r, values)))
-        image.destroy()
-        return math.sqrt(max(squared, 0.0))
-
-    def _equilibrate(self) -> None:
-        right, solution = self._saddle.matrix.createVecLeft(), self._saddle.matrix.createVecRight()
-        right.array[:] = _assembled(self._right, len(right.array_r))
-        self._saddle.solve(right, solution, "the flux problem")
-        _put(self.flux, solution)
-        for vector in (right, solution):
-            vector.destroy()
-
-    def _indicators(self, algebraic: float, unseen: float) -> Residual:
-        parts = self._cell_parts()
-        h = self.domain.diameters
-        means = h**2 * parts[:, 2] ** 2 / volumes(self.domain.corners)
-        totals = self.comm.allreduce(np.array([means.sum(), (h**2 * parts[:, 3] + parts[:, 6]).sum()]))
-        if totals[0] > EQUILIBRATED**2 * totals[1]:
-            raise NotCovered(f"the flux is not equilibrated: cell means of its divergence are off by {math.sqrt(totals[0]):.1e}")
-        indicators = np.sqrt(np.maximum(parts[:, 0], 0)) + h / math.pi * np.sqrt(np.maximum(parts[:, 1], 0))
-        dual = math.sqrt(self.comm.allreduce(float((indicators**2).sum())))
-        constants = self.domain.interpolation
-        weighted = None if constants is None else math.sqrt(self.comm.allreduce(float(((constants * indicators) ** 2).sum())))
-        return Residual(indicators, dual, weighted, algebraic, unseen)
-
-    def _cell_parts(self) -> np.ndarray:
-        mine = len(self.domain.corners)
-        return _assembled(self._parts, 7 * mine).reshape(mine, 7)
-
-    def size_of(self, function: Any) -> tuple[float, float]:
-        """‖w‖ and ‖∇w‖ of a function of the space; collective."""
-        self.first.x.array[:] = function.x.array
-        squares = self.comm.allreduce(self._cell_parts()[:, 4:6].sum(axis=0))
-        return math.sqrt(squares[0]), math.sqrt(squares[1])
-
-    def distance(self, function: Any, value: sp.Expr) -> float:
-        """‖s − w‖ of an expression s and a function w of the space, what quadrature does not see of s included; collective."""
-        zero = np.zeros(self.domain.dim)
-        self._constants[0].set(Operator(0.0, zero, np.zeros((len(zero), len(zero))), 1.0, sp.S.Zero))
-        self._constants[1].set(None)
-        self.first.x.array[:], self.algebraic.x.array[:] = function.x.array, 0.0
-        unseen = self._set_source(value, 0.0)
-        return math.sqrt(self.comm.allreduce(float(self._cell_parts()[:, 3].sum()))) + unseen
+        return self.norm_by(self._mass.matrix, values)
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        for solver in (self._mass, self._saddle):
-            matrix = solver.matrix
-            solver.destroy()
-            matrix.destroy()
-
-
-class _Constants:
-    """The coefficients of an operator as constants of the forms, so that another operator compiles nothing."""
-
-    def __init__(self, mesh: Any):
-        dim = mesh.topology.dim
-        self.mesh = mesh
-        self.diffusion, self.reaction = (fem.Constant(mesh, PETSc.ScalarType(0)) for _ in range(2))
-        self.shift = fem.Constant(mesh, np.zeros(dim, dtype=PETSc.ScalarType))
-        self.slope = fem.Constant(mesh, np.zeros((dim, dim), dtype=PETSc.ScalarType))
-
-    def of(self, function: Any) -> tuple[Any, Any]:
-        """a ∇f and b·∇f + c f."""
-        gradient = ufl.grad(function)
-        advection = self.shift + ufl.dot(self.slope, ufl.SpatialCoordinate(self.mesh))
-        return self.diffusion * gradient, ufl.dot(advection, gradient) + self.reaction * function
-
-    def set(self, operator: Operator | None) -> None:
-        """Take the coefficients of an operator, or zeros."""
-        for name in ("diffusion", "shift", "slope", "reaction"):
-            getattr(self, name).value[...] = 0.0 if operator is None else getattr(operator, name)
-
-
-def at_quadrature_points(expr: sp.Expr, corners: np.ndarray, degree: int, when: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Values of an expression at the points of a rule in each cell, and the weights relative to the volume."""
-    dim = corners.shape[2]
-    kind = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}[dim]
-    points, weights = basix.make_quadrature(kind, degree)
-    places = corners[:, None, 0] + np.einsum("qi,cij->cqj", points, corners[:, 1:] - corners[:, :1])
-    with np.errstate(all="ignore"):
-        values = np.broadcast_to(np.asarray(_callable(expr, dim)(*np.moveaxis(places, -1, 0), when), dtype=float), places.shape[:2])
-    return values, weights / weights.sum()
-
-
-@lru_cache(maxsize=64)
-def _callable(expr: sp.Expr, dim: int) -> Callable[..., Any]:
-    return sp.lambdify((*SPACE[:dim], t), expr, "numpy")
-
-
-def _assembled(compiled: Any, owned: int) -> np.ndarray:
-    from dolfinx import la
-
-    vector = fem.assemble_vector(compiled)
-    vector.scatter_reverse(la.InsertMode.add)
-    return vector.array[:owned]
-
-
-def _put(function: Any, vector: Any) -> None:
-    function.x.array[: vector.getLocalSize()] = vector.array_r
-    function.x.scatter_forward()
+        matrix = self._mass.matrix
+        self._mass.destroy()
+        matrix.destroy()

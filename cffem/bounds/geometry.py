@@ -3,7 +3,9 @@
 * Payne and Weinberger: ‖v − mean‖_K ≤ (h_K/π) ‖∇v‖_K on a convex cell of diameter h_K.
 * Kobayashi: ‖∇(v − Iv)‖_K ≤ C_K |v|_{H²(K)} for linear interpolation I on a triangle with edges A, B, C and area S,
   C_K² = A²B²C²/(16S²) − (A²+B²+C²)/30 − (S²/5)(1/A²+1/B²+1/C²).
-* Domain monotonicity: λ₁(Ω) ≥ π² Σ L_i⁻² for the sides L_i of the bounding box.
+* Domain monotonicity: λ₁(Ω) ≥ π² Σ L_i⁻² for the sides L_i of the bounding box; a domain that fills its box has this eigenvalue.
+* Faber and Krahn: no domain of the same volume has a smaller λ₁ than the ball, whose first eigenvalue is (j/R)², where j is the
+  first zero of J₀ in the plane and π in space.
 * Carstensen and Gedicke, in the plane: λ₁ ≥ λ_CR / (1 + κ² h² λ_CR) with the first Crouzeix–Raviart eigenvalue λ_CR, the longest
   edge h and κ² = 1/48 + 1/j², j the first positive zero of the Bessel function J₁.
 """
@@ -16,17 +18,20 @@ from typing import Any
 import numpy as np
 import ufl
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
+from dolfinx.mesh import entities_to_geometry, exterior_facet_indices
 from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
 from cffem.bounds.certificate import NotCovered
 
+FIRST_ZERO_OF_J0 = 2.404825557695773
 FIRST_ZERO_OF_J1 = 3.8317059702075125
 KAPPA_SQUARED = 1 / 48 + 1 / FIRST_ZERO_OF_J1**2
 # Vertices that lie outside a supporting line by less than this fraction of the diameter are on it, up to rounding.
 FLAT = 1e-12
+# A domain that leaves no more than this share of its bounding box is the box, up to rounding.
+FULL = 1e-9
 # How far below the computed eigenvalue inertia is counted; far above rounding, far below the digits that matter.
 BELOW = 1e-7
 
@@ -92,10 +97,11 @@ class Domain:
         )
 
     @property
-    def largest_interpolation(self) -> float:
-        """The largest of Kobayashi's constants; collective."""
-        mine = 0.0 if self.interpolation is None else float(self.interpolation.max(initial=0.0))
-        return self.mesh.comm.allreduce(mine, op=MPI.MAX)
+    def largest_interpolation(self) -> float | None:
+        """The largest of Kobayashi's constants, where they apply; collective."""
+        if self.interpolation is None:
+            return None
+        return self.mesh.comm.allreduce(float(self.interpolation.max(initial=0.0)), op=MPI.MAX)
 
     @property
     def hull(self) -> np.ndarray:
@@ -103,15 +109,28 @@ class Domain:
         return self.boundary.reshape(-1, self.dim)
 
     def _first_eigenvalue(self) -> tuple[float, str]:
-        box = math.pi**2 * float((1 / np.ptp(self.hull, axis=0) ** 2).sum())
-        if self.dim != 2:
-            return box, "bounding box and domain monotonicity"
-        longest = self.mesh.comm.allreduce(float(self.diameters.max(initial=0.0)), op=MPI.MAX)
-        discrete = crouzeix_raviart(self.mesh)
-        nonconforming = discrete / (1 + KAPPA_SQUARED * longest**2 * discrete)
-        if nonconforming <= box:
-            return box, "bounding box and domain monotonicity"
-        return nonconforming, f"Crouzeix–Raviart eigenvalue {discrete:.6g} with κ² = 1/48 + 1/j², inertia counted by MUMPS"
+        sides = np.ptp(self.hull, axis=0)
+        volume = self.mesh.comm.allreduce(float(volumes(self.corners).sum()))
+        found = [(math.pi**2 * float((1 / sides**2).sum()), "bounding box and domain monotonicity")]
+        found.append((faber_krahn(self.dim, volume), "Faber–Krahn inequality with the volume of the mesh"))
+        if self.dim == 2 and volume < (1 - FULL) * sides.prod():
+            longest = self.mesh.comm.allreduce(float(self.diameters.max(initial=0.0)), op=MPI.MAX)
+            discrete = crouzeix_raviart(self.mesh)
+            how = f"Crouzeix–Raviart eigenvalue {discrete:.6g} with κ² = 1/48 + 1/j², inertia counted by MUMPS"
+            found.append((discrete / (1 + KAPPA_SQUARED * longest**2 * discrete), how))
+        return max(found)
+
+
+def faber_krahn(dim: int, volume: float) -> float:
+    """The first Dirichlet eigenvalue of a ball of given volume, the smallest among all domains of this volume.
+
+    Example:
+        >>> round(faber_krahn(2, math.pi), 4), round(faber_krahn(3, 4 * math.pi / 3), 4)
+        (5.7832, 9.8696)
+    """
+    if dim == 2:
+        return math.pi * FIRST_ZERO_OF_J0**2 / volume
+    return math.pi**2 * (4 * math.pi / (3 * volume)) ** (2 / 3)
 
 
 def exterior_corners(mesh: Any) -> np.ndarray:
@@ -119,18 +138,10 @@ def exterior_corners(mesh: Any) -> np.ndarray:
     dim = mesh.topology.dim
     mesh.topology.create_connectivity(dim - 1, dim)
     mesh.topology.create_connectivity(dim - 1, 0)
-    mesh.topology.create_connectivity(0, dim)
-    cells_of_vertex, vertices_of_cell = mesh.topology.connectivity(0, dim), mesh.topology.connectivity(dim, 0)
-    nodes, _ = cell_geometry(mesh)
-    vertices_of_facet = mesh.topology.connectivity(dim - 1, 0)
-
-    def point(vertex: int) -> np.ndarray:
-        cell = cells_of_vertex.links(vertex)[0]
-        return mesh.geometry.x[nodes[cell][np.flatnonzero(vertices_of_cell.links(cell) == vertex)[0]], :dim]
-
+    mesh.topology.create_connectivity(dim, dim - 1)
     facets = exterior_facet_indices(mesh.topology)
-    mine = np.array([[point(vertex) for vertex in vertices_of_facet.links(facet)] for facet in facets]).reshape(-1, dim, dim)
-    return np.concatenate(mesh.comm.allgather(mine))
+    nodes = np.asarray(entities_to_geometry(mesh, dim - 1, facets)).reshape(-1, dim)
+    return np.concatenate(mesh.comm.allgather(mesh.geometry.x[nodes, :dim]))
 
 
 def is_convex(comm: Any, facets: np.ndarray) -> bool:
@@ -140,24 +151,23 @@ def is_convex(comm: Any, facets: np.ndarray) -> bool:
     because the domain is on both sides of their facets.
     """
     dim = facets.shape[2]
-    points = facets.reshape(-1, dim)
+    points = np.unique(facets.reshape(-1, dim), axis=0)
     size = float(np.ptp(points, axis=0).max())
-    for share in range(comm.rank, len(facets), comm.size):
-        corners = facets[share]
-        normal = _normal(corners)
-        distance = (points - corners[0]) @ normal
-        if min(distance.max(), -distance.min()) > FLAT * size:
-            bad = True
-            break
-    else:
-        bad = False
+    mine = facets[comm.rank :: comm.size]
+    bad = False
+    for block in np.array_split(mine, 1 + len(mine) * len(points) // 2**22):
+        normals = _normals(block)
+        distance = normals @ points.T - np.einsum("fi,fi->f", normals, block[:, 0])[:, None]
+        outside = np.minimum(distance.max(axis=1), -distance.min(axis=1))
+        bad = bad or bool((outside > FLAT * size).any())
     return not comm.allreduce(int(bad))
 
 
-def _normal(corners: np.ndarray) -> np.ndarray:
-    edges = corners[1:] - corners[0]
-    normal = np.array([edges[0][1], -edges[0][0]]) if len(edges) == 1 else np.cross(edges[0], edges[1])
-    return normal / np.linalg.norm(normal)
+def _normals(facets: np.ndarray) -> np.ndarray:
+    edges = facets[:, 1:] - facets[:, :1]
+    flat = facets.shape[2] == 2
+    normals = np.stack([edges[:, 0, 1], -edges[:, 0, 0]], axis=1) if flat else np.cross(edges[:, 0], edges[:, 1])
+    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
 def crouzeix_raviart(mesh: Any) -> float:

@@ -279,7 +279,8 @@ class DualWeighted:
 
     def _corrected(self, coefficients: Mapping[str, float], function: Any) -> Corrected:
         operator = equation_operator(self.model.library, coefficients, self.primal.domain.dim)
-        error = self.primal.state(coefficients, function)
+        owned = function.x.array[: self.model.spaces.owned]
+        error = self.primal.state(coefficients, owned)
         adjoint = self._adjoint(operator)
         dual = SteadyCertifier(adjoint)
         self._adjoints.append((adjoint, dual))
@@ -287,7 +288,8 @@ class DualWeighted:
         value, change = self._values(operator, function, z)
         rest = error.residual.algebraic + error.residual.unseen
         bound = error.residual.dual * distance.gradient + rest * distance.value
-        bound += error.residual.unseen * dual.size(z, "L2") + distance.residual.unseen * self.primal.size(function, "L2")
+        bound += error.residual.unseen * dual.size(adjoint.factual.states[0], "L2")
+        bound += distance.residual.unseen * self.primal.size(owned, "L2")
         return Corrected(value + change, bound)
 
     def _adjoint(self, operator: Operator) -> Model:

@@ -1,4 +1,4 @@
-"""Guaranteed error bounds for −a Δu + b·∇u + c u = f with u = 0 on the boundary, and for deletion scores in this class.
+"""Guaranteed error bounds for −a Δu + b·∇u + c u = f with u given on the boundary, and for deletion scores in this class.
 
 With the residual measured by an equilibrated flux (`flux`) and the adjoint constants Z0, Z1, Z2 (`stability`), for e = u − u_h:
 
@@ -24,15 +24,17 @@ from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
 from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
-from cffem.bounds.flux import Equilibration, Residual
+from cffem.bounds.flux import Equilibration, Flux, Residual
 from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import Operator, equation_operator, term_operator
 from cffem.bounds.stability import Stability, stability
 from cffem.engine.boundary import Dirichlet, is_zero
-from cffem.symbols.coordinates import t
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.interventions import delete
 from cffem.symbols.operators import dt
 
+# Boundary values that differ by no more than this share of them differ by rounding.
+BOUNDARY = 1e-12
 AUBIN_NITSCHE, FRIEDRICHS = "Aubin–Nitsche with Kobayashi's constants", "Friedrichs (valid on every domain, no power of h gained)"
 
 
@@ -47,6 +49,7 @@ class ErrorBound:
         route: how the L2 bound was obtained.
         residual: the measured residual.
         constants: of its operator.
+        flux: what the residual was measured with.
     """
 
     value: float
@@ -55,6 +58,7 @@ class ErrorBound:
     route: str
     residual: Residual
     constants: Stability
+    flux: Flux
 
     def norm(self, kind: str, diffusion: float | None = None, shifted: float = 0.0) -> float:
         """The bound in a norm of the engine; the energy norm may be that of another operator."""
@@ -89,7 +93,7 @@ class DeletionBound:
 
 
 class SteadyCertifier:
-    """Certificates for one model; the factorisation of the flux problem is made once.
+    """Certificates for one model; the flux problems are prepared once, and each solution needs one flux.
 
     Args:
         model: the model.
@@ -107,6 +111,7 @@ class SteadyCertifier:
         self.operator, self.constants = self._operator(model.coefficients)
         self.equilibration = Equilibration(model.spaces.space, self.domain)
         check_essential(model)
+        self.prescribed = Prescribed(model)
         self._factual: ErrorBound | None = None
 
     def _operator(self, coefficients: Any) -> tuple[Operator, Stability]:
@@ -115,10 +120,9 @@ class SteadyCertifier:
 
     # Errors -----------------------------------------------------------------------------------------------------------------
 
-    def _bound(
-        self, operator: Operator, constants: Stability, residual: Residual, value: float = 0.0, slope: float = 0.0
-    ) -> ErrorBound:
-        """Bounds from a residual; `value` and `slope` are what else is added to ‖e‖ and to the dual norm."""
+    def _bound(self, operator: Operator, constants: Stability, flux: Flux, value: float = 0.0, slope: float = 0.0) -> ErrorBound:
+        """Bounds from a flux; `value` and `slope` are what else is added to ‖e‖ and to the dual norm."""
+        residual = self.equilibration.residual(flux)
         rest = residual.algebraic + residual.unseen
         dual = residual.dual + rest / math.sqrt(self.domain.eigenvalue) + slope
         routes = [(constants.z1 * residual.dual, FRIEDRICHS)]
@@ -127,35 +131,35 @@ class SteadyCertifier:
         best, route = min(routes)
         total = best + constants.z0 * rest + value
         energy = dual / math.sqrt(constants.coercivity)
-        return ErrorBound(total, dual / constants.coercivity, energy, route, residual, constants)
+        return ErrorBound(total, dual / constants.coercivity, energy, route, residual, constants, flux)
 
-    def state(self, coefficients: Any, function: Any) -> ErrorBound:
-        """Bounds of u − u_h, where u solves the problem with these coefficients and u_h is any function of the space."""
+    def state(self, coefficients: Any, state: np.ndarray) -> ErrorBound:
+        """Bounds of u − u_h, where u solves the problem with these coefficients and u_h is given by its owned values."""
         operator, constants = self._operator(coefficients)
-        residual = self.equilibration.measure(operator, function, self.forcing - operator.source)
-        return self._bound(operator, constants, residual)
+        self.prescribed.check(state)
+        return self._bound(operator, constants, self.equilibration.flux(operator, state, self.forcing - operator.source))
 
     @property
     def factual(self) -> ErrorBound:
         """Bounds of the error of the factual solution."""
         if self._factual is None:
-            self._factual = self.state(self.model.coefficients, self.model.factual.function())
+            self._factual = self.state(self.model.coefficients, self.model.factual.states[0])
         return self._factual
 
-    def _difference(self, name: str, first: Any, deleted: Any, error: ErrorBound) -> ErrorBound:
+    def _difference(self, name: str, error: ErrorBound) -> ErrorBound:
         """Bounds of (u − u_j) − (u_h − u_jh) by the residual of the difference, `error` being that of u_jh."""
         term = term_operator(self.library, name, self.model.coefficients[name], self.domain.dim)
-        residual = self.equilibration.measure(self.operator, first, term.source, term, deleted)
         z, root = self.constants, math.sqrt(self.domain.eigenvalue)
         speed, reaction = term.speed(self.domain.hull), abs(term.reaction - term.divergence)
         diffusion = abs(term.diffusion)
         value = (diffusion * z.z2 / self.operator.diffusion + speed * z.z1 + reaction * z.z0) * error.value
         slope = diffusion * error.gradient + (speed + reaction / root) * error.value
-        return self._bound(self.operator, self.constants, residual, value, slope)
+        # f − L u_h − (f − L_j u_jh) = α_j T_j u_jh − L (u_h − u_jh), which is the residual of the difference.
+        return self._bound(self.operator, self.constants, self.factual.flux - error.flux, value, slope)
 
-    def size(self, function: Any, norm: str) -> float:
-        """The norm of a function of the space, not by the engine's matrices; the energy norm is that of the factual operator."""
-        value, gradient = self.equilibration.size_of(function)
+    def size(self, state: np.ndarray, norm: str) -> float:
+        """The norm of owned values, not by the engine's matrices; the energy norm is that of the factual operator."""
+        value, gradient = self.equilibration.size_of(state)
         weights = {"L2": (1.0, 0.0), "H1": (1.0, 1.0), "energy": (self.constants.shifted, self.operator.diffusion)}[norm]
         return math.sqrt(max(weights[0] * value**2 + weights[1] * gradient**2, 0.0))
 
@@ -170,7 +174,7 @@ class SteadyCertifier:
         if change.forcing or change.conditions:
             raise NotCovered("an intervention changes the forcing or the boundary values")
         coefficients = change.apply(self.model.coefficients)
-        bound = self.state(coefficients, solution.function())
+        bound = self.state(coefficients, solution.states[0])
         value = bound.norm(norm, self.operator.diffusion if change.changes else None, self.constants.shifted)
         return self._certificate(value, norm, f"‖u − u_h‖ ≤ {value:.4g}", rf"\|u-u_h\| \leq {value:.4g}", bound, {})
 
@@ -183,16 +187,15 @@ class SteadyCertifier:
             deleted: its solution, where it is known already.
         """
         factual, deleted = self.model.factual, deleted or self.model.solve(delete(name))
-        counterfactual = self.state(delete(name).apply(self.model.coefficients), deleted.function())
-        gap = factual.function()
-        gap.x.array[:] -= deleted.function().x.array
-        direct = self._difference(name, gap, deleted.function(), counterfactual)
+        counterfactual = self.state(delete(name).apply(self.model.coefficients), deleted.states[0])
+        gap = factual.states[0] - deleted.states[0]
+        direct = self._difference(name, counterfactual)
         etas = (
             self.factual.norm(norm),
             counterfactual.norm(norm, self.operator.diffusion, self.constants.shifted),
             direct.norm(norm),
         )
-        score = self.model.norm(norm)(factual.states[0] - deleted.states[0])
+        score = self.model.norm(norm)(gap)
         # The score comes from the engine's matrix of the norm; what its value lacks of the norm computed here is in the margin.
         own = self.size(gap, norm)
         margin = min(etas[2], etas[0] + etas[1]) + abs(score - own)
@@ -238,7 +241,10 @@ class SteadyCertifier:
 
 HYPOTHESES = (
     ("the equation is −a Δu + b·∇u + c u = f with constants a > 0, c and affine b", "read off the symbolic terms"),
-    ("Ω is the meshed domain and u = 0 on all of its boundary", "declared conditions, held unknowns and values of the solution"),
+    (
+        "Ω is the meshed domain and u is given on all of its boundary by polynomials that u_h takes on exactly",
+        "declared conditions, held unknowns and values of the solution",
+    ),
     ("u_h is continuous, piecewise polynomial and otherwise arbitrary", "element of the model; its residual is computed anew"),
     ("integrals of the source are those of the quadrature", "two rules compared cell by cell, their difference is in the bound"),
     ("rounding errors are negligible", "not enclosed"),
@@ -257,8 +263,8 @@ def check_experiment(model: Any, transient: bool = False) -> None:
     if experiment.constraint is not None:
         raise NotCovered("a constraint is declared")
     for condition in experiment.boundary:
-        if not isinstance(condition, Dirichlet) or not is_zero(condition.value):
-            raise NotCovered(f"{condition} is not a homogeneous Dirichlet condition")
+        if not isinstance(condition, Dirichlet):
+            raise NotCovered(f"{condition} is not a Dirichlet condition")
     element = model.spaces.elements[library.unknown]
     family = getattr(element, "element_family", None)
     if model.spaces.mixed or family != basix.ElementFamily.P or element.discontinuous or element.reference_value_shape:
@@ -266,6 +272,44 @@ def check_experiment(model: Any, transient: bool = False) -> None:
     forcing = dict(experiment.forcing).get(library.unknown, 0)
     if not isinstance(forcing, int | float | sp.Expr) or (sp.sympify(forcing).has(t) and not transient):
         raise NotCovered("the forcing is not an expression in the coordinates")
+
+    for condition in experiment.boundary:
+        check_polynomial(condition, element.degree)
+
+
+def check_polynomial(condition: Any, degree: int) -> None:
+    """Whether a prescribed value is a polynomial that the element takes on along straight boundaries, and does not move."""
+    value = condition.value
+    if is_zero(value):
+        return
+    value = sp.sympify(value) if isinstance(value, int | float | sp.Expr) else None
+    if value is None or value.free_symbols - {*SPACE} or not value.is_polynomial(*SPACE):
+        raise NotCovered(f"{condition} does not prescribe a polynomial in the coordinates")
+    if sp.Poly(value, *SPACE).total_degree() > degree:
+        raise NotCovered(f"{condition} prescribes a polynomial of higher degree than the element has")
+
+
+class Prescribed:
+    """The values that a model prescribes on its boundary, evaluated from their expressions.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: Any):
+        self.comm, dim = model.comm, model.discretisation.mesh.topology.dim
+        places = model.spaces.space.tabulate_dof_coordinates()
+        self.parts = []
+        for entry in model.essential.entries:
+            value = 0 if is_zero(entry.condition.value) else sp.sympify(entry.condition.value)
+            values = sp.lambdify(SPACE[:dim], value, "numpy")(*places[entry.mine, :dim].T)
+            self.parts.append((entry.mine, np.broadcast_to(values, len(entry.mine))))
+
+    def check(self, state: np.ndarray) -> None:
+        """Whether a state has these values, also where two parts of the boundary meet; collective."""
+        gaps = ((np.abs(state[where] - values), np.max(np.abs(values), initial=0.0)) for where, values in self.parts)
+        if self.comm.allreduce(int(any(np.any(gap > BOUNDARY * size) for gap, size in gaps))):
+            raise NotCovered("a discrete solution does not have the prescribed values on the boundary, or these contradict")
 
 
 def check_essential(model: Any) -> None:

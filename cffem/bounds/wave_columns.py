@@ -22,8 +22,8 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_name, form
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.flux import ROUNDING, at_quadrature_points
 from cffem.bounds.geometry import Domain, volumes
+from cffem.bounds.sources import ROUNDING, at_quadrature_points
 from cffem.symbols.coordinates import t
 
 # Degrees of the quadrature rules for data above that of the basis; what the finer one sees and the other does not is added.

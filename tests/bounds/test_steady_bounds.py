@@ -30,6 +30,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
+from cffem.bounds.certificate import NotCovered
 from cffem.certify import decide
 from cffem.symbols import x, y
 
@@ -219,30 +220,54 @@ def built(terms=None, coefficients=None, **changes):
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        ({"boundary": [cf.Dirichlet(u, 1)]}, "not a homogeneous Dirichlet condition"),
-        ({"boundary": [cf.Neumann(u, 0)], "coefficients": {"lap": 1.0, "u": -1.0}}, "not a homogeneous Dirichlet condition"),
+        ({"boundary": [cf.Dirichlet(u, sp.sin(x))]}, "does not prescribe a polynomial"),
+        ({"boundary": [cf.Dirichlet(u, x * y)]}, "of higher degree than the element"),
+        ({"boundary": [cf.Neumann(u, 0)], "coefficients": {"lap": 1.0, "u": -1.0}}, "not a Dirichlet condition"),
         ({"terms": {"lap": cf.lap(u), "cubic": -(u**3)}}, "nonlinear"),
         ({"terms": {"lap": cf.lap(u), "u": -x * u}}, "the reaction is not constant"),
         ({"terms": {"lap": cf.lap(u), "u": x * y * u.diff(x)}}, "not affine"),
         ({"terms": {"div": cf.div((1 + x) * cf.grad(u))}}, "diffusion is not constant"),
         ({"terms": {"xx": u.diff(x, 2), "yy": 2 * u.diff(y, 2)}}, "constant multiple of the Laplacian"),
         ({"coefficients": {"lap": 1.0, "u": 30.0}}, "coercivity is not proved"),
-        ({"time": cf.Window(0, 1, 2), "initial": {u: 0, cf.dt(u): 0}}, "for the anchor dt"),
     ],
 )
 def test_what_no_theorem_covers_has_no_certificate(problem, reason):
-    if "time" in problem:
-        experiment = cf.Experiment(
-            mesh=perturbed(2, 3, 0, 0), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], **problem
-        )
-        instance = cf.Model(cf.Library(anchor=cf.dt(cf.dt(u)), terms={"lap": cf.lap(u)}), {"lap": 1.0}, experiment)
-    else:
-        instance = built(**problem)
+    instance = built(**problem)
     name = instance.library.names[-1]
     for missing in (certify_solution(instance), certify_deletion(instance, name)):
         assert not missing
         assert reason in missing.reason
     assert decide(1.0, 1e-9, margin=missing.margin) == "unresolved"
+
+
+def test_values_given_on_the_boundary_are_covered():
+    values, outcomes = 1 + 2 * x - y + x * y, []
+    for degree, term in ((2, "mixing"), (3, "u_x")):
+        first, second = (
+            cf.Model(
+                LIBRARY,
+                {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5},
+                cf.Experiment(
+                    mesh=perturbed(2, 4, 0.2, 1.0),
+                    elements={u: ("Lagrange", k)},
+                    boundary=[cf.Dirichlet(u, values)],
+                    forcing={u: SOURCE},
+                ),
+            )
+            for k in (degree, REFERENCE + 1)
+        )
+        outcomes.append(reference_outcome(first, second, term))
+    assert all(o.covered for o in outcomes)
+    assert all(o.factual[1] < 30 * o.factual[0] for o in outcomes)
+
+
+def test_boundary_values_that_a_solution_does_not_have_are_found():
+    problem = built(boundary=[cf.Dirichlet(u, 1 + x)], coefficients={"lap": 1.0, "u": -1.0})
+    assert certify_solution(problem)
+    shifted = problem.factual.states[0].copy()
+    shifted[problem.essential.owned[0]] += 1e-6
+    with pytest.raises(NotCovered, match="prescribed values"):
+        certifier(problem).state(problem.coefficients, shifted)
 
 
 def test_deleting_the_only_diffusion_has_no_certificate():

@@ -1,0 +1,132 @@
+"""The cells of one rank with their corners sorted, and the factors by which their integrals differ from the reference cell's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cffem._compat import cell_geometry
+from cffem.bounds.problem import Operator
+from cffem.bounds.reference import Reference, permuted_nodes
+
+# Cells are treated so many at a time: their arrays stay in the cache and are not asked of the system again and again.
+BLOCK = 1024
+
+
+class Cells:
+    """This rank's cells.
+
+    Args:
+        space: the space of the states.
+        tensors: the reference cell.
+
+    Attributes:
+        corners: shape (cells, dim + 1, dim).
+        nodes: the local unknowns of the state on each cell, shape (nodes, cells).
+        vertices, owners: numbers of the corners in the mesh and the ranks that own them.
+        facets: numbers in the mesh of the facets opposite to the corners.
+        jacobian, inverse, volume: J, J⁻¹ and |det J|.
+        gamma, kappa: see `reference`.
+    """
+
+    def __init__(self, space: Any, tensors: Reference):
+        self.tensors, degree = tensors, tensors.degree
+        mesh, dim = space.mesh, space.mesh.topology.dim
+        mesh.topology.create_connectivity(dim, dim - 1)
+        mine, index = mesh.topology.index_map(dim).size_local, mesh.topology.index_map(0)
+        vertices = mesh.topology.connectivity(dim, 0).array.reshape(-1, dim + 1)[:mine]
+        facets = mesh.topology.connectivity(dim, dim - 1).array.reshape(-1, dim + 1)[:mine]
+        numbers = index.local_to_global(vertices.ravel().astype(np.int32)).reshape(vertices.shape)
+        order = np.argsort(numbers, axis=1)
+        ranks = np.concatenate([np.full(index.size_local, mesh.comm.rank), index.owners])
+        self.vertices = np.take_along_axis(numbers, order, axis=1)
+        self.owners = np.take_along_axis(ranks[vertices], order, axis=1)
+        facets = np.take_along_axis(facets, order, axis=1)
+        self.facets = mesh.topology.index_map(dim - 1).local_to_global(facets.ravel().astype(np.int32)).reshape(facets.shape)
+        corners = mesh.geometry.x[cell_geometry(mesh)[0][:mine], :dim]
+        self.corners = np.take_along_axis(corners, order[:, :, None], axis=1)
+        self.nodes = self._sorted_nodes(space, order, dim, degree)
+        jacobian = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 2)
+        self.jacobian, self.volume = jacobian, np.abs(np.linalg.det(jacobian))
+        self.inverse = np.linalg.inv(jacobian)
+        self.gamma = np.einsum("clm,cln->mnc", jacobian, jacobian) / self.volume
+        self.kappa = np.einsum("cml,cnl->mnc", self.inverse, self.inverse) * self.volume
+
+    @staticmethod
+    def _sorted_nodes(space: Any, order: np.ndarray, dim: int, degree: int) -> np.ndarray:
+        listed = space.dofmap.list[: len(order)]
+        nodes = np.empty_like(listed)
+        for permutation, moved in permuted_nodes(dim, degree).items():
+            cells = np.flatnonzero((order == permutation).all(axis=1))
+            nodes[cells] = listed[cells][:, moved]
+        return np.ascontiguousarray(nodes.T)
+
+    def blocks(self) -> Iterator[Block]:
+        """All cells, a block at a time."""
+        for start in range(0, len(self.corners), BLOCK):
+            here = slice(start, min(start + BLOCK, len(self.corners)))
+            yield Block(
+                here,
+                self.tensors,
+                np.ascontiguousarray(self.nodes[:, here]),
+                self.volume[here],
+                np.ascontiguousarray(self.gamma[:, :, here]),
+                np.ascontiguousarray(self.kappa[:, :, here]),
+                self.jacobian[here],
+                self.inverse[here],
+                self.corners[here, 0],
+            )
+
+
+@dataclass
+class Block:
+    """Some cells; the last axis of arrays counts them.
+
+    Attributes:
+        here: which ones.
+        tensors: the reference cell.
+        nodes, volume, gamma, kappa: see `Cells`; of the last two with one entry for each of the reference cell's pairs.
+        jacobian, inverse, origin: J, J⁻¹ and the first corner, the first axis counting the cells.
+        inverses: (Nᵀ M N)⁻¹ of each corner.
+    """
+
+    here: slice
+    tensors: Reference
+    nodes: np.ndarray
+    volume: np.ndarray
+    gamma: np.ndarray
+    kappa: np.ndarray
+    jacobian: np.ndarray
+    inverse: np.ndarray
+    origin: np.ndarray
+    inverses: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gammas = [self.gamma[m, n] for m, n in self.tensors.pairs]
+        self.kappas = [self.kappa[m, n] for m, n in self.tensors.pairs]
+
+    def slopes(self, nodal: np.ndarray) -> list[np.ndarray]:
+        """The partial derivatives ∂ŵ in orthonormal polynomials of the reference cell."""
+        return [gradient @ nodal for gradient in self.tensors.gradient]
+
+    def carried(self, slopes: list[np.ndarray]) -> list[np.ndarray]:
+        """κ ∇̂ŵ."""
+        return [sum(k * s for k, s in zip(row, slopes, strict=True)) for row in self.kappa]
+
+    def transported(self, operator: Operator, nodal: np.ndarray, slopes: list[np.ndarray]) -> np.ndarray:
+        """b·∇w + c w in orthonormal polynomials of the reference cell."""
+        result = (operator.reaction * self.tensors.values) @ nodal
+        if np.any(operator.shift) or np.any(operator.slope):
+            start = operator.shift + self.origin @ operator.slope.T
+            velocity = np.matmul(self.inverse, start[:, :, None])[:, :, 0].T
+            for speed, slope in zip(velocity, slopes, strict=True):
+                result += speed * slope
+        if np.any(operator.slope):
+            change = np.moveaxis(self.inverse @ operator.slope @ self.jacobian, 0, -1)
+            for row, slope in zip(change, slopes, strict=True):
+                for factor, linear in zip(row, self.tensors.linear, strict=True):
+                    result += factor * (linear @ slope)
+        return result

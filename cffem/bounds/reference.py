@@ -1,0 +1,187 @@
+"""Integrals over the reference simplex from which cells build their flux problems; made once for a dimension and a degree.
+
+A cell is the image of the reference simplex under x = x₀ + J X, its corners sorted by their numbers in the mesh, so that two
+cells see a common facet in the same way. Fluxes q = J q̂/|det J| ∈ RT_{k+1} have as unknowns the moments of their outward normal
+component with orthonormal polynomials on each facet, then interior ones. Both these moments and (div q, ω) do not depend on J, and
+
+    (q, q)_K = Σ γ_mn ∫ q̂_m q̂_n,   γ = JᵀJ/|det J|,      |det J| J⁻¹∇w = κ ∇̂ŵ,   κ = |det J| (JᵀJ)⁻¹.
+
+Around the corner i the fluxes have no normal component on the facet opposite to it. Those with given (div q, ω) = d are
+q = P_i d + N_i z, with arbitrary z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations_with_replacement, permutations
+
+import basix
+import numpy as np
+
+CELLS = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}
+FACETS = {2: basix.CellType.interval, 3: basix.CellType.triangle}
+
+
+@dataclass(frozen=True)
+class Corner:
+    """The flux problem around one corner of the reference cell.
+
+    Attributes:
+        free: the unknowns that are not on the opposite facet; those on the other facets come first.
+        facets: the other facets.
+        particular, null: P and N.
+        hat: ∫ ψ ω_j ω_l with the hat function ψ of the corner.
+        slope: the gradient of ψ.
+        pull: ∫ ψ ∇φ_v·q̂_r for the free unknowns r and the nodal functions φ_v of the state.
+    """
+
+    free: np.ndarray
+    facets: tuple[int, ...]
+    particular: np.ndarray
+    null: np.ndarray
+    hat: np.ndarray
+    slope: np.ndarray
+    pull: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Tensors of the reference cell; pairs (m, n) with m ≤ n are listed in `pairs`, off-diagonal ones counted twice.
+
+    Attributes:
+        dim, degree: the dimension and k.
+        fluxes, polynomials, nodes, moments: how many unknowns RT_{k+1}, P_k, the state and a facet have.
+        mass: ∫ q̂_m q̂_n.
+        divergence: ∫ div q̂ ω_j.
+        corners: one flux problem for each corner.
+        gradient: ∫ ∂_n φ_v ω_j, one matrix for each n.
+        values: ∫ φ_v ω_j.
+        raised: the unknowns of the flux e_m ∂_n φ_v.
+        linear: ∫ X_n ω_j ω_l, one matrix for each n.
+        points, weights: a rule that is exact for all of these.
+    """
+
+    dim: int
+    degree: int
+    mass: np.ndarray
+    divergence: np.ndarray
+    corners: tuple[Corner, ...]
+    gradient: np.ndarray
+    values: np.ndarray
+    raised: np.ndarray
+    linear: np.ndarray
+    moments: int
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """(m, n) with m ≤ n."""
+        return list(combinations_with_replacement(range(self.dim), 2))
+
+
+def orthonormal(cell: basix.CellType, degree: int, points: np.ndarray, derivatives: int = 0) -> np.ndarray:
+    """Orthonormal polynomials at points, shape (derivatives, polynomials, points)."""
+    return np.asarray(basix.tabulate_polynomials(basix.PolynomialType.legendre, cell, degree, points))
+
+
+@lru_cache(maxsize=16)
+def reference(dim: int, degree: int) -> Reference:
+    """The tensors for states of a degree.
+
+    Example:
+        >>> plane = reference(2, 1)
+        >>> plane.mass.shape, plane.corners[0].null.shape
+        ((3, 8, 8), (6, 3))
+    """
+    cell = CELLS[dim]
+    points, weights = basix.make_quadrature(cell, 2 * degree + 2)
+    fluxes, divergence, interior = _fluxes(dim, degree, points)
+    polynomials = orthonormal(cell, degree, points)
+    state = lagrange(dim, degree).tabulate(1, points)[..., 0]
+    values, slopes = state[0], state[1:]
+    pairs = list(combinations_with_replacement(range(dim), 2))
+    products = np.einsum("q,qrm,qsn->mnrs", weights, fluxes, fluxes)
+    gradient = np.einsum("q,nqv,jq->njv", weights, slopes, polynomials)
+    div = np.einsum("q,qr,jq->jr", weights, divergence, polynomials)
+    # The unknowns of e_m ∂_n φ_v, by least squares that have no misfit.
+    flat = np.moveaxis(fluxes, 1, 2).reshape(-1, fluxes.shape[1])
+    targets = np.einsum("lm,nqv->qlmnv", np.eye(dim), slopes).reshape(len(flat), -1)
+    raised = np.linalg.lstsq(flat, targets, rcond=None)[0].reshape(-1, dim, dim, values.shape[1])
+    corners = tuple(_corner(i, dim, interior, div, points, weights, fluxes, polynomials, slopes) for i in range(dim + 1))
+    return Reference(
+        dim,
+        degree,
+        np.array([products[m, n] + (products[n, m] if m != n else 0) for m, n in pairs]),
+        div,
+        corners,
+        gradient,
+        np.einsum("q,qv,jq->jv", weights, values, polynomials),
+        np.array([raised[:, m, n] + (raised[:, n, m] if m != n else 0) for m, n in pairs]),
+        np.einsum("q,qn,jq,lq->njl", weights, points, polynomials, polynomials),
+        interior // (dim + 1),
+    )
+
+
+def lagrange(dim: int, degree: int) -> basix.finite_element.FiniteElement:
+    """The nodal element of states, with the points that DOLFINx takes."""
+    return basix.create_element(basix.ElementFamily.P, CELLS[dim], degree, basix.LagrangeVariant.gll_warped)
+
+
+def _fluxes(dim: int, degree: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """The basis at points, its divergence, and the number of the first interior function."""
+    element = basix.create_element(basix.ElementFamily.RT, CELLS[dim], degree + 1, basix.LagrangeVariant.legendre)
+    rule, weights = basix.make_quadrature(FACETS[dim], 2 * degree + 2)
+    tests = orthonormal(FACETS[dim], degree, rule)
+    corners, topology = basix.geometry(CELLS[dim]), basix.topology(CELLS[dim])[dim - 1]
+    change = np.eye(element.dim)
+    for facet, members in enumerate(topology):
+        spanned = corners[members[1:]] - corners[members[0]]
+        places = corners[members[0]] + rule @ spanned
+        # The normal times the ratio of the areas of the facet and of the reference facet.
+        normal = np.array([spanned[0][1], -spanned[0][0]]) if dim == 2 else np.cross(spanned[0], spanned[1])
+        normal = normal * np.sign(normal @ (corners[members[0]] - corners[facet]))
+        dofs = element.entity_dofs[dim - 1][facet]
+        traces = element.tabulate(0, places)[0][:, dofs] @ normal
+        change[np.ix_(dofs, dofs)] = np.linalg.inv(np.einsum("q,jq,qr->jr", weights, tests, traces))
+    table = element.tabulate(1, points)
+    divergence = sum(table[1 + n][..., n] for n in range(dim))
+    basis = np.einsum("qrm,rs->qsm", table[0], change)
+    return basis, divergence @ change, sum(len(dofs) for dofs in element.entity_dofs[dim - 1])
+
+
+def _corner(i, dim, interior, divergence, points, weights, fluxes, polynomials, slopes) -> Corner:  # type: ignore[no-untyped-def]
+    on_facet = np.arange(interior).reshape(dim + 1, -1)
+    facets = tuple(f for f in range(dim + 1) if f != i)
+    free = np.concatenate([on_facet[list(facets)].ravel(), np.arange(interior, fluxes.shape[1])])
+    left, singular, right = np.linalg.svd(divergence[:, free])
+    particular = right[: len(singular)].T @ (left / singular).T
+    slope = np.full(dim, -1.0) if i == 0 else np.eye(dim)[i - 1]
+    hat = (1.0 if i == 0 else 0.0) + points @ slope
+    return Corner(
+        free,
+        facets,
+        particular,
+        right[len(singular) :].T.copy(),
+        np.einsum("q,q,jq,lq->jl", weights, hat, polynomials, polynomials),
+        slope,
+        np.einsum("q,q,nqv,qrn->rv", weights, hat, slopes, fluxes[:, free]),
+    )
+
+
+@lru_cache(maxsize=16)
+def permuted_nodes(dim: int, degree: int) -> dict[tuple[int, ...], np.ndarray]:
+    """For each order of the corners: which node of the element lies at each node of the cell with its corners in this order.
+
+    Example:
+        >>> permuted_nodes(2, 1)[(1, 0, 2)].tolist()
+        [1, 0, 2]
+    """
+    nodes = np.asarray(lagrange(dim, degree).points)
+    corners = basix.geometry(CELLS[dim])
+    result = {}
+    for order in permutations(range(dim + 1)):
+        moved = corners[order[0]] + nodes @ (corners[list(order[1:])] - corners[order[0]])
+        distance = np.linalg.norm(moved[:, None] - nodes[None], axis=2)
+        result[order] = distance.argmin(axis=1)
+        assert distance.min(axis=1).max() < 1e-10
+    return result

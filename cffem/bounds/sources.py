@@ -1,0 +1,273 @@
+"""Sources of an equation cell by cell: their polynomial part, what is left of it, and what quadrature does not see.
+
+A source is taken apart into Σ_i T_i(t) S_i(x) where it can be, so that a march evaluates functions of the place once and not at
+every time level. The part that no polynomial of degree k on the cell carries is the data oscillation of a flux.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import basix
+import numpy as np
+import sympy as sp
+
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.geometry import volumes
+from cffem.bounds.reference import CELLS, orthonormal
+from cffem.symbols.coordinates import SPACE, t
+
+# Two quadrature rules that agree to this relative accuracy differ by rounding.
+ROUNDING = 1e-12
+# How many functions of the place a source may have before it is evaluated anew at every time.
+LARGEST_SUM = 6
+# Gauss points in time; what the two rules disagree about is added to the result.
+GAUSS = (4, 6)
+# Degrees of the two quadrature rules in space, beyond twice the degree of the elements.
+RULES = (4, 8)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A source at one time.
+
+    Attributes:
+        moments: coefficients of Π s in orthonormal polynomials of the reference cell, shape (polynomials, cells).
+        oscillation: a bound of ‖s − Π s‖ on each cell, two quadrature rules considered.
+        unseen: the L2 size of the difference of Π s by two quadrature rules.
+    """
+
+    moments: np.ndarray
+    oscillation: np.ndarray
+    unseen: float
+
+
+class Sources:
+    """Evaluates sources on the cells of a mesh.
+
+    Args:
+        comm: the communicator.
+        corners: corners of this rank's own cells.
+        degree: the degree k of the projection.
+
+    Attributes:
+        kept: how many samples of a source are kept.
+    """
+
+    def __init__(self, comm: Any, corners: np.ndarray, degree: int):
+        self.comm, self.corners, self.dim = comm, corners, corners.shape[2]
+        self.rules = [Rule(self.dim, degree, 2 * degree + more) for more in RULES]
+        self.area = volumes(corners)
+        self.volume = self.area * math.factorial(self.dim)
+        self.kept = 3
+        self._parts: dict[sp.Expr, Parts | None] = {}
+        self._kept: dict[tuple[sp.Expr, float], Sampled] = {}
+
+    def at(self, source: sp.Expr, when: float = 0.0) -> Sampled:
+        """The source at a time; collective.
+
+        Raises:
+            NotCovered: it is not finite.
+        """
+        key = (source, when if source.has(t) else 0.0)
+        if key not in self._kept:
+            while len(self._kept) >= self.kept:
+                del self._kept[next(iter(self._kept))]
+            parts = self.separated(source)
+            self._kept[key] = _sampled(self, self._values(source, when)) if parts is None else parts.at(when)
+        return self._kept[key]
+
+    def _values(self, source: sp.Expr, when: float) -> list[np.ndarray]:
+        """Values at the points of both rules; collective."""
+        values = [self.evaluated(source, rule, when) for rule in self.rules]
+        if self.comm.allreduce(int(not all(np.all(np.isfinite(v)) for v in values))):
+            raise NotCovered("the forcing is not finite everywhere")
+        return values
+
+    def evaluated(self, source: sp.Expr, rule: Rule, when: float) -> np.ndarray:
+        """Values at the points of a rule, shape (cells, points)."""
+        if not source.free_symbols & {*SPACE}:
+            return np.full((len(self.corners), len(rule.weights)), float(_callable(source, 0)(when)))
+        return at_quadrature_points(source, self.corners, rule.degree, when)[0]
+
+    def distance(self, source: sp.Expr, coefficients: np.ndarray) -> float:
+        """‖s − w‖ for a function w of degree k given by its coefficients on each cell, by the less favourable rule; collective."""
+        squares = [
+            self.area * ((values - coefficients @ rule.basis) ** 2 @ rule.weights)
+            for values, rule in zip(self._values(source, 0.0), self.rules, strict=True)
+        ]
+        first, second = self.comm.allreduce(np.array([s.sum() for s in squares]))
+        return math.sqrt(max(first, second) + excess(first, second))
+
+    def separated(self, source: sp.Expr) -> Parts | None:
+        """The source as a sum of products of functions of time and of the place; None where it is no short one."""
+        if source not in self._parts:
+            found = taken_apart(source) if source.has(t) else None
+            shapes = None if found is None else [self._values(shape, 0.0) for shape in found]
+            self._parts[source] = None if found is None or shapes is None else Parts(self, list(found.values()), shapes)
+        return self._parts[source]
+
+    def size(self, source: sp.Expr, weights: list[tuple[float, float]]) -> float:
+        """‖Σ ω s(t)‖ for pairs of a time and a weight ω; collective."""
+        parts = self.separated(source)
+        if parts is not None:
+            factors = sum(w * parts.factors(when) for when, w in weights)
+            return math.sqrt(max(float(factors @ parts.gram @ factors), 0.0))
+        if not source.has(t):
+            weights = [(0.0, sum(w for _, w in weights))]
+        if source == 0 or all(w == 0 for _, w in weights):
+            return 0.0
+        samples = [(self.at(source, when), w) for when, w in weights]
+        moments, rest = sum(w * s.moments for s, w in samples), sum(abs(w) * s.oscillation for s, w in samples)
+        squares = self.comm.allreduce(np.array([(moments**2).sum(axis=0) @ self.volume, (rest**2).sum()]))
+        return float(np.sqrt(squares).sum())
+
+    def oscillation(self, source: sp.Expr, weights: list[tuple[float, float]]) -> np.ndarray:
+        """A bound of ‖Σ ω (s(t) − Π s(t))‖ on each cell for pairs of a time and a weight ω; collective."""
+        parts = self.separated(source)
+        if parts is not None:
+            return parts.oscillation(sum(w * parts.factors(when) for when, w in weights))
+        if not source.has(t):
+            return abs(sum(w for _, w in weights)) * self.at(source).oscillation
+        return sum(abs(w) * self.at(source, when).oscillation for when, w in weights)
+
+    # Time -------------------------------------------------------------------------------------------------------------------
+
+    def not_linear(self, source: sp.Expr, times: np.ndarray) -> np.ndarray:
+        """‖f − I f‖ on each step, I linear interpolation in time, by Gauss quadrature; collective."""
+        if not source.has(t):
+            return np.zeros(len(times) - 1)
+        squares = np.zeros((len(GAUSS), len(times) - 1))
+        for n, (start, end) in enumerate(pairwise(times)):
+            ends = [self._combination(source, float(s)) for s in (start, end)]
+            for rule, count in enumerate(GAUSS):
+                points, weights = np.polynomial.legendre.leggauss(count)
+                for place, weight in zip((points + 1) / 2, weights / 2, strict=True):
+                    now = self._combination(source, float(start + place * (end - start)))
+                    gap = now - (1 - place) * ends[0] - place * ends[1]
+                    squares[rule, n] += weight * (end - start) * self._squared(source, gap)
+        if self.separated(source) is None:
+            squares = self.comm.allreduce(squares)
+        return np.sqrt(squares.max(axis=0) + excess(*squares))
+
+    def _combination(self, source: sp.Expr, when: float) -> np.ndarray:
+        parts = self.separated(source)
+        return self.evaluated(source, self.rules[0], when) if parts is None else parts.factors(when)
+
+    def _squared(self, source: sp.Expr, values: np.ndarray) -> float:
+        parts = self.separated(source)
+        if parts is None:
+            return float(self.area @ (values**2 @ self.rules[0].weights))
+        return float(values @ parts.gram @ values)
+
+
+class Rule:
+    """A quadrature rule with weights that add up to one, and the orthonormal polynomials at its points."""
+
+    def __init__(self, dim: int, degree: int, exact: int):
+        points, weights = basix.make_quadrature(CELLS[dim], exact)
+        self.degree, self.weights = exact, weights / weights.sum()
+        self.basis = orthonormal(CELLS[dim], degree, points)
+        self.projection = (weights * self.basis).T
+
+
+def excess(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """By how much two numbers differ beyond rounding."""
+    return np.maximum(np.abs(first - second) - ROUNDING * np.maximum(first, second), 0.0)
+
+
+def _sampled(sources: Sources, values: list[np.ndarray]) -> Sampled:
+    moments = values[0] @ sources.rules[0].projection
+    rests = [v - moments @ rule.basis for v, rule in zip(values, sources.rules, strict=True)]
+    first, second = (sources.area * (r**2 @ rule.weights) for r, rule in zip(rests, sources.rules, strict=True))
+    unseen = sources.volume @ ((rests[1] @ sources.rules[1].projection) ** 2).sum(axis=1)
+    return Sampled(
+        np.ascontiguousarray(moments.T),
+        np.sqrt(np.maximum(first, second) + excess(first, second)),
+        math.sqrt(sources.comm.allreduce(float(unseen))),
+    )
+
+
+class Parts:
+    """Σ_i T_i(t) S_i(x), sampled.
+
+    Attributes:
+        moments: coefficients of Π S_i.
+        gram: (S_i, S_j).
+    """
+
+    def __init__(self, sources: Sources, factors: list[sp.Expr], shapes: list[list[np.ndarray]]):
+        self._factors = [_callable(factor, 0) for factor in factors]
+        self._area, self._comm, rules, area = sources.area, sources.comm, sources.rules, sources.area
+        moments = np.stack([values[0] @ rules[0].projection for values in shapes])
+        self.moments = np.ascontiguousarray(np.moveaxis(moments, 1, 2))
+        rests = [np.stack([v[n] for v in shapes]) - moments @ rule.basis for n, rule in enumerate(rules)]
+        self._squares = [np.einsum("c,icq,jcq,q->cij", area, r, r, rule.weights) for r, rule in zip(rests, rules, strict=True)]
+        unseen = rests[1] @ rules[1].projection
+        self._unseen = sources.comm.allreduce(np.einsum("c,ick,jck->ij", sources.volume, unseen, unseen))
+        first = np.stack([v[0] for v in shapes])
+        self.gram = sources.comm.allreduce(np.einsum("c,icq,jcq,q->ij", area, first, first, rules[0].weights))
+
+    def factors(self, when: float) -> np.ndarray:
+        """T_i at a time."""
+        return np.array([float(factor(when)) for factor in self._factors])
+
+    def oscillation(self, factors: np.ndarray) -> np.ndarray:
+        """A bound of ‖s − Π s‖ on each cell for s = Σ_i factor_i S_i."""
+        first, second = (np.maximum(np.einsum("i,cij,j->c", factors, s, factors), 0.0) for s in self._squares)
+        return np.sqrt(np.maximum(first, second) + excess(first, second))
+
+    def at(self, when: float) -> Sampled:
+        """The source at a time."""
+        factors = self.factors(when)
+        return Sampled(
+            np.tensordot(factors, self.moments, axes=1),
+            self.oscillation(factors),
+            math.sqrt(max(float(factors @ self._unseen @ factors), 0.0)),
+        )
+
+
+def taken_apart(source: sp.Expr) -> dict[sp.Expr, sp.Expr] | None:
+    """S_i(x) with its T_i(t), or None where an expression is no short sum of such products.
+
+    Example:
+        >>> from cffem.symbols import x, y
+        >>> taken_apart(sp.cos(t) * (x + sp.sin(y)) + 2 * t) == {x + sp.sin(y): sp.cos(t), sp.Integer(2): t}
+        True
+        >>> taken_apart(sp.cos(x - t)) is None
+        True
+    """
+    shapes: dict[sp.Expr, list[sp.Expr]] = {}
+    for product in sp.Add.make_args(sp.expand(source)):
+        shape, factor = product.as_independent(t)
+        if factor.free_symbols & {*SPACE}:
+            return None
+        shapes.setdefault(factor, []).append(shape)
+    if len(shapes) > LARGEST_SUM:
+        return None
+    found: dict[sp.Expr, sp.Expr] = {}
+    for factor, parts in shapes.items():
+        shape = sp.Add(*parts)
+        found[shape] = found.get(shape, sp.S.Zero) + factor
+    return found
+
+
+def at_quadrature_points(expr: sp.Expr, corners: np.ndarray, degree: int, when: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an expression at the points of a rule in each cell, and the weights relative to the volume."""
+    dim = corners.shape[2]
+    points, weights = basix.make_quadrature(CELLS[dim], degree)
+    barycentric = np.column_stack([1 - points.sum(axis=1), points])
+    places = [np.ascontiguousarray(corners[:, :, axis]) @ barycentric.T for axis in range(dim)]
+    with np.errstate(all="ignore"):
+        values = np.broadcast_to(np.asarray(_callable(expr, dim)(*places, when), dtype=float), places[0].shape)
+    return values, weights / weights.sum()
+
+
+@lru_cache(maxsize=64)
+def _callable(expr: sp.Expr, dim: int) -> Callable[..., Any]:
+    return sp.lambdify((*SPACE[:dim], t), expr, "numpy", cse=True)
