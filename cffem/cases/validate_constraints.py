@@ -6,6 +6,7 @@ coefficient gives the same trajectory, and the term is reported as null instead 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,18 @@ MAXWELL_TRUTH = {"curl curl": 1.0, "damping": 0.05, "∇(∇·E)": 1.0}
 v, p = VectorField("v", dim=2), ScalarField("p")
 
 
-def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None) -> Any:
-    """A cavity with perfectly conducting walls, three modes of random amplitude, at rest."""
+@lru_cache(maxsize=2)
+def unit_cube(h: float) -> Any:
+    """An unstructured mesh of the unit cube, made once."""
     from mpi4py import MPI
 
+    import cffem as cf
+
+    return cf.mesh.box(MPI.COMM_SELF, h)
+
+
+def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None) -> Any:
+    """A cavity with perfectly conducting walls, three modes of random amplitude, at rest."""
     import cffem as cf
 
     a, b, c = (sp.Float(value, 15) for value in np.random.default_rng(seed).uniform(0.3, 1.0, 3))
@@ -39,7 +48,7 @@ def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None)
         c * sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y),
     )
     experiment = cf.Experiment(
-        mesh=cf.mesh.box(MPI.COMM_SELF, 0.35 if quick else 0.25),
+        mesh=unit_cube(0.35 if quick else 0.25),
         elements={E: ("N1curl", 1)},
         initial={E: modes, dt(E): (0, 0, 0)},
         boundary=[cf.Tangential(E, 0)],

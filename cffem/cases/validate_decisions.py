@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.cases.validate_board import Board, Settings, TermRow
+from cffem.cases.validate_scalar import unit_square
 from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.library import Library
@@ -32,12 +33,10 @@ WIND_TRUTH = {"u": 0.3, "Δu": 0.02, "cos(ωt) u_x": 1.5}
 
 def square_model(library: Library, coefficients: Mapping[str, float], h: float, steps: int) -> Any:
     """A problem on the unit square that starts from the first mode."""
-    from mpi4py import MPI
-
     import cffem as cf
 
     experiment = cf.Experiment(
-        mesh=cf.mesh.square(MPI.COMM_SELF, h),
+        mesh=unit_square(h),
         elements={u: ("Lagrange", 2)},
         initial={u: MODE},
         boundary=[cf.Dirichlet(u, 0)],

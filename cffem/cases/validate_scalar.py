@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -142,17 +143,25 @@ ADVECTION = Scalar(
 # ------------------------------------------------------------------------------------------------------------ finite elements
 
 
-def make_model(
-    case: Scalar, coefficients: Mapping[str, float], initial: sp.Expr, quick: bool, steps: int = len(TIMES) - 1, coarser: int = 1
-) -> Any:
-    """The finite-element model of one trajectory: degree 2 on unstructured triangles, 79 steps of the midpoint rule."""
+@lru_cache(maxsize=4)
+def unit_square(h: float) -> Any:
+    """An unstructured mesh of the unit square, made once."""
     from mpi4py import MPI
 
     import cffem as cf
 
+    return cf.mesh.square(MPI.COMM_SELF, h)
+
+
+def make_model(
+    case: Scalar, coefficients: Mapping[str, float], initial: sp.Expr, quick: bool, steps: int = len(TIMES) - 1, coarser: int = 1
+) -> Any:
+    """The finite-element model of one trajectory: degree 2 on unstructured triangles, 79 steps of the midpoint rule."""
+    import cffem as cf
+
     walls = [cf.Periodic("left", "right"), cf.Periodic("bottom", "top")] if case.periodic else [cf.Dirichlet(u, 0)]
     experiment = cf.Experiment(
-        mesh=cf.mesh.square(MPI.COMM_SELF, coarser / (16 if quick else 24)),
+        mesh=unit_square(coarser / (16 if quick else 24)),
         elements={u: ("Lagrange", 2)},
         initial={u: initial},
         boundary=walls,
