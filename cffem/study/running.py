@@ -47,10 +47,11 @@ class WatchedModel(Model):
     def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
         """Solve and hand every level to `keep`."""
 
-        def watched(level: int, state: Any, velocity: Any) -> None:
-            keep(level, state, velocity)
+        def watched(level: int, state: Any, velocity: Any) -> Any:
+            enough = keep(level, state, velocity)
             self.of_run.progress.step(level, record.iterations + record.newton_steps)
             stop_if_asked(self.comm)
+            return enough
 
         super().run(change, record, watched, keep_stage)
 

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -212,24 +213,72 @@ def test_checkpoints_hold_no_pickles(tmp_path, undisturbed, monkeypatch):
     assert kinds == {".json", ".npz"}
 
 
+def two_studies_side_by_side(comm, folder):
+    """Ranks 0 and 1 run one study, rank 2 another, as parts of somebody else's program."""
+    from pathlib import Path
+
+    import cffem.study.page
+
+    cffem.study.page.as_page = lambda report, drawing=None: "<!doctype html>"
+    group = comm.Split(comm.rank // 2)
+    out = Path(folder) / f"group {comm.rank // 2}"
+    study = read_study(Path(folder) / "study.toml", group, () if comm.rank < 2 else ("coefficients.lap=0.5",))
+    report = study.run(out)
+    assert report.sections["cost"]["ranks"] == group.size
+
+
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_the_same_verdicts_on_any_number_of_ranks_and_resumed_from_another(ranks, tmp_path, undisturbed, mpirun):
-    path, out = written(tmp_path), tmp_path / "out"
-    if ranks == 3:  # what one rank has begun three ranks finish
-        store = Checkpoint.store
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"))
-            with pytest.raises(Crash):
-                study_in(tmp_path).run(out)
-    done = mpirun(ranks, *command("run", path, "--out", out, "--resume", "--quiet"))
+def test_studies_run_side_by_side_on_their_own_communicators_with_the_same_verdicts(tmp_path, undisturbed, on_ranks):
+    written(tmp_path)
+    printed = on_ranks(3, two_studies_side_by_side, str(tmp_path), timeout=300)
+    assert not printed.strip()
+    check_same(result(tmp_path / "group 0"), undisturbed)
+    assert result(tmp_path / "group 1")["terms"] != undisturbed["terms"]
+
+
+@pytest.mark.mpi
+def test_three_ranks_finish_what_one_has_begun(tmp_path, undisturbed, mpirun):
+    path, out, store = written(tmp_path), tmp_path / "out", Checkpoint.store
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"))
+        with pytest.raises(Crash):
+            study_in(tmp_path).run(out)
+    done = mpirun(3, *command("run", path, "--out", out, "--resume", "--quiet"), timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
-    found = result(out)
-    assert found["sets"]["relevant"] == undisturbed["sets"]["relevant"]
-    for here, there in zip(found["terms"], undisturbed["terms"], strict=True):
+    check_same(result(out), undisturbed)
+
+
+def check_same(found, expected):
+    """Same decisions, and the same numbers up to the order of sums."""
+    for here, there in zip(found["terms"], expected["terms"], strict=True):
         assert here["decision"] == there["decision"]
         assert here["deletion"] == pytest.approx(there["deletion"], rel=1e-10)
         assert here["margin"] == pytest.approx(there["margin"], rel=1e-6)
+    assert {k: v for k, v in found["sets"].items() if k != "verdicts"} == {
+        k: v for k, v in expected["sets"].items() if k != "verdicts"
+    }
+
+
+KILLED = """
+import os, signal, sys, threading
+from cffem.cli import main
+import cffem.study.toml_study
+threading.Timer(float(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+code = main(sys.argv[2:])
+os._exit(code)
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_killing_all_ranks_at_random_moments_changes_nothing(tmp_path, undisturbed, mpirun):
+    path, out, moments = written(tmp_path), tmp_path / "out", random.Random(3)
+    for _ in range(4):
+        arguments = ("run", path, "--out", out, "--resume", "--quiet")
+        mpirun(2, sys.executable, "-c", KILLED, moments.uniform(0.2, 4.0), *arguments)
+    done = mpirun(2, *command("run", path, "--out", out, "--resume", "--quiet"))
+    assert done.returncode == 0, done.stdout[-3000:]
+    check_same(result(out), undisturbed)
 
 
 def test_a_study_runs_on_the_communicator_of_its_mesh_and_prints_nothing(tmp_path, capfd):

@@ -85,7 +85,8 @@ def verdict(
 def decided(fact: Facts | None, null: Facts | None, bound: Facts, margin: float | None, epsilon: float) -> tuple[str, str]:
     """The decision and its reason."""
     if null is not None:
-        return NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}"
+        how = "" if null.get("label") in ("exact", None) else " up to discretisation"
+        return NULL, f"vanishes on the constraint class{how}, ratio {null['ratio']:.1e}"
     if fact is None:
         return UNRESOLVED, "not deleted: its coefficient is zero"
     if fact["status"] != "solved":
