@@ -101,6 +101,19 @@ def test_divergence_free_tests_do_not_see_a_gradient():
     assert "(v.grad)v" in library.terms
 
 
+def test_divergence_free_tests_on_scattered_points_do_not_see_a_gradient():
+    v, _ = vortex_library()
+    points, ts = jittered_points(40, 2), np.linspace(0, 1, 30)
+    X, Y, T = points[:, :1], points[:, 1:], ts[None, :]
+    gradient = np.array([Y * np.cos(X * Y + T), X * np.cos(X * Y + T)])
+    small = Library(anchor=dt(v), terms={"v": v})
+    projected, tested = (
+        Design.from_fields(small, Dataset.from_points(points, ts, {v: gradient}, projected=flag)).grams.total()
+        for flag in (True, False)
+    )
+    assert np.abs(projected).max() < 1e-5 * np.abs(tested).max()
+
+
 def test_incompressible_flow_without_its_pressure():
     xs, ys, ts, velocity = vortices(size=32, steps=61, end=3.0)
     v, _ = vortex_library()
