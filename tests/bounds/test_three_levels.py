@@ -19,6 +19,8 @@ from cffem.bounds.compared import gram_matrix
 from cffem.bounds.levels import Estimates, Gaps, LevelCertifier
 from cffem.bounds.prolongation import prolongation
 from cffem.bounds.refined import Ladder, refined_domain
+from cffem.bounds.refinement import Refinement
+from cffem.certify import decide_by_refinement
 from cffem.engine.meshes import mesh_path, read_mesh
 
 u = cf.ScalarField("u")
@@ -188,3 +190,25 @@ def test_certificates_print_as_latex():
     assert r"\lesssim" in text
     assert "sigma" in text
     assert {"unknowns of the finest space", "seconds", "solutions"} <= set(bound.certificate.cost)
+
+
+def cubic(cells, degree=1):
+    library = cf.Library(terms={"lap": lap(u), "cube": -(u**3)}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells),
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 30 * sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+    )
+    return cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment)
+
+
+def test_refinement_decides_what_the_given_mesh_does_not():
+    true = cubic(8, 3).deletions(["cube"])["cube"].score
+    for share, budget, decision in ((0.85, 5e3, "relevant"), (1.15, 5e3, "irrelevant"), (1.0, 3e2, "unresolved")):
+        verdict = decide_by_refinement(["cube"], share * true, Refinement(cubic(4), cf.Certification(budget=budget)))["cube"]
+        assert verdict.decision == decision
+        assert abs(verdict.score - true) <= verdict.margin
+        assert verdict.bound.certificate.kind == "estimated"
+        assert (verdict.level > 0) == (decision == "relevant")
+    assert "budget" in verdict.reason
