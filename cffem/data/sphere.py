@@ -199,8 +199,11 @@ def opened(source: Any, names: Sequence[str]) -> Any:
         from cffem.data.zarr_format import open_zarr
 
         return open_zarr(path, names)
-    import xarray
-
+    try:
+        import netCDF4  # noqa: F401  xarray reads such files through it
+        import xarray
+    except ImportError:
+        raise DataError("NetCDF files need xarray and netCDF4: pip install 'cffem[data]'") from None
     try:
         return xarray.open_dataset(path, decode_timedelta=False)
     except (OSError, ValueError) as error:

@@ -199,6 +199,7 @@ def test_wrong_data_are_refused_in_one_sentence(case):
 def test_files_that_are_none(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         sphere_dataset(tmp_path / "nothing.nc", {T: "sst"}, EUROPE)
+    pytest.importorskip("netCDF4")
     (tmp_path / "text.nc").write_text("hello")
     with pytest.raises(DataError, match="cannot be read as NetCDF"):
         sphere_dataset(tmp_path / "text.nc", {T: "sst"}, EUROPE)
@@ -259,6 +260,7 @@ def test_stations_are_scattered_data_on_the_map():
 
 def test_sea_surface_temperature_of_the_western_indian_ocean():
     """Africa is masked, the anomaly has no yearly cycle, and time is in seconds."""
+    pytest.importorskip("netCDF4")
     data, _ = sphere_dataset(real("ostia"), {T: "surface_temperature"}, Region(40, 75, -5, 5), anomaly="month")
     values = np.where(data.mask, np.nan, data.values[T])
     assert data.shape == (43, 18, 54)
