@@ -1,4 +1,4 @@
-"""Tables for a paper (packages booktabs and amsmath): verdicts, the reporting contract of the scope, and the design diagnostics."""
+"""Tables for a paper (packages amsmath, booktabs, graphicx): verdicts, the reporting contract of the scope, design diagnostics."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SPECIAL = {
     "\\": r"\textbackslash{}",
     **{character: "\\" + character for character in "&%$#_{}"},
+    **{character: f"{{{character}}}" for character in "[]*"},  # after a line break in a table they would belong to it
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -38,6 +39,7 @@ SPECIAL = {
         }.items()
     },
 }  # fmt: skip
+LATIN = "\u0180"  # letters beyond need a font of their own
 # Commands that a formula of a term may use; anything else (\input, \write18, …) makes it plain text.
 FORMULA = re.compile(
     r"\\(?:nabla|times|cdot|left|right|mathbf|mathrm|frac|partial|Delta|operatorname|sin|cos|tan|exp|log|sqrt|sinh|cosh|tanh|alpha|beta"
@@ -54,7 +56,7 @@ def escaped(text: Any) -> str:
         50 \\% of u\\_x \\& \\ensuremath{\\lambda}
     """
     shown = "".join(SPECIAL.get(c, c) for c in plain(str(text)))
-    return shown if shown.isascii() else "".join(c if c.isascii() or c.isalpha() else "?" for c in shown)
+    return "".join(c if c < LATIN else "?" for c in shown)
 
 
 def number(value: Any) -> str:
@@ -83,21 +85,21 @@ def formula(latex: str, text: str) -> str:
 
 def as_latex(report: Report) -> str:
     """All tables, one after the other."""
-    return "\n".join(["% needs \\usepackage{booktabs,amsmath}", verdicts(report), scope(report), design(report)])
+    return "\n".join(["% needs \\usepackage{amsmath,booktabs,graphicx}", verdicts(report), scope(report), design(report)])
 
 
-def table(caption: str, label: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A floating table; its cells are LaTeX already."""
+def table(caption: str, label: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]], wide: bool = True) -> str:
+    """A floating table whose cells are LaTeX already; a wide one is scaled to the width of the text."""
     lines = [
         r"\begin{table}[!ht]",
         r"  \centering",
         rf"  \caption{{{caption}}}",
         rf"  \label{{tab:{label}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
+        (r"  \resizebox{\textwidth}{!}{%" + "\n" if wide else "") + rf"  \begin{{tabular}}{{{columns}}}",
     ]
     lines += [r"    \toprule", f"    {' & '.join(head)} \\\\", r"    \midrule"]
     lines += [f"    {' & '.join(row)} \\\\" for row in rows]
-    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}" + "}" * wide, r"\end{table}", ""])
 
 
 def verdicts(report: Report) -> str:
@@ -142,7 +144,7 @@ def scope(report: Report) -> str:
         ["Screening", escaped(_screening(report.sections["screening"]))],
         *[[name, escaped(", ".join(report.sections["sets"].get(key, ())) or "none")] for name, key in SETS],
     ]
-    return table(escaped(part.get("sentence", "Scope.")), "scope", "lp{0.7\\textwidth}", ["Item", "Report"], rows)
+    return table(escaped(part.get("sentence", "Scope.")), "scope", "lp{0.7\\textwidth}", ["Item", "Report"], rows, wide=False)
 
 
 SETS = (
