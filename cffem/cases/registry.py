@@ -26,4 +26,11 @@ def certify(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
-BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "certify": certify, "leray": leray}
+def sweep(arguments: Sequence[str]) -> int:
+    """What all deletions cost, in units of one factual solve, beside the same study written by hand in DOLFINx."""
+    from cffem.cases.sweep_bench import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "certify": certify, "leray": leray, "sweep": sweep}
