@@ -28,7 +28,7 @@ from dolfinx.mesh import exterior_facet_indices
 from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
 from cffem.bounds.geometry import Domain
 from cffem.bounds.steady import DeletionBound
-from cffem.bounds.wave_columns import Source
+from cffem.bounds.wave_columns import Broken, Source
 from cffem.bounds.wave_growth import evolve
 from cffem.bounds.wave_majorant import Majorant, Measured, Ruler, Trajectory, zero_operator
 from cffem.bounds.wave_problem import WaveOperator, term_operators
@@ -89,12 +89,13 @@ class SecondOrderCertifier(ABC):
         data = {"u": model.experiment.initial[self.unknown], "v": model.experiment.initial[dt(self.unknown)]}
         data["f"] = dict(model.experiment.forcing).get(self.unknown, 0)
         self.initial, self.velocity, self.forcing = (self._entries(data[key]) for key in "uvf")
-        # H̃ has one degree more than u_h, and so have all norms; a matrix that varies needs no more.
-        self.degree = self.space.element.basix_element.embedded_superdegree + 1
-        self.ruler = Ruler(self.space, self.domain, self.degree)
+        # H̃ has one degree more than u_h, its derivative has not; a matrix that varies raises the degree as well.
+        order = self.space.element.basix_element.embedded_superdegree
+        self.degree = order + 1
+        self.ruler = Ruler(self.space, self.domain, order + any(term.slope.any() for term in self.terms.values()))
         self._start = [self.ruler.broken.data(entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
         self._factual: tuple[Trajectory, PathBound] | None = None
-        self._sources: dict[tuple[sp.Expr, ...], Source] = {}
+        self._sources: dict[tuple[tuple[sp.Expr, ...], bool], Source] = {}
         self.paths = 0
         self.seconds = time.perf_counter() - start
 
@@ -154,11 +155,12 @@ class SecondOrderCertifier(ABC):
             raise NotCovered("the stiffness is negative, so that the problem has no solution")
         return own
 
-    def _source(self, entries: tuple[sp.Expr, ...]) -> Source:
+    def _source(self, entries: tuple[sp.Expr, ...], broken: Broken | None = None) -> Source:
         """Data, kept for the next trajectory: most have the same forcing."""
-        if entries not in self._sources:
-            self._sources[entries] = Source(self.ruler.broken, entries, self.model.times)
-        return self._sources[entries]
+        key = entries, broken is None
+        if key not in self._sources:
+            self._sources[key] = Source(broken or self.ruler.broken, entries, self.model.times)
+        return self._sources[key]
 
     def _state(self, terms: Terms, path: Trajectory) -> PathBound:
         """The error of a trajectory of the equation with these terms."""

@@ -36,17 +36,20 @@ KEPT_NUMBERS = 20_000_000
 
 def product(matrix: Any, columns: np.ndarray) -> np.ndarray:
     """A matrix times columns of owned values; collective."""
-    dense = _dense(matrix.getSizes()[1], columns, matrix.comm)
-    image = matrix.matMult(dense)
-    result: np.ndarray = np.array(image.getDenseArray())
-    image.destroy()
-    dense.destroy()
+    (rows, _), sizes = matrix.getSizes()
+    result = np.zeros((rows, columns.shape[1]), order="F")
+    right, left = _dense(sizes, columns, matrix.comm), _dense(matrix.getSizes()[0], result, matrix.comm)
+    matrix.matMult(right, result=left)
+    right.destroy()
+    left.destroy()
     return result
 
 
 def _dense(sizes: tuple[int, int], columns: np.ndarray, comm: Any) -> Any:
-    values = np.asfortranarray(columns)
-    return PETSc.Mat().createDense((sizes, (None, columns.shape[1])), array=values, comm=comm)
+    """A dense matrix that shares its numbers with Fortran-ordered columns."""
+    matrix = PETSc.Mat().createDense((sizes, (None, columns.shape[1])), array=np.asfortranarray(columns), comm=comm)
+    matrix.assemble()
+    return matrix
 
 
 class Factor:
@@ -71,12 +74,9 @@ class Factor:
 
     def solve(self, columns: np.ndarray) -> np.ndarray:
         """Solutions for columns of owned values; what is wrong with them is for the bound to see; collective."""
-        sizes = self.matrix.getSizes()[0]
-        right, left = (_dense(sizes, values, self.matrix.comm) for values in (columns, np.zeros_like(columns)))
-        right.assemble()
-        left.assemble()
+        sizes, result = self.matrix.getSizes()[0], np.zeros(columns.shape, order="F")
+        right, left = (_dense(sizes, values, self.matrix.comm) for values in (columns, result))
         self.solver.matSolve(right, left)
-        result: np.ndarray = np.array(left.getDenseArray())
         right.destroy()
         left.destroy()
         return result

@@ -69,25 +69,30 @@ class EllipticReconstruction:
         space: the space.
         domain: the mesh.
         walls: positions of the owned unknowns on the boundary.
+        forced: whether there are data, for which one degree more is kept than for states.
+
+    Attributes:
+        data: where data are projected to.
     """
 
-    def __init__(self, ruler: Ruler, space: Any, domain: Domain, walls: np.ndarray):
+    def __init__(self, ruler: Ruler, space: Any, domain: Domain, walls: np.ndarray, forced: bool):
         assert domain.interpolation is not None
         self.ruler, self.space, self.domain, self.walls, self.comm = ruler, space, domain, walls, domain.mesh.comm
         mesh, degree = domain.mesh, space.element.basix_element.degree
         cell = cell_name(mesh.ufl_domain())
+        self.data = Broken(domain, degree + 1 if forced else degree, 1)
         mixed = basix.ufl.mixed_element([basix.ufl.element("RT", cell, degree + 1), basix.ufl.element("DG", cell, degree)])
         fluxes = fem.functionspace(mesh, mixed)
         (q, multiplier), (p, w) = ufl.TrialFunctions(fluxes), ufl.TestFunctions(fluxes)
-        u, v, f = ufl.TrialFunction(space), ufl.TestFunction(space), ufl.TrialFunction(ruler.broken.space)
+        u, v, f = ufl.TrialFunction(space), ufl.TestFunction(space), ufl.TrialFunction(self.data.space)
 
         def assembled(integrand: Any, conditions: Any = ()) -> Any:
             return assemble_matrix(form(integrand * ufl.dx, self.comm), conditions)
 
         self._saddle = Factor(assembled(ufl.inner(q, p) + multiplier * ufl.div(p) + ufl.div(q) * w), definite=False)
         self._to_flux, self._to_means = assembled(ufl.inner(ufl.grad(u), p)), assembled(u * w)
-        scale = PETSc.Vec().createMPI((ruler.broken.owned, None), comm=self.comm)
-        scale.array[:] = ruler.broken.spread(ruler.broken.scale)
+        scale = PETSc.Vec().createMPI((self.data.owned, None), comm=self.comm)
+        scale.array[:] = self.data.spread(self.data.scale)
         self._data_to_means, self._data_to_load = assembled(f * w), assembled(f * v)
         for matrix in (self._data_to_means, self._data_to_load):
             matrix.diagonalScale(R=scale)
@@ -96,7 +101,7 @@ class EllipticReconstruction:
         boundary = fem.locate_dofs_topological(space, 1, _exterior(mesh))
         self._represent = Factor(assembled(u * v, [fem.dirichletbc(PETSc.ScalarType(0), boundary, space)]))
         weights = domain.interpolation
-        misfit, rest = Broken(domain, degree + 1, 2), Broken(domain, ruler.broken.degree, 1)
+        misfit, rest = Broken(domain, degree + 1, 2), self.data
         self._misfit = misfit.moments(fluxes, lambda x: ufl.split(x)[0], weights), misfit.moments(space, ufl.grad, weights)
         self._plain_gradient = misfit.moments(space, ufl.grad)
         weights = weights * domain.diameters / math.pi
