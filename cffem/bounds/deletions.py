@@ -54,9 +54,7 @@ def _kind(model: Any, enriched: bool) -> type[Certifier]:
     if {equation.time_order for equation in model.library.equations.values()} == {2}:
         scalar = isinstance(model.discretisation.unknowns[0], ScalarField)
         return EnrichedSecondOrderCertifier if enriched else WaveCertifier if scalar else MaxwellCertifier
-    if enriched:
-        raise NotCovered("there are no enriched certificates for problems of first order in time")
-    return ParabolicCertifier
+    return EnrichedCertifier if enriched else ParabolicCertifier
 
 
 def certify_deletion(

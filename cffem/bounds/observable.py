@@ -288,8 +288,8 @@ class DualWeighted:
         value, change = self._values(operator, function, z)
         rest = error.residual.algebraic + error.residual.unseen
         bound = error.residual.dual * distance.gradient + rest * distance.value
-        bound += error.residual.unseen * dual.size(adjoint.factual.states[0], "L2")
-        bound += distance.residual.unseen * self.primal.size(owned, "L2")
+        bound += error.residual.unseen * dual.size([adjoint.factual.states[0]], "L2")
+        bound += distance.residual.unseen * self.primal.size([owned], "L2")
         return Corrected(value + change, bound)
 
     def _adjoint(self, operator: Operator) -> Model:

@@ -19,6 +19,7 @@ otherwise, or where it is better, u = e^{μt} v is bounded instead, which multip
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -259,7 +260,7 @@ class ParabolicCertifier:
         difference = Difference(march, without, term)
         direct, mu = self._smallest(self._measure(difference, 0.0), march.operator, other, term)
         score = factual.distance(deleted)
-        margin = min(direct, own + other) + abs(score - self._trajectory_norm(difference))
+        margin = min(direct, own + other) + abs(score - self.size([difference.state({n: 1.0}) for n in range(len(model.times))]))
         if not math.isfinite(margin):
             raise NotCovered("the solution may grow too much for a finite bound")
         etas = {"η_factual": own, "η_counterfactual": other, "η_difference": direct}
@@ -274,17 +275,17 @@ class ParabolicCertifier:
     def _norm(self, values: np.ndarray) -> float:
         return self.equilibration.mass_norm(values)
 
-    def _trajectory_norm(self, march: March | Difference) -> float:
-        """The space–time norm of the piecewise linear interpolant, not by the engine's matrices."""
-        total, first = 0.0, march.state({0: 1.0})
-        image = self.equilibration.mass_times(first)
-        before = np.dot(image, first)
-        for n, step in enumerate(np.diff(self.model.times), start=1):
-            second = march.state({n: 1.0})
-            both, image = np.dot(image, second), self.equilibration.mass_times(second)
-            after = np.dot(image, second)
+    def size(self, states: Sequence[np.ndarray], norm: str = "L2") -> float:
+        """The space–time norm of the piecewise linear interpolant of values that vanish on the boundary, not by the engine's
+        matrices."""
+        self._check_norm(norm)
+        image, total = self.equilibration.mass_times(states[0]), 0.0
+        before = float(np.dot(image, states[0]))
+        for state, step in zip(states[1:], np.diff(self.model.times), strict=True):
+            both, image = float(np.dot(image, state)), self.equilibration.mass_times(state)
+            after = float(np.dot(image, state))
             total += step / 3 * (before + both + after)
-            first, before = second, after
+            before = after
         return math.sqrt(max(self.model.comm.allreduce(float(total)), 0.0))
 
     def _check_norm(self, norm: str) -> None:

@@ -14,6 +14,7 @@ the sum of the two errors is not.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,9 +158,9 @@ class SteadyCertifier:
         # f − L u_h − (f − L_j u_jh) = α_j T_j u_jh − L (u_h − u_jh), which is the residual of the difference.
         return self._bound(self.operator, self.constants, self.factual.flux - error.flux, value, slope)
 
-    def size(self, state: np.ndarray, norm: str) -> float:
-        """The norm of owned values, not by the engine's matrices; the energy norm is that of the factual operator."""
-        value, gradient = self.equilibration.size_of(state)
+    def size(self, states: Sequence[np.ndarray], norm: str) -> float:
+        """The norm of the only state, not by the engine's matrices; the energy norm is that of the factual operator."""
+        value, gradient = self.equilibration.size_of(states[0])
         weights = {"L2": (1.0, 0.0), "H1": (1.0, 1.0), "energy": (self.constants.shifted, self.operator.diffusion)}[norm]
         return math.sqrt(max(weights[0] * value**2 + weights[1] * gradient**2, 0.0))
 
@@ -197,7 +198,7 @@ class SteadyCertifier:
         )
         score = self.model.norm(norm)(gap)
         # The score comes from the engine's matrix of the norm; what its value lacks of the norm computed here is in the margin.
-        own = self.size(gap, norm)
+        own = self.size([gap], norm)
         margin = min(etas[2], etas[0] + etas[1]) + abs(score - own)
         named = dict(zip(("η_factual", "η_counterfactual", "η_difference"), etas, strict=True))
         certificate = self._certificate(

@@ -210,9 +210,9 @@ def trajectory_error(problem: Any, measured: Modal, states: Any, amplitudes: Any
     return float(np.sqrt(total))
 
 
-def heat_outcome(problem: Any, term: str) -> Outcome:
+def heat_outcome(problem: Any, term: str, enriched: bool = False) -> Outcome:
     """One deletion of a heat equation with a known solution."""
-    bound = certify_deletion(problem, term)
+    bound = certify_deletion(problem, term, enriched=enriched)
     assert bound, bound.reason
     measured, dim = Modal(problem.spaces.space), problem.discretisation.mesh.topology.dim
     pairs = [diffusion_and_reaction(c) for c in (problem.coefficients, {**problem.coefficients, term: 0.0})]

@@ -31,7 +31,7 @@ ADVECTIVE_HEAT = cf.Library(anchor=cf.dt(u), terms=dict(LIBRARY.terms))
 FINER = 8
 
 
-def heat_outcomes(count, seed):
+def heat_outcomes(count, seed, enriched=False):
     """Random heat equations with decay, growth below the first eigenvalue, and exponential growth beyond it."""
     random = np.random.default_rng(seed)
     outcomes = []
@@ -42,7 +42,7 @@ def heat_outcomes(count, seed):
         domain = perturbed(2, int(random.integers(4, 7)), random.uniform(0, 0.25), random.uniform(0, 6))
         end = float(random.uniform(0.02, 0.12)) / a
         problem = heat_model(domain, coefficients, 1 + case % 2, end, int(random.integers(4, 9)), SCHEMES[case % 3])
-        outcomes.append(heat_outcome(problem, ("mixing", "u")[case // 2 % 2]))
+        outcomes.append(heat_outcome(problem, ("mixing", "u")[case // 2 % 2], enriched))
         problem.destroy()
     return outcomes
 
@@ -127,11 +127,20 @@ def test_bounds_with_advection_cover():
     check([advective_outcome(random, case) for case in range(4)])
 
 
+def test_enriched_bounds_cover_and_are_sharp():
+    outcomes = heat_outcomes(6, 34, enriched=True)
+    check(outcomes)
+    assert np.median([o.factual[1] / o.factual[0] for o in outcomes]) <= 2.5
+
+
 @pytest.mark.slow
 def test_many_random_cases_are_covered():
     check(heat_outcomes(100, 32))
     random = np.random.default_rng(33)
     check([advective_outcome(random, case) for case in range(40)])
+    enriched = heat_outcomes(60, 35, enriched=True)
+    check(enriched)
+    assert np.median([o.factual[1] / o.factual[0] for o in enriched]) <= 2.5
 
 
 def test_bounds_hold_in_space():
