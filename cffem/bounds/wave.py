@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 import basix
 import numpy as np
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.wave_certifier import PathBound, SecondOrderCertifier, Terms
-from cffem.bounds.wave_elliptic import EllipticBound, EllipticReconstruction, smallest_bound
+from cffem.bounds.wave_elliptic import Elliptic, EllipticBound, EllipticReconstruction, smallest_bound
 from cffem.bounds.wave_majorant import Trajectory
 from cffem.bounds.wave_problem import WaveOperator
 from cffem.symbols.fields import ScalarField
@@ -100,13 +99,14 @@ class WaveCertifier(SecondOrderCertifier):
         start = tuple(
             self.ruler.distance(given, columns[:, 0]) for given, columns in zip(self._start, (path.states, path.rates), strict=True)
         )
-        return _as_path(smallest_bound(own, measured, path.step, self.domain.eigenvalue, start), start[0], measured.slopes[1])
+        return _as_path(smallest_bound(own, measured, path.step, self.domain.eigenvalue, start), start[0], measured)
 
     def _difference(self, terms: Terms, name: str, gap: Trajectory, other: Trajectory, error: PathBound) -> PathBound | None:
         own, term = self._own(terms), terms[name]
         if term.stiffness or not self._elliptic(own):
             return super()._difference(terms, name, gap, other, error)
-        measured = self.reconstruction.measure(own, gap, self._source(term.source, self.reconstruction.data), (term, other))
+        source = self._source(term.source, self.reconstruction.data)
+        measured = self.reconstruction.measure(own, gap, source, (term, other), self._shared(gap, error))
         diffusive = own.stiffness * self.domain.eigenvalue
         bump = math.sqrt(gap.step**5 / 120) * error.slopes
 
@@ -118,7 +118,7 @@ class WaveCertifier(SecondOrderCertifier):
 
         start = tuple(float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates))
         found = smallest_bound(own, measured, gap.step, self.domain.eigenvalue, start, extra)
-        return _as_path(found, start[0], measured.slopes[1])
+        return _as_path(found, start[0], measured)
 
     def _hypotheses(self) -> tuple[tuple[str, str], ...]:
         return (
@@ -143,6 +143,6 @@ class WaveCertifier(SecondOrderCertifier):
             self.reconstruction.destroy()
 
 
-def _as_path(bound: EllipticBound, start: float, slopes: Any) -> PathBound:
+def _as_path(bound: EllipticBound, start: float, measured: Elliptic) -> PathBound:
     parts = {"energy": float(np.linalg.norm(bound.energy)), "initial error": start, "c′": bound.reaction}
-    return PathBound(bound.value, bound.steps, bound.energy, start, parts, slopes, bound.reaction)
+    return PathBound(bound.value, bound.steps, bound.energy, start, parts, measured.slopes[1], bound.reaction, measured.fields)

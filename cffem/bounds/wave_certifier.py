@@ -37,6 +37,8 @@ from cffem.symbols.interventions import delete
 from cffem.symbols.operators import Vec, as_expr, component, dt
 
 Terms = dict[str, WaveOperator]
+# Differences smaller than this share of the solution are solved for anew.
+CANCELLED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class PathBound:
         start: a bound of the initial error.
         parts: what contributed, by name.
         slopes, reaction: ‖s_v‖ and c′ of an elliptic reconstruction.
+        fields: what was solved for, to be shared by linearity.
     """
 
     value: float
@@ -59,6 +62,7 @@ class PathBound:
     parts: dict[str, float]
     slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))
     reaction: float = 0.0
+    fields: tuple[np.ndarray, ...] = ()
 
 
 class SecondOrderCertifier(ABC):
@@ -179,13 +183,22 @@ class SecondOrderCertifier(ABC):
         term, own = terms[name], self._own(terms)
         if term.stiffness:
             return None
-        measured = self.majorant.measure(terms, gap, self._source(term.source), (name, term, other))
+        shared = self._shared(gap, error)
+        measured = self.majorant.measure(terms, gap, self._source(term.source), (name, term, other), shared)
         root = math.sqrt(gap.step)
         start, rate = (float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates))
         sources = abs(term.damping) * (error.plain + root * error.start)
         sources = sources + root * abs(term.mass) * np.cumsum(root * error.plain)
         sources = sources + root * term.size(self.domain.hull) * np.cumsum(root * error.steps)
         return self._bound(own, gap, measured, start, sources + root * (rate + abs(own.damping) * start))
+
+    def _shared(self, gap: Trajectory, error: PathBound) -> tuple[np.ndarray, ...] | None:
+        """What is solved for in a difference, by linearity, unless too many digits cancel."""
+        path, bound = self.factual
+        small, large = (float(self.ruler.sizes(columns).max()) for columns in (gap.states, path.states))
+        if small < CANCELLED * large:
+            return None
+        return tuple(ours - theirs for ours, theirs in zip(bound.fields, error.fields, strict=True))
 
     def _bound(self, own: WaveOperator, path: Trajectory, measured: Measured, start: float, sources: np.ndarray) -> PathBound:
         """From residuals to errors; `sources` are further sources in L2 of each step."""
@@ -202,7 +215,7 @@ class SecondOrderCertifier(ABC):
             "gradient part": float(np.linalg.norm(linear)),
             "initial error": start,
         }
-        return PathBound(float(value), np.hypot(steps, gradient), steps, start, parts)
+        return PathBound(float(value), np.hypot(steps, gradient), steps, start, parts, fields=measured.fields)
 
     def _smallest_steps(
         self, own: WaveOperator, step: float, start: float, sources: np.ndarray, residual: np.ndarray, skew: float

@@ -51,6 +51,7 @@ class Elliptic:
         slopes: ‖s_u‖ and ‖s_v‖.
         gradient: ‖∇s_u‖.
         missed: ‖f − If_h‖ in L2 of each step.
+        fields: Z and the fluxes at the levels, which are linear in the trajectory and its source.
     """
 
     spatial: np.ndarray
@@ -59,6 +60,7 @@ class Elliptic:
     slopes: np.ndarray
     gradient: np.ndarray
     missed: np.ndarray
+    fields: tuple[np.ndarray, ...]
 
 
 class EllipticReconstruction:
@@ -111,21 +113,35 @@ class EllipticReconstruction:
     # Measuring --------------------------------------------------------------------------------------------------------------
 
     def measure(
-        self, own: WaveOperator, path: Trajectory, source: Source, deleted: tuple[WaveOperator, Trajectory] | None = None
+        self,
+        own: WaveOperator,
+        path: Trajectory,
+        source: Source,
+        deleted: tuple[WaveOperator, Trajectory] | None = None,
+        fields: tuple[np.ndarray, ...] | None = None,
     ) -> Elliptic:
-        """Measure a trajectory; `deleted` is a further term on the right-hand side and the trajectory it acts on; collective."""
+        """Measure a trajectory; collective.
+
+        Args:
+            own: σ, a and c.
+            path: the trajectory.
+            source: f.
+            deleted: a further term on the right-hand side and the trajectory it acts on.
+            fields: Z and the fluxes where they are known by linearity.
+        """
         given = own.mass * path.states + own.damping * path.rates
         if deleted is not None:
             given = given + deleted[0].mass * deleted[1].states + deleted[0].damping * deleted[1].rates
         data, missed = _at_levels(source, path)
-        slopes = self._slopes(own, path, given, data)
-        spatial, rates = self._spatial(own, path, -slopes - given, data)
+        slopes = fields[0] if fields else self._slopes(own, path, given, data)
+        fluxes = fields[1] if fields else self._fluxes(own, path, -slopes - given, data)
+        spatial, rates = self._spatial(own, path, -slopes - given, data, fluxes)
         change_u, change_v = np.diff(path.rates, axis=1) / path.step, np.diff(slopes, axis=1) / path.step
         defect_u = np.diff(path.states, axis=1) / path.step - (path.rates[:, 1:] + path.rates[:, :-1]) / 2
         defect_v = change_u - (slopes[:, 1:] + slopes[:, :-1]) / 2
         sizes = [self.ruler.sizes(columns) for columns in (defect_u, defect_v, change_u, change_v)]
         gradient = np.sqrt(self.ruler.squares(product(self._plain_gradient, change_u)))
-        return Elliptic(spatial, rates, np.array(sizes[:2]), np.array(sizes[2:]), gradient, missed)
+        return Elliptic(spatial, rates, np.array(sizes[:2]), np.array(sizes[2:]), gradient, missed, (slopes, fluxes))
 
     def _slopes(self, own: WaveOperator, path: Trajectory, given: np.ndarray, data: np.ndarray | None) -> np.ndarray:
         """Z at the levels."""
@@ -137,25 +153,30 @@ class EllipticReconstruction:
         result[self.walls] = 0.0
         return result
 
-    def _spatial(
-        self, own: WaveOperator, path: Trajectory, known: np.ndarray, data: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The weighted misfits of the fluxes at the levels, and of their rates."""
-        levels, rates, before = [], [], None
+    def _fluxes(self, own: WaveOperator, path: Trajectory, known: np.ndarray, data: np.ndarray | None) -> np.ndarray:
+        """Equilibrated fluxes at the levels."""
+        result = np.zeros((self._saddle.matrix.getLocalSize()[0], len(path.times)), order="F")
         for window in windows(len(path.times)):
-            states = path.states[:, window]
-            right = -own.stiffness * product(self._to_flux, states) + product(self._to_means, known[:, window])
+            right = product(self._to_means, known[:, window]) - own.stiffness * product(self._to_flux, path.states[:, window])
             if data is not None:
                 right += product(self._data_to_means, data[:, window])
-            flux = self._saddle.solve(right)
+            result[:, window] = self._saddle.solve(right)
+        return result
+
+    def _spatial(
+        self, own: WaveOperator, path: Trajectory, known: np.ndarray, data: np.ndarray | None, fluxes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The weighted misfits of the fluxes at the levels, and of their rates."""
+        levels, rates, before, largest = [], [], None, np.zeros(3)
+        for window in windows(len(path.times)):
+            states, flux = path.states[:, window], fluxes[:, window]
             misfit = product(self._misfit[0], flux) + own.stiffness * product(self._misfit[1], states)
             outflow, inflow = product(self._rest[0], flux), product(self._rest[1], known[:, window])
             if data is not None:
                 inflow += self._data_weights[:, None] * data[:, window]
             rest = outflow + inflow
             sizes = np.sqrt([self.ruler.squares(columns) for columns in (misfit, rest, inflow)])
-            if data is None and np.any(sizes[1] > EQUILIBRATED * (sizes[0] + sizes[2])):
-                raise NotCovered(f"the flux is not equilibrated: its divergence is off by {sizes[1].max():.1e}")
+            largest = np.maximum(largest, sizes.max(axis=1))
             levels.append(sizes[0] + sizes[1])
             columns = [
                 part if before is None else np.concatenate([old, part], axis=1)
@@ -163,6 +184,8 @@ class EllipticReconstruction:
             ]
             rates.append(sum(np.sqrt(self.ruler.squares(np.diff(part, axis=1))) for part in columns) / path.step)
             before = misfit[:, -1:], rest[:, -1:]
+        if data is None and largest[1] > EQUILIBRATED * (largest[0] + largest[2]):
+            raise NotCovered(f"the flux is not equilibrated: its divergence is off by {largest[1]:.1e}")
         return np.concatenate(levels), np.concatenate(rates)
 
     def destroy(self) -> None:

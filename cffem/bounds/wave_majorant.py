@@ -172,12 +172,14 @@ class Measured:
         missed: bounds of ‖f − f_h‖ in L2 of each step.
         gradient: bounds of ‖(I − P)u_h‖ at the levels, zero without a constraint.
         slope: ‖s‖ on each step.
+        fields: H̃, π̃ and A at the levels, which are linear in the trajectory and its source.
     """
 
     residual: np.ndarray
     missed: np.ndarray
     gradient: np.ndarray
     slope: np.ndarray
+    fields: tuple[np.ndarray, ...]
 
 
 class Majorant:
@@ -244,6 +246,7 @@ class Majorant:
         path: Trajectory,
         source: Source,
         deleted: tuple[str, WaveOperator, Trajectory] | None = None,
+        fields: tuple[np.ndarray, ...] | None = None,
     ) -> Measured:
         """The residual of a trajectory; collective.
 
@@ -252,6 +255,7 @@ class Majorant:
             path: the trajectory.
             source: f.
             deleted: a further term on the right-hand side, with its name and the trajectory it acts on.
+            fields: H̃, π̃ and A where they are known by linearity; the bound holds for any.
         """
         own, steps = sum(terms.values(), start=zero_operator(self.components, self.domain.dim)), len(path.times) - 1
         system = _System(self, own, terms, path, deleted)
@@ -261,39 +265,36 @@ class Majorant:
             missed[n] = source.gap(n)
             running = running + path.step * source.polynomial(n)[0][:, None]
             levels.append(running)
-        return self._finish(system, own, path, source, levels, missed)
-
-    def _finish(
-        self, system: _System, own: WaveOperator, path: Trajectory, source: Source, levels: list[np.ndarray], missed: np.ndarray
-    ) -> Measured:
-        steps = len(path.times) - 1
-        flux = np.zeros((self._normal.matrix.getLocalSize()[0], steps + 1))
-        potential = np.zeros((self.gradients.owned if self.gradients else 0, steps + 1))
-        gradient = np.zeros(steps + 1)
-        for window in windows(steps + 1):
-            target = system.target(window)
-            if not source.vanishes:
-                target -= np.concatenate(levels[window], axis=1)
-            if self.gradients:
-                potential[:, window] = self.gradients.solve(target)
-                gradient[window] = self._divergent(path.states[:, window])
-            if own.stiffness:
-                right = product(self._transposed[0], target)
-                right -= (
-                    self.weight
-                    * own.stiffness
-                    * product(self._transposed[1], product(self._derivative, system.integral[:, window]))
-                )
-                flux[:, window] = self._normal.solve(right)
-        residual = np.zeros(steps)
-        bumps = second_differences(flux, path.step), second_differences(potential, path.step)
+        fields = fields or self._fields(system, own, source, levels)
+        flux, potential, vectors = fields
+        residual, bumps = np.zeros(steps), [second_differences(part, path.step) for part in fields[:2]]
         for window in windows(steps):
             squares = self._first_squares(system, window, flux, potential, bumps, source, levels)
             if own.stiffness:
                 squares += self._second_squares(system, own.stiffness, window, flux, bumps[0])
             residual[window] = np.sqrt(path.step * squares)
-        slope = np.sqrt(self.ruler.squares(product(self.ruler.matrix, path.bump)))
-        return Measured(residual, missed, gradient, slope)
+        gradient = self._divergent(path.states, vectors) if self.gradients else np.zeros(steps + 1)
+        return Measured(residual, missed, gradient, self.ruler.sizes(path.bump), fields)
+
+    def _fields(self, system: _System, own: WaveOperator, source: Source, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """H̃, π̃ and A at the levels, by least squares."""
+        count = len(system.path.times)
+        flux, vectors = (np.zeros((self._normal.matrix.getLocalSize()[0], count)) for _ in range(2))
+        potential = np.zeros((self.gradients.owned if self.gradients else 0, count))
+        for window in windows(count):
+            target = system.target(window)
+            if not source.vanishes:
+                target -= np.concatenate(levels[window], axis=1)
+            if self.gradients:
+                potential[:, window] = self.gradients.solve(target)
+                states = product(self._transposed[0], product(self.ruler.matrix, system.path.states[:, window]))
+                vectors[:, window] = self._normal.solve(states)
+            if own.stiffness:
+                right = product(self._transposed[0], target)
+                derivative = product(self._derivative, system.integral[:, window])
+                right -= self.weight * own.stiffness * product(self._transposed[1], derivative)
+                flux[:, window] = self._normal.solve(right)
+        return flux, potential, vectors
 
     def _first_squares(
         self, system: _System, window: slice, flux: np.ndarray, potential: np.ndarray, bumps: Any, source: Source, levels: Any
@@ -318,12 +319,13 @@ class Majorant:
         states = [stiffness * product(self._derivative, p) for p in system.state(window)]
         return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(added(rates, states))) / stiffness
 
-    def _divergent(self, states: np.ndarray) -> np.ndarray:
+    def _divergent(self, states: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Bounds of the gradient part of states."""
-        values = product(self.ruler.matrix, states)
-        return np.sqrt(
-            self.ruler.squares(values - product(self._adjoint, self._normal.solve(product(self._transposed[0], values))))
-        )
+        parts = [
+            product(self.ruler.matrix, states[:, window]) - product(self._adjoint, vectors[:, window])
+            for window in windows(states.shape[1])
+        ]
+        return np.sqrt(np.concatenate([self.ruler.squares(part) for part in parts]))
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
