@@ -347,6 +347,7 @@ class Model:
         scores: str = "full",
         epsilon: float | None = None,
         accuracy: float = 0.0,
+        groups: int | None = None,
     ) -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
 
@@ -360,12 +361,13 @@ class Model:
             scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
             epsilon: the threshold, absolute, for scores="decide".
             accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need working precision (zero): much cheaper
-                for linear transient problems.
+                for transient problems without algebraic unknowns.
+            groups: how many groups of ranks share the deletions, each working on its own ones; None: as many as suit.
         """
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
             raise InputError("scores are 'full', or 'decide' together with a threshold epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
-        return run_sweep(self, tuple(names) if names is not None else self.active, demand, finished, refit)
+        return run_sweep(self, tuple(names) if names is not None else self.active, demand, finished, refit, groups)
 
     def refitted(self, name: str) -> dict[str, float]:
         """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cffem.engine.collective import portable
 from cffem.engine.difference import MASS, Difference, Differences, applies, marches
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
+from cffem.engine.rank_groups import Group, number_of_groups
 from cffem.engine.refit import Refit, deleting
 from cffem.engine.solution import Solution
 from cffem.symbols.errors import InputError
@@ -147,6 +149,7 @@ def run_sweep(
     demand: Demand,
     finished: Callable[[Deletion], object] | None = None,
     refit: Refit = "none",
+    groups: int | None = None,
 ) -> Sweep:
     """Solve all deleted problems and measure how far each is from the factual solution.
 
@@ -156,9 +159,13 @@ def run_sweep(
         demand: what is asked of the scores.
         finished: called with each deletion when it is done.
         refit: what happens to the other coefficients, see `cffem.engine.refit`.
+        groups: how many groups of ranks share the deletions; None for what suits.
     """
     model.norm(demand.norm)
     changes = deleting(model, names, refit)
+    count = number_of_groups(model, len(names), groups, demand.keep)
+    if count > 1:
+        return _in_groups(model, changes, demand, finished, count)
     deletions: dict[str, Deletion] = {}
     for found in _cheaply(model, changes, demand):
         deletions[found.term] = found
@@ -170,6 +177,27 @@ def run_sweep(
             if finished is not None:
                 finished(deletions[name])
     return Sweep({name: deletions[name] for name in names}, demand.norm)
+
+
+def _in_groups(
+    model: Model, changes: Mapping[str, Intervention], demand: Demand, finished: Callable[[Deletion], object] | None, count: int
+) -> Sweep:
+    """Split the deletions over groups of ranks."""
+    group = Group(model, count)
+    mine: dict[str, Deletion] = {}
+    problem: Exception | None = None
+    share = group.share(tuple(changes))
+    own = {name: {term: changes[name].apply(model.coefficients)[term] for term in model.coefficients} for name in share}
+    try:
+        mine = dict(run_sweep(group.model, share, demand, None, own, groups=1)) if share else {}
+    except Exception as error:  # whatever it is, the other groups must not wait for this one
+        problem = portable(error)
+    found = {name: deletion for part in group.collected(mine, problem) for name, deletion in part.items()}
+    group.destroy()
+    if finished is not None:
+        for name in changes:
+            finished(found[name])
+    return Sweep({name: found[name] for name in changes}, demand.norm)
 
 
 def _cheaply(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
