@@ -336,7 +336,10 @@ class Estimates:
 
     def certifiers(self) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
         """The ways up, each with its certifier or the reason why there is none, made when asked for; collective."""
-        for way in (MESH, DEGREE):
+        elements = [self.model.spaces.elements[f] for f in self.model.discretisation.unknowns]
+        # Elements without all linear functions converge with order one, so that dividing cells halves the gaps at best.
+        first_order = any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
+        for way in (DEGREE, MESH) if first_order else (MESH, DEGREE):
             yield way, self._certifier(way)
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound | NoCertificate:
