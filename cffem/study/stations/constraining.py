@@ -6,6 +6,7 @@ if it is so in every experiment.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from cffem.study.running import Run, WatchedModel
@@ -40,6 +41,8 @@ def analysed(run: Run, name: str) -> Facts:
                 "term": null.term,
                 "evidence": str(null.evidence),
                 "ratio": float(null.ratio),
+                # A nonlinear term has no operator norm, so nothing bounds it.
+                "bound": None if math.isnan(null.bound) else float(null.bound),
                 "trajectory": float(null.trajectory),
                 "label": null.label,
                 "reason": null.reason,
@@ -51,6 +54,7 @@ def analysed(run: Run, name: str) -> Facts:
                 "terms": list(group.terms),
                 "representatives": list(group.representatives),
                 "identified": [str(combination) for combination in group.identified.values()],
+                "evidence": group.evidence,
                 "ratio": float(group.ratio),
                 "label": group.label,
             }
