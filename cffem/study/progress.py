@@ -57,6 +57,11 @@ class Progress:
         )
         self.show()
 
+    def skip(self, term: str) -> None:
+        """A piece of work was done by an earlier run."""
+        self.term, self.level, self.levels = term, 0, 0
+        self.finish("kept from an earlier run")
+
     @property
     def left(self) -> float | None:
         """Seconds left of the stage, guessed from what is done; None before anything is."""
@@ -104,8 +109,16 @@ class LiveProgress(Progress):
         from rich.live import Live
 
         self.console = console or Console(stderr=True)
-        self._live = Live(console=self.console, refresh_per_second=8, transient=True, get_renderable=self._picture)
-        self._live.start()
+        # What a script prints is its own and goes where it goes.
+        self._live = Live(
+            console=self.console, refresh_per_second=8, transient=True, get_renderable=self._picture,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+
+    def begin(self, stage: str, total: int = 1) -> None:
+        if not self._live.is_started:
+            self._live.start()
+        super().begin(stage, total)
 
     def _picture(self) -> Any:
         from rich.progress_bar import ProgressBar

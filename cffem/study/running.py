@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cffem.study.study import Study
 
 # Larger trajectories are solved again on a resume rather than written out.
-LARGEST_FIELD = 2**32
+LARGEST_FIELD = 2**30
 
 
 class WatchedModel(Model):
@@ -104,12 +104,14 @@ class Run:
             label: what the progress display calls it.
             levels: how many time levels it goes through, where that is known.
         """
-        if key not in self.checkpoint:
-            stop_if_asked(self.comm)
-            self.progress.work(label, levels)
-            start = time.perf_counter()
-            value = compute()
-            self.checkpoint.store(key, {"value": value, "seconds": round(time.perf_counter() - start, 3)})
+        if key in self.checkpoint:
+            self.progress.skip(label)
+            return self.checkpoint[key]["value"]
+        stop_if_asked(self.comm)
+        self.progress.work(label, levels)
+        start = time.perf_counter()
+        value = compute()
+        self.checkpoint.store(key, {"value": value, "seconds": round(time.perf_counter() - start, 3)})
         self.progress.finish()
         return self.checkpoint[key]["value"]
 
@@ -122,7 +124,9 @@ class Run:
         return found
 
     def keep_field(self, key: str, solution: Solution) -> None:
-        """Store a solution unless it is too large for that."""
+        """Store a solution unless it is too large for that, or would fill the memory for nothing."""
+        if self.checkpoint.folder is None and not self.study.observables:
+            return
         copies = len(solution.states) + len(solution.velocities or ()) + 3 * len(solution.stages or ())
         if 8 * copies * solution.model.spaces.size <= LARGEST_FIELD:
             self.checkpoint.store_field(key, solution)

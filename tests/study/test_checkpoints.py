@@ -18,8 +18,8 @@ from mpi4py import MPI
 from study_support import command, result, written
 
 import cffem as cf
-from cffem.engine.model import Model
 from cffem.study.checkpoint import Checkpoint, OutputError
+from cffem.study.running import WatchedModel
 from cffem.study.toml_study import read_study
 
 
@@ -51,8 +51,9 @@ class Crash(BaseException):
     """Stands for the end of the process: nothing of cffem may catch it."""
 
 
-def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(tmp_path, undisturbed, monkeypatch):
-    study, out = study_in(tmp_path), tmp_path / "out"
+def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(tmp_path, monkeypatch):
+    study, out = study_in(tmp_path, "certification.budget=1000"), tmp_path / "out"
+    study.run(tmp_path / "undisturbed")
     store = Checkpoint.store
 
     def crash_once(self, key, fact):
@@ -72,7 +73,8 @@ def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(t
             moments += 1
             assert len(list(out.glob("checkpoint/facts/*.json"))) >= before
     assert moments >= 8
-    assert result(out) == undisturbed
+    assert result(out) == result(tmp_path / "undisturbed")
+    assert [term["certificate"] for term in result(out)["terms"]].count("estimated") == 2
 
 
 def store_one_then(store):
@@ -95,8 +97,10 @@ def test_resuming_repeats_no_finished_solve(tmp_path, undisturbed, monkeypatch):
     with pytest.raises(Crash):
         study.run(out)
     monkeypatch.setattr(Checkpoint, "store", store)
-    march = Model.run
-    monkeypatch.setattr(Model, "run", lambda self, change, *rest: (solved.append(str(change)), march(self, change, *rest))[1])
+    march = WatchedModel.run
+    monkeypatch.setattr(
+        WatchedModel, "run", lambda self, change, *rest: (solved.append(str(change)), march(self, change, *rest))[1]
+    )
     study.run(out, resume=True)
     assert solved == ["delete('lap')"]
     assert result(out) == undisturbed
