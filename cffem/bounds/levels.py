@@ -337,8 +337,8 @@ class Estimates:
     def certifiers(self) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
         """The ways up, each with its certifier or the reason why there is none, made when asked for; collective."""
         elements = [self.model.spaces.elements[f] for f in self.model.discretisation.unknowns]
-        # Elements without all linear functions converge with order one, so that dividing cells halves the gaps at best; and in space
-        # it makes 64 cells of one, in a way that depends on how cells are numbered.
+        # Elements without all linear functions converge with order one, so that dividing cells halves the gaps at best; and a
+        # tetrahedron becomes 64, in a way that depends on how cells are numbered.
         first_order = any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
         solid = self.model.discretisation.mesh.topology.dim == 3
         for way in (DEGREE, MESH) if first_order or solid else (MESH, DEGREE):
