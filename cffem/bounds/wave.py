@@ -79,7 +79,7 @@ class WaveCertifier(SecondOrderCertifier):
         """Whether bounds by equilibrated fluxes are expected to be the smaller ones; collective."""
         own = self._own(self.terms)
         longest = self.domain.largest_interpolation
-        if longest is None or own.stiffness == 0:
+        if longest is None or own.stiffness == 0 or own.skewed:
             return False
         path = self.path(self.model.factual)
         state, rate = (float(np.linalg.norm(self.ruler.sizes(columns))) for columns in (path.states, path.rates))
@@ -122,7 +122,10 @@ class WaveCertifier(SecondOrderCertifier):
 
     def _hypotheses(self) -> tuple[tuple[str, str], ...]:
         return (
-            ("the equation is u_tt + σ u_t − a Δu + c u = f with constants a ≥ 0, σ and c", "read off the symbolic terms"),
+            (
+                "the equation is u_tt + σ u_t − a Δu + c u = f with constants a ≥ 0 and σ, and affine c",
+                "read off the symbolic terms",
+            ),
             (
                 "Ω is the meshed domain and u = 0 on all of its boundary",
                 "declared conditions, held unknowns and values of the solution",

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -196,40 +197,25 @@ class Majorant:
     def __init__(self, ruler: Ruler, space: Any, domain: Domain, constrained: bool, degree: int):
         self.ruler, self.space, self.domain, self.comm = ruler, space, domain, domain.mesh.comm
         self.components = domain.dim if space.element.basix_element.value_shape else 1
-        mesh = domain.mesh
-        family = "RT" if self.components == 1 else {2: "Lagrange", 3: "N1curl"}[domain.dim]
-        self.dual = fem.functionspace(mesh, (family, degree))
-        self.first = ruler.broken
-        self.second = Broken(domain, degree, 1 if self.components > 1 and domain.dim == 2 else domain.dim)
+        self.degree, self.first = degree, ruler.broken
         self._skew: dict[str, tuple[WaveOperator, Any]] = {}
-        self._adjoint = self.first.moments(self.dual, self._dual_derivative)
-        self._derivative = self.second.moments(space, self._own_derivative)
-        self._flux = self.second.moments(self.dual, lambda w: w)
-        self._transposed = [m.transpose(PETSc.Mat()) for m in (self._adjoint, self._flux)]
-        box = np.ptp(domain.hull, axis=0)
-        self.weight = REGULARISATION * math.pi**2 / float(box @ box)
-        w, v = ufl.TrialFunction(self.dual), ufl.TestFunction(self.dual)
-        normal = ufl.inner(self._dual_derivative(w), self._dual_derivative(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
-        self._normal = Factor(assemble_matrix(form(normal * ufl.dx, self.comm)))
         self.gradients = Gradients(self.first, degree) if constrained else None
+
+    @cached_property
+    def dual(self) -> Dual:
+        """What the second field needs, made where there is a stiffness or a constraint."""
+        return Dual(self.first, self.space, self.components, self.degree)
 
     # Operators --------------------------------------------------------------------------------------------------------------
 
-    def _own_derivative(self, u: Any) -> Any:
-        return ufl.grad(u) if self.components == 1 else ufl.curl(u) if self.domain.dim == 3 else ufl.rot(u)
-
-    def _dual_derivative(self, w: Any) -> Any:
-        if self.components == 1:
-            return -ufl.div(w)
-        return ufl.curl(w) if self.domain.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
-
     def _apply(self, term: WaveOperator, u: Any) -> Any:
         mesh = self.domain.mesh
-        result = ufl.dot(fem.Constant(mesh, term.matrix), u)
-        for coordinate, slope in zip(ufl.SpatialCoordinate(mesh), term.slope, strict=True):
-            if slope.any():
-                result += coordinate * ufl.dot(fem.Constant(mesh, slope), u)
-        return result
+
+        def times(matrix: np.ndarray) -> Any:
+            return fem.Constant(mesh, matrix[0, 0]) * u if self.components == 1 else ufl.dot(fem.Constant(mesh, matrix), u)
+
+        slopes = zip(ufl.SpatialCoordinate(mesh), term.slope, strict=True)
+        return sum((coordinate * times(slope) for coordinate, slope in slopes if slope.any()), times(term.matrix))
 
     def skew(self, name: str, term: WaveOperator, columns: np.ndarray) -> np.ndarray:
         """The coefficients of S u for the matrix of a term, assembled once for all its coefficients."""
@@ -279,7 +265,8 @@ class Majorant:
     def _fields(self, system: _System, own: WaveOperator, source: Source, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         """H̃, π̃ and A at the levels, by least squares."""
         count = len(system.path.times)
-        flux, vectors = (np.zeros((self._normal.matrix.getLocalSize()[0], count)) for _ in range(2))
+        rows = self.dual.normal.matrix.getLocalSize()[0] if own.stiffness or self.gradients else 0
+        flux, vectors = (np.zeros((rows, count)) for _ in range(2))
         potential = np.zeros((self.gradients.owned if self.gradients else 0, count))
         for window in windows(count):
             target = system.target(window)
@@ -287,13 +274,13 @@ class Majorant:
                 target -= np.concatenate(levels[window], axis=1)
             if self.gradients:
                 potential[:, window] = self.gradients.solve(target)
-                states = product(self._transposed[0], product(self.ruler.matrix, system.path.states[:, window]))
-                vectors[:, window] = self._normal.solve(states)
+                states = product(self.dual.transposed[0], product(self.ruler.matrix, system.path.states[:, window]))
+                vectors[:, window] = self.dual.normal.solve(states)
             if own.stiffness:
-                right = product(self._transposed[0], target)
-                derivative = product(self._derivative, system.integral[:, window])
-                right -= self.weight * own.stiffness * product(self._transposed[1], derivative)
-                flux[:, window] = self._normal.solve(right)
+                right = product(self.dual.transposed[0], target)
+                derivative = product(self.dual.derivative, system.integral[:, window])
+                right -= self.dual.weight * own.stiffness * product(self.dual.transposed[1], derivative)
+                flux[:, window] = self.dual.normal.solve(right)
         return flux, potential, vectors
 
     def _first_squares(
@@ -302,7 +289,8 @@ class Majorant:
         """The mean of ‖r₁‖² over each step."""
         after, step = slice(window.start, window.stop + 1), system.path.step
         parts = system.residual(window)
-        parts = added(parts, [-product(self._adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)])
+        if system.own.stiffness:
+            parts = added(parts, [-product(self.dual.adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)])
         if self.gradients:
             gradients = interpolated(potential[:, after], bumps[1][:, window], step)
             parts = added(parts, [product(self.gradients.matrix, p) for p in gradients])
@@ -315,31 +303,68 @@ class Majorant:
     def _second_squares(self, system: _System, stiffness: float, window: slice, flux: np.ndarray, bump: np.ndarray) -> np.ndarray:
         """The mean of ‖r₂‖²/α over each step."""
         after, step = slice(window.start, window.stop + 1), system.path.step
-        rates = [product(self._flux, p) for p in differentiated(flux[:, after], bump[:, window], step)]
-        states = [stiffness * product(self._derivative, p) for p in system.state(window)]
+        rates = [product(self.dual.identity, p) for p in differentiated(flux[:, after], bump[:, window], step)]
+        states = [stiffness * product(self.dual.derivative, p) for p in system.state(window)]
         return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(added(rates, states))) / stiffness
 
     def _divergent(self, states: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Bounds of the gradient part of states."""
         parts = [
-            product(self.ruler.matrix, states[:, window]) - product(self._adjoint, vectors[:, window])
+            product(self.ruler.matrix, states[:, window]) - product(self.dual.adjoint, vectors[:, window])
             for window in windows(states.shape[1])
         ]
         return np.sqrt(np.concatenate([self.ruler.squares(part) for part in parts]))
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        for matrix in (
-            *(matrix for _, matrix in self._skew.values()),
-            self._adjoint,
-            self._derivative,
-            self._flux,
-            *self._transposed,
-        ):
+        for _, matrix in self._skew.values():
             matrix.destroy()
-        self._normal.destroy()
+        if "dual" in self.__dict__:
+            self.dual.destroy()
         if self.gradients:
             self.gradients.destroy()
+
+
+class Dual:
+    """The space of H̃ and the operators between it, the unknown and broken polynomials.
+
+    Args:
+        broken: where r₁ is measured.
+        space: the space of the unknown.
+        components: of the unknown.
+        degree: of H̃.
+    """
+
+    def __init__(self, broken: Broken, space: Any, components: int, degree: int):
+        domain, self.dim, self.components = broken.domain, broken.domain.dim, components
+        mesh = domain.mesh
+        family = "RT" if components == 1 else {2: "Lagrange", 3: "N1curl"}[self.dim]
+        dual = fem.functionspace(mesh, (family, degree))
+        second = Broken(domain, degree, 1 if components > 1 and self.dim == 2 else self.dim)
+        self.adjoint, self.identity = broken.moments(dual, self._backward), second.moments(dual, lambda w: w)
+        self.derivative = second.moments(space, self._forward)
+        self.transposed = [m.transpose(PETSc.Mat()) for m in (self.adjoint, self.identity)]
+        box = np.ptp(domain.hull, axis=0)
+        self.weight = REGULARISATION * math.pi**2 / float(box @ box)
+        w, v = ufl.TrialFunction(dual), ufl.TestFunction(dual)
+        normal = ufl.inner(self._backward(w), self._backward(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
+        self.normal = Factor(assemble_matrix(form(normal * ufl.dx, mesh.comm)))
+
+    def _forward(self, u: Any) -> Any:
+        """D u."""
+        return ufl.grad(u) if self.components == 1 else ufl.curl(u) if self.dim == 3 else ufl.rot(u)
+
+    def _backward(self, w: Any) -> Any:
+        """D* w."""
+        if self.components == 1:
+            return -ufl.div(w)
+        return ufl.curl(w) if self.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
+
+    def destroy(self) -> None:
+        """Free matrices and factors; collective."""
+        for matrix in (self.adjoint, self.identity, self.derivative, *self.transposed):
+            matrix.destroy()
+        self.normal.destroy()
 
 
 class Gradients:
