@@ -18,6 +18,7 @@ from cffem.engine.model import Model
 from cffem.engine.solution import Solution
 from cffem.study.checkpoint import Checkpoint
 from cffem.study.description import described
+from cffem.study.fields import FILE
 from cffem.study.progress import Progress
 from cffem.study.signals import keep_watching, stop_if_asked
 from cffem.symbols.errors import InputError
@@ -130,6 +131,11 @@ class Run:
         copies = len(solution.states) + len(solution.velocities or ()) + 3 * len(solution.stages or ())
         if 8 * copies * solution.model.spaces.size <= LARGEST_FIELD:
             self.checkpoint.store_field(key, solution)
+
+    def wants_pictures(self) -> bool:
+        """Whether the pictures' data are still to be written: there is a folder, and no earlier run of this study left them."""
+        folder = self.checkpoint.folder
+        return folder is not None and not self.comm.bcast((folder / FILE).exists() if self.comm.rank == 0 else None)
 
     def seconds(self) -> dict[str, float]:
         """Seconds of each station, over all runs."""

@@ -163,8 +163,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")
     report = reporting.Reporting(run, found).report()
-    drawing = None if run.checkpoint.folder is None else deletions.drawing(found.deletions)
-    return report, drawing
+    return report, deletions.drawing(found.deletions) if run.wants_pictures() else None
 
 
 def write_results(run: Run, report: Report, drawing: Any) -> None:

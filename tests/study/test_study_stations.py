@@ -103,12 +103,14 @@ def test_a_missing_term_shows_in_the_misfit():
 
 
 def test_aliased_terms_name_the_combination_and_what_to_measure_next():
-    certification = cf.Certification(epsilon=1e-2, budget=1)
+    certification = cf.Certification(epsilon=1e-2)
     report = cf.Study(LIBRARY, experiment(), data=heat_data([(1, 1.0)]), certification=certification).run()
     assert report.sections["sets"]["aliased"] == ["lap", "u"]
     for name in ("u", "lap"):
         assert report.terms[name].decision == "unresolved"
         assert re.search(r"only .*9\.8[67]\d*\*alpha_lap.* is identifiable", report.terms[name].reason)
+    (carrier,) = report.sections["sets"]["fit"]
+    assert report.terms[carrier].reason.endswith("deleting that combination is relevant")
     proposal = report.sections["design"]["next"]
     assert proposal["generated"]
     assert any(group == ["lap", "u"] for c in proposal["candidates"] for group in c["separated"])

@@ -126,17 +126,23 @@ def observable_verdict(facts: Sequence[tuple[float | None, float | None]], epsil
     return IRRELEVANT if found and all(decision == IRRELEVANT for decision in found) else UNRESOLVED
 
 
-def with_identification(verdict: Verdict, groups: Sequence[Mapping[str, Any]], estimated: bool) -> tuple[str, str]:
+def with_identification(
+    verdict: Verdict, groups: Sequence[Mapping[str, Any]], fitted: Mapping[str, float] | None
+) -> tuple[str, str]:
     """The decision and reason, given which combinations of coefficients the experiments identify.
 
     Args:
         verdict: the verdict on the deletion itself.
         groups: the alias groups.
-        estimated: whether the coefficients come from data; then a term of a group has no coefficient of its own to delete.
+        fitted: the coefficients, where they come from data; then a term of a group has no coefficient of its own to delete. None
+            for known ones.
     """
     mine = next((group for group in groups if verdict.term in group["terms"]), None)
     if mine is None or verdict.decision == NULL:
         return verdict.decision, verdict.reason
-    if estimated:
-        return UNRESOLVED, mine["sentence"]
+    if fitted is not None:
+        carriers = [term for term in mine["terms"] if fitted.get(term)]
+        # Where one term carries all that the group does, deleting it deletes what is identified.
+        whole = verdict.decision in (RELEVANT, IRRELEVANT) and carriers == [verdict.term]
+        return UNRESOLVED, mine["sentence"] + (f"; deleting that combination is {verdict.decision}" if whole else "")
     return verdict.decision, "; ".join(filter(None, [verdict.reason, mine["sentence"]]))

@@ -100,7 +100,7 @@ class Reporting:
 
     def _term(self, name: str) -> TermReport:
         chosen = combined(self.single[self.headline][name])
-        decision, reason = with_identification(chosen, self.groups, self.estimated)
+        decision, reason = with_identification(chosen, self.groups, self.found.coefficients if self.estimated else None)
         if self.estimated and not self.found.coefficients.get(name) and decision == "unresolved" and "identifiable" not in reason:
             decision, reason = self._unselected(name)
         residual = self.found.residuals[chosen.experiment].get(name, {})
