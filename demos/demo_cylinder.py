@@ -46,7 +46,7 @@ coefficients = {"viscosity": 1e-3, "convection": 1.0, "bulk viscosity": 1e-3, "f
 HEIGHT = sp.Rational(41, 100)
 inflow = (sp.Rational(6, 5) * y * (HEIGHT - y) / HEIGHT**2, 0)
 experiment = cf.Experiment(
-    mesh=cf.mesh.channel(comm, h=0.08),
+    mesh=cf.mesh.channel(comm, h=0.1),
     elements={v: ("Lagrange", 2)},
     boundary=[
         cf.Dirichlet(v, inflow, on="inlet"),

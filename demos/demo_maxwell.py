@@ -52,11 +52,11 @@ modes = (
     0,
 )
 experiment = cf.Experiment(
-    mesh=cf.mesh.box(comm, h=0.25),
+    mesh=cf.mesh.box(comm, h=0.3),
     elements={E: ("N1curl", 1)},
     initial={E: modes, dt(E): (0, 0, 0)},
     boundary=[cf.Tangential(E, 0, on="all")],
-    time=cf.Window(0, 1, steps=20),
+    time=cf.Window(0, 1, steps=12),
     constraint=cf.DivergenceFree(E),
 )
 

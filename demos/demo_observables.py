@@ -28,11 +28,11 @@ library = cf.Library(
 )
 coefficients = {"decay": 0.3, "swirl": 1.0, "diffusion": 5e-3, "saturation": 0.05}
 experiment = cf.Experiment(
-    mesh=cf.mesh.disk(comm, h=0.18),
+    mesh=cf.mesh.disk(comm, h=0.25),
     elements={u: ("Lagrange", 2)},
     initial={u: sp.exp(-20 * ((x - 0.4) ** 2 + y**2))},
     boundary=[cf.Dirichlet(u, 0, on="all")],
-    time=cf.Window(0, 1, steps=16),
+    time=cf.Window(0, 1, steps=12),
 )
 model = cf.Model(library, coefficients, experiment)
 left_over = cf.Integral(u, at="end")

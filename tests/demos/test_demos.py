@@ -16,8 +16,9 @@ from cffem._resources import shared_folder
 from cffem.cases.scripts import demos
 
 NAMES = list(demos())
-# The others exercise nothing on ranks that these do not; they run there with `-m slow`.
-ON_RANKS = ("maxwell", "toml")
+# The heavier ones run with `-m slow`, and so do all on two ranks but the first one that people run.
+HEAVY = ("cylinder", "observables")
+ON_RANKS = ("maxwell",)
 SCHEMA = Path(cffem.study.report.__file__).with_name("report.schema.json")
 
 
@@ -28,7 +29,11 @@ def test_the_demos_are_there_and_have_titles():
     assert all(f"| `{name}` |" in listed for name in NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def slow_unless(wanted):
+    return [name if wanted(name) else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+
+
+@pytest.mark.parametrize("name", slow_unless(lambda name: name not in HEAVY))
 def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     command = [sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path)]
@@ -42,7 +47,7 @@ def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_p
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("name", [n if n in ON_RANKS else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in ON_RANKS))
 def test_demo_runs_on_two_ranks(name, tmp_path, mpirun):
     done = mpirun(2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
