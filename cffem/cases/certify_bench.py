@@ -98,7 +98,9 @@ def modal_outcome(name: str, random: Any, enriched: bool = False) -> Outcome:
     family, scheme = _family(name)
     coefficients, window = _chosen(family, scheme, random)
     degree = int(random.choice([1, 2])) if family.dim == 2 or family.kind == "steady" else 1
-    cells = int(random.integers(3, 7)) if family.dim == 2 else int(random.integers(2, 4))
+    cells = (
+        int(random.integers(2, 4)) if family.dim == 3 else int(random.integers(*((4, 13) if family.kind == "steady" else (3, 7))))
+    )
     domain = perturbed(family.dim, cells, float(random.uniform(0, 0.2)), float(random.uniform(0, 6)))
     with family.model(domain, coefficients, degree, window) as model:
         return measured(family, name, model, str(random.choice(family.deletable)), degree, enriched)
