@@ -90,7 +90,7 @@ class Block:
         tensors: the reference cell.
         nodes, volume, gamma, kappa: see `Cells`; of the last two with one entry for each of the reference cell's pairs.
         jacobian, inverse, origin: J, J⁻¹ and the first corner, the first axis counting the cells.
-        inverses: (Nᵀ M N)⁻¹ of each corner.
+        inverses: (Nᵀ M N)⁻¹ around each corner, shape (corners, unknowns, unknowns, cells).
     """
 
     here: slice
@@ -102,7 +102,7 @@ class Block:
     jacobian: np.ndarray
     inverse: np.ndarray
     origin: np.ndarray
-    inverses: list[np.ndarray] = field(default_factory=list)
+    inverses: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         self.gammas = [self.gamma[m, n] for m, n in self.tensors.pairs]

@@ -34,7 +34,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.geometry import Domain
 from cffem.bounds.patches import Patches, contracted, inverted
 from cffem.bounds.problem import Operator
-from cffem.bounds.reference import lagrange, reference
+from cffem.bounds.reference import Stack, lagrange, reference
 from cffem.bounds.sources import Sources
 from cffem.engine.linear import LinearSolver
 
@@ -142,17 +142,14 @@ class Equilibration:
 
     def _prepare(self) -> None:
         """Invert the small matrices of all cells and vertices."""
-        cells, tensors = self.cells, self.reference
-        self._coupled, rows = [], tensors.moments * tensors.dim
+        cells, tensors, stack = self.cells, self.reference, Stack(self.reference)
+        self._stack, rows = stack, tensors.moments * tensors.dim
         schur = np.empty((rows, rows, tensors.dim + 1, len(cells.corners)))
-        for i, corner in enumerate(tensors.corners):
-            mass = tensors.mass[:, corner.free[:, None], corner.free]
-            energy = np.einsum("ri,srt,tj->ijs", corner.null, mass, corner.null)
-            trace = corner.null[:rows]
-            self._coupled.append(np.einsum("ri,srt,tj->sij", corner.null, mass, corner.particular))
-            for block in self.blocks:
-                inverse = inverted(np.tensordot(energy, np.stack(block.gammas), axes=1))
-                block.inverses.append(inverse)
+        for block in self.blocks:
+            metric = np.stack(block.gammas)
+            energies = [np.tensordot(np.moveaxis(energy, 0, -1), metric, axes=1) for energy in stack.energy]
+            block.inverses = np.stack([inverted(energy) for energy in energies])
+            for i, (trace, inverse) in enumerate(zip(stack.null, block.inverses, strict=True)):
                 # Symmetric, so that the order of the two factors does not matter.
                 schur[:, :, i, block.here] = np.tensordot(trace, np.tensordot(trace, inverse, axes=1), axes=((1,), (1,)))
         self._patches = Patches(
@@ -255,24 +252,24 @@ class Equilibration:
 
     def _equilibrated(self, operator: Operator, full: np.ndarray, moments: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """q + p for the state `full` and the source with these moments, from which the function `minus` is taken away."""
-        tensors, a, count = self.reference, operator.diffusion, len(self.cells.corners)
-        flowing = np.empty((tensors.moments * tensors.dim, tensors.dim + 1, count))
+        tensors, stack, a = self.reference, self._stack, operator.diffusion
+        flowing = np.empty((stack.null.shape[1], tensors.dim + 1, len(self.cells.corners)))
         parts = []
         for block in self.blocks:
             nodal = full[block.nodes]
             slopes = block.slopes(nodal)
             density = moments[:, block.here] - block.transported(operator, nodal, slopes) - tensors.values @ minus[block.nodes]
             density *= block.volume
-            parts.append((nodal, density, self._around(block, a, nodal, density, block.carried(slopes), flowing)))
+            divergence, free = self._around(block, a, nodal, density, block.carried(slopes))
+            flowing[:, :, block.here] = (stack.particular @ divergence + stack.null @ free).transpose(1, 0, 2)
+            parts.append((nodal, density, divergence, free))
         multipliers, jumps = self._patches.multipliers(flowing.reshape(len(flowing), -1))
         multipliers = multipliers.reshape(flowing.shape)
-        misfit, defect = np.empty((tensors.mass.shape[1], count)), np.zeros(2)
-        for block, (nodal, density, around) in zip(self.blocks, parts, strict=True):
-            total = np.zeros((len(misfit), nodal.shape[1]))
-            for i, (corner, (divergence, free)) in enumerate(zip(tensors.corners, around, strict=True)):
-                pull = corner.null[: len(flowing)].T @ multipliers[:, i, block.here]
-                total[corner.free] += corner.particular @ divergence
-                total[corner.free] += corner.null @ (free - contracted(block.inverses[i], pull))
+        misfit, defect = np.empty((tensors.mass.shape[1], flowing.shape[2])), np.zeros(2)
+        for block, (nodal, density, divergence, free) in zip(self.blocks, parts, strict=True):
+            pull = stack.null.transpose(0, 2, 1) @ multipliers[:, :, block.here].transpose(1, 0, 2)
+            free = free - contracted(block.inverses, pull)
+            total = stack.spread[0] @ divergence.reshape(-1, nodal.shape[1]) + stack.spread[1] @ free.reshape(-1, nodal.shape[1])
             defect += ((tensors.divergence @ total - density) ** 2).sum(), (density**2).sum()
             for metric, raised in zip(block.kappas, tensors.raised, strict=True):
                 total += metric * ((a * raised) @ nodal)
@@ -281,22 +278,17 @@ class Equilibration:
         return misfit
 
     def _around(
-        self, block: Block, a: float, nodal: np.ndarray, density: np.ndarray, carried: list[np.ndarray], flowing: np.ndarray
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """d and z around each corner without multipliers; the normal moments go to `flowing`."""
-        result, rows = [], len(flowing)
-        for i, corner in enumerate(self.reference.corners):
-            divergence = corner.hat.T @ density
-            for factor, flow in zip(corner.slope, carried, strict=True):
-                if factor:
-                    divergence -= (a * factor) * flow
-            force = (-a * corner.null.T @ corner.pull) @ nodal
-            for metric, coupled in zip(block.gammas, self._coupled[i], strict=True):
-                force -= metric * (coupled @ divergence)
-            free = contracted(block.inverses[i], force)
-            flowing[:, i, block.here] = corner.particular[:rows] @ divergence + corner.null[:rows] @ free
-            result.append((divergence, free))
-        return result
+        self, block: Block, a: float, nodal: np.ndarray, density: np.ndarray, carried: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """d and z around all corners, without multipliers."""
+        stack = self._stack
+        divergence = (stack.hat @ density).reshape(len(stack.slope), -1, nodal.shape[1])
+        for n, flow in enumerate(carried):
+            divergence -= a * stack.slope[..., n] * flow
+        force = ((a * stack.pull) @ nodal).reshape(len(stack.slope), -1, nodal.shape[1])
+        for metric, coupled in zip(block.gammas, stack.coupled, strict=True):
+            force -= metric * (coupled @ divergence)
+        return divergence, contracted(block.inverses, force)
 
     def _check(self, wrong: float, given: float, broken: float, flowing: float) -> None:
         """Whether the flux is continuous and has the divergence it should have, from sums of squares; collective."""

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-# Pairs are treated so many at a time, so that their arrays stay in the cache.
-BLOCK = 2048
+# Pairs and systems are treated so many at a time, so that their arrays stay in the cache.
+BLOCK, SYSTEMS = 2048, 256
 
 
 class Exchange:
@@ -91,20 +91,25 @@ class Patches:
         self.positions = (first[:, None] + inner[:, None] * count).reshape(-1, len(vertex))
         local = np.where(inner, slot * self.moments, sizes[vertex] * self.moments)
         local = (local[:, None] + inner[:, None] * count).reshape(-1, len(vertex))
-        # Rows in the order of the vertices: assembling goes through memory once.
-        order = np.argsort(vertex, kind="stable")
-        rows, local, vertex = np.moveaxis(self.schur, -1, 0)[order], np.ascontiguousarray(local.T)[order], vertex[order]
+        order = np.flatnonzero(sizes[vertex] > 0)
+        order = order[np.argsort(starts[vertex[order]], kind="stable")]
+        local, systems, firsts = local[:, order], members[vertex[order]], starts[vertex[order]]
         for block, here, width in blocks:
-            mine = np.flatnonzero(sizes[vertex] == width // self.moments)
-            inverse = self._inverted(rows[mine], local[mine], members[vertex[mine]], width, closed[here])
+            mine = slice(*np.searchsorted(firsts, (block.start, block.stop)))
+            pairs, inverse = order[mine], np.empty((len(here), width, width))
+            ends = np.searchsorted(systems[mine], np.arange(0, len(here) + SYSTEMS, SYSTEMS))
+            for first, last, start in zip(ends[:-1], ends[1:], range(0, len(here), SYSTEMS), strict=True):
+                some, part = slice(mine.start + first, mine.start + last), slice(start, start + SYSTEMS)
+                rows = self.schur[:, :, pairs[first:last]]
+                inverse[part] = self._inverted(rows, local[:, some], systems[some] - start, width, closed[here[part]])
             self.groups.append((block, inverse))
 
     def _inverted(self, rows: np.ndarray, local: np.ndarray, system: np.ndarray, width: int, closed: np.ndarray) -> np.ndarray:
-        """The inverses of the systems of one size, to which pairs contribute `rows` at their local positions."""
+        """The inverses of some systems of one size, to which pairs contribute `rows` at their local positions."""
         wide = width + 1
         # What belongs to the boundary goes to a last row and column, which are dropped.
-        flat = (system[:, None] * wide**2 + local * wide)[:, :, None] + local[:, None]
-        total = np.bincount(flat.ravel(), rows.ravel(), minlength=len(closed) * wide**2)
+        flat = (system * wide**2 + local * wide)[:, None] + local
+        total = np.bincount(flat.ravel(), np.ascontiguousarray(rows).ravel(), minlength=len(closed) * wide**2)
         matrix = total.reshape(-1, wide, wide)[:, :width, :width]
         # The constant multiplier, first of each facet, is fixed at a scale of the matrix.
         scale = closed * np.einsum("pii->p", matrix) / width
@@ -133,15 +138,15 @@ class Patches:
 
 
 def contracted(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Σ_j A_ij x_j for many small matrices at once, the last axis counting them.
+    """Σ_j A_ij x_j for many small matrices at once, shapes (…, i, j, n) and (…, j, n).
 
     Example:
         >>> contracted(np.array([[[1.0, 2.0], [0.0, 1.0]], [[0.0, 1.0], [3.0, 2.0]]]), np.ones((2, 2))).tolist()
         [[1.0, 3.0], [3.0, 3.0]]
     """
-    result = matrices[:, 0] * vectors[0]
-    for j in range(1, len(vectors)):
-        result += matrices[:, j] * vectors[j]
+    result = matrices[..., 0, :] * vectors[..., None, 0, :]
+    for j in range(1, vectors.shape[-2]):
+        result += matrices[..., j, :] * vectors[..., None, j, :]
     return result
 
 
@@ -171,10 +176,8 @@ def _numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.
         whether none of its facets is on the boundary.
     """
     _, vertex = np.unique(vertices, return_inverse=True)
-    _, facet = np.unique(facets, return_inverse=True)
-    vertex, facet = vertex.ravel(), facet.reshape(facets.shape)
-    count, many = int(vertex.max(initial=-1)) + 1, int(facet.max(initial=-1)) + 1
-    keys, place, copies = np.unique(vertex * many + facet, return_inverse=True, return_counts=True)
+    count, many = int(vertex.max(initial=-1)) + 1, int(facets.max(initial=-1)) + 1
+    keys, place, copies = np.unique(vertex * many + facets, return_inverse=True, return_counts=True)
     owner, shared = keys // max(many, 1), copies == 2
     sizes = np.bincount(owner[shared], minlength=count)
     closed = np.bincount(owner[~shared], minlength=count) == 0

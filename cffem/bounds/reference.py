@@ -168,6 +168,46 @@ def _corner(i, dim, interior, divergence, points, weights, fluxes, polynomials, 
     )
 
 
+class Stack:
+    """The flux problems around all corners, so that one product serves them all.
+
+    Args:
+        tensors: the reference cell.
+
+    Attributes:
+        hat: from the moments of Π g to those of ψ Π g around each corner.
+        slope: ∇ψ of each corner, shape (corners, 1, 1, dim).
+        pull: from the nodal values to −Nᵀ ∫ ψ ∇ŵ·q̂.
+        energy, coupled: Nᵀ M N and Nᵀ M P, for each pair (m, n) of the metric.
+        particular, null: the rows of P and N on the facets of each corner.
+        spread: from d and z of all corners to the unknowns of a cell.
+    """
+
+    def __init__(self, tensors: Reference):
+        corners, rows = tensors.corners, tensors.moments * tensors.dim
+        self.hat = np.concatenate([corner.hat.T for corner in corners])
+        self.slope = np.array([corner.slope for corner in corners])[:, None, None]
+        self.pull = np.concatenate([-corner.null.T @ corner.pull for corner in corners])
+        masses = [tensors.mass[:, corner.free[:, None], corner.free] for corner in corners]
+        self.energy, self.coupled = (
+            np.stack(
+                [np.einsum("ri,srt,tj->sij", c.null, mass, getattr(c, right)) for c, mass in zip(corners, masses, strict=True)]
+            )
+            for right in ("null", "particular")
+        )
+        self.coupled = np.ascontiguousarray(np.moveaxis(self.coupled, 1, 0))
+        self.particular = np.stack([corner.particular[:rows] for corner in corners])
+        self.null = np.stack([corner.null[:rows] for corner in corners])
+        self.spread = [self._spread(tensors, [getattr(c, name) for c in corners]) for name in ("particular", "null")]
+
+    @staticmethod
+    def _spread(tensors: Reference, parts: list[np.ndarray]) -> np.ndarray:
+        result = np.zeros((tensors.mass.shape[1], len(parts), parts[0].shape[1]))
+        for i, (corner, part) in enumerate(zip(tensors.corners, parts, strict=True)):
+            result[corner.free, i] = part
+        return result.reshape(len(result), -1)
+
+
 @lru_cache(maxsize=16)
 def permuted_nodes(dim: int, degree: int) -> dict[tuple[int, ...], np.ndarray]:
     """For each order of the corners: which node of the element lies at each node of the cell with its corners in this order.

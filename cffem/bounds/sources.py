@@ -18,7 +18,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.geometry import volumes
+from cffem.bounds.geometry import edge_lengths, volumes
 from cffem.bounds.reference import CELLS, orthonormal
 from cffem.symbols.coordinates import SPACE, t
 
@@ -28,8 +28,12 @@ ROUNDING = 1e-12
 LARGEST_SUM = 6
 # Gauss points in time; what the two rules disagree about is added to the result.
 GAUSS = (4, 6)
-# Degrees of the two quadrature rules in space, beyond twice the degree of the elements.
-RULES = (4, 8)
+# Degrees of the two quadrature rules in space, beyond twice the degree of the elements; the quick ones are enough where what they
+# do not see is at most this share of (h/π) times the oscillation.
+QUICK, RULES = (2, 5), (4, 8)
+UNSEEN = 0.01
+# Cells are evaluated so many at a time, so that their values stay in the cache.
+BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,10 @@ class Sources:
 
     def __init__(self, comm: Any, corners: np.ndarray, degree: int):
         self.comm, self.corners, self.dim = comm, corners, corners.shape[2]
-        self.rules = [Rule(self.dim, degree, 2 * degree + more) for more in RULES]
+        self.quick, self.rules = ([Rule(self.dim, degree, 2 * degree + more) for more in pair] for pair in (QUICK, RULES))
         self.area = volumes(corners)
         self.volume = self.area * math.factorial(self.dim)
+        self.widths = edge_lengths(corners).max(axis=1, initial=0.0) / math.pi
         self.kept = 3
         self._parts: dict[sp.Expr, Parts | None] = {}
         self._kept: dict[tuple[sp.Expr, float], Sampled] = {}
@@ -79,21 +84,49 @@ class Sources:
             while len(self._kept) >= self.kept:
                 del self._kept[next(iter(self._kept))]
             parts = self.separated(source)
-            self._kept[key] = _sampled(self, self._values(source, when)) if parts is None else parts.at(when)
+            self._kept[key] = self._sampled(source, when) if parts is None else parts.at(when)
         return self._kept[key]
+
+    def _sampled(self, source: sp.Expr, when: float) -> Sampled:
+        """By rules of low degree if they do not disagree about anything that matters."""
+        found = self._projected(source, when, self.quick)
+        size = math.sqrt(self.comm.allreduce(float(((self.widths * found.oscillation) ** 2).sum())))
+        return found if found.unseen <= UNSEEN * size else self._projected(source, when, self.rules)
+
+    def _projected(self, source: sp.Expr, when: float, rules: list[Rule]) -> Sampled:
+        """The source by two rules, a block of cells at a time; collective."""
+        count = len(self.corners)
+        moments, squares = np.empty((len(rules[0].basis), count)), np.empty((2, count))
+        unseen, finite = 0.0, True
+        for start in range(0, count, BLOCK):
+            here = slice(start, start + BLOCK)
+            values = [self._evaluated(source, rule, when, here) for rule in rules]
+            finite = finite and all(bool(np.isfinite(v).all()) for v in values)
+            projected = values[0] @ rules[0].projection
+            rests = [v - projected @ rule.basis for v, rule in zip(values, rules, strict=True)]
+            moments[:, here] = projected.T
+            squares[:, here] = [self.area[here] * (r**2 @ rule.weights) for r, rule in zip(rests, rules, strict=True)]
+            unseen += float(self.volume[here] @ ((rests[1] @ rules[1].projection) ** 2).sum(axis=1))
+        self._check_finite(finite)
+        oscillation = np.sqrt(squares.max(axis=0) + excess(*squares))
+        return Sampled(moments, oscillation, math.sqrt(self.comm.allreduce(unseen)))
+
+    def _check_finite(self, finite: bool) -> None:
+        if self.comm.allreduce(int(not finite)):
+            raise NotCovered("the forcing is not finite everywhere")
 
     def _values(self, source: sp.Expr, when: float) -> list[np.ndarray]:
         """Values at the points of both rules; collective."""
-        values = [self.evaluated(source, rule, when) for rule in self.rules]
-        if self.comm.allreduce(int(not all(np.all(np.isfinite(v)) for v in values))):
-            raise NotCovered("the forcing is not finite everywhere")
+        values = [self._evaluated(source, rule, when) for rule in self.rules]
+        self._check_finite(all(bool(np.isfinite(v).all()) for v in values))
         return values
 
-    def evaluated(self, source: sp.Expr, rule: Rule, when: float) -> np.ndarray:
+    def _evaluated(self, source: sp.Expr, rule: Rule, when: float, here: slice = slice(None)) -> np.ndarray:
         """Values at the points of a rule, shape (cells, points)."""
+        corners = self.corners[here]
         if not source.free_symbols & {*SPACE}:
-            return np.full((len(self.corners), len(rule.weights)), float(_callable(source, 0)(when)))
-        return at_quadrature_points(source, self.corners, rule.degree, when)[0]
+            return np.full((len(corners), len(rule.weights)), float(_callable(source, 0)(when)))
+        return at_quadrature_points(source, corners, rule.degree, when)[0]
 
     def distance(self, source: sp.Expr, coefficients: np.ndarray) -> float:
         """‖s − w‖ for a function w of degree k given by its coefficients on each cell, by the less favourable rule; collective."""
@@ -157,7 +190,7 @@ class Sources:
 
     def _combination(self, source: sp.Expr, when: float) -> np.ndarray:
         parts = self.separated(source)
-        return self.evaluated(source, self.rules[0], when) if parts is None else parts.factors(when)
+        return self._evaluated(source, self.rules[0], when) if parts is None else parts.factors(when)
 
     def _squared(self, source: sp.Expr, values: np.ndarray) -> float:
         parts = self.separated(source)
@@ -179,18 +212,6 @@ class Rule:
 def excess(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """By how much two numbers differ beyond rounding."""
     return np.maximum(np.abs(first - second) - ROUNDING * np.maximum(first, second), 0.0)
-
-
-def _sampled(sources: Sources, values: list[np.ndarray]) -> Sampled:
-    moments = values[0] @ sources.rules[0].projection
-    rests = [v - moments @ rule.basis for v, rule in zip(values, sources.rules, strict=True)]
-    first, second = (sources.area * (r**2 @ rule.weights) for r, rule in zip(rests, sources.rules, strict=True))
-    unseen = sources.volume @ ((rests[1] @ sources.rules[1].projection) ** 2).sum(axis=1)
-    return Sampled(
-        np.ascontiguousarray(moments.T),
-        np.sqrt(np.maximum(first, second) + excess(first, second)),
-        math.sqrt(sources.comm.allreduce(float(unseen))),
-    )
 
 
 class Parts:
