@@ -6,12 +6,12 @@ with the values that are listed here, and nothing else. A program of one's own m
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cffem.study.tables import is_number, shown
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
 
@@ -71,8 +71,8 @@ def check_petsc_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 known = ", ".join(WORDS[name])
                 raise InputError(f"the PETSc option {key} cannot be {value!r} in a study file; it can be {known}")
         elif name in NUMBERS:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise InputError(f"the PETSc option {key} needs a number in a study file, not {value!r}")
+            if not is_number(value):
+                raise InputError(f"the PETSc option {key} needs a number in a study file, not {shown(value)}")
         else:
             raise InputError(f"the PETSc option {key!r} cannot be set in a study file; {nearest(name, [*WORDS, *NUMBERS])}")
     return dict(options)

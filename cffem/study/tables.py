@@ -95,7 +95,7 @@ class Table:
     def number(self, name: str, default: Any = MISSING) -> Any:
         """A finite number."""
         value = self.get(name, default)
-        if name in self.content and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
+        if name in self.content and not is_number(value):
             raise self.refuse(name, "a finite number")
         return value
 
@@ -140,7 +140,20 @@ class Table:
                 )
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a floating-point number can hold.
+
+    Example:
+        >>> is_number(3), is_number(True), is_number(float("nan")), is_number(10**400)
+        (True, False, False, False)
+    """
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def shown(value: Any) -> str:
     """A value in a message, short."""
-    text = repr(value)
+    text = "a very large number" if isinstance(value, int) and abs(value) > 10**60 else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

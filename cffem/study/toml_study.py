@@ -24,7 +24,7 @@ from cffem.screening.screening import Screening
 from cffem.study.allowed import check_petsc_options, inside
 from cffem.study.measurements import read_dataset
 from cffem.study.study import Study
-from cffem.study.tables import StudyFileError, Table
+from cffem.study.tables import StudyFileError, Table, is_number
 from cffem.symbols import constraints, observables
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
@@ -58,7 +58,7 @@ def read_study(path: str | Path, comm: Any, overrides: Sequence[str] = (), anywh
     text = comm.bcast(collectively(comm, lambda: file_text(path)))
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also numbers with thousands of digits
         raise StudyFileError(f"{path.name}: this is not TOML: {error}") from None
     except RecursionError:
         raise StudyFileError(f"{path.name}: tables or lists are nested too deeply") from None
@@ -95,7 +95,7 @@ def override(content: dict[str, Any], pair: str) -> None:
         raise InputError(f"--set takes key=value, not {pair!r}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = text
     here: Any = content
     *path, last = key.strip().split(".")
@@ -179,11 +179,18 @@ class StudyReader:
         """A number or text as an expression, a list as a tuple."""
         if isinstance(value, list) and 1 <= len(value) <= 3:
             return tuple(self.parsed(part, table, name, with_fields) for part in value)
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise table.refuse(name, "a number, an expression in quotes, or a list of them")
         if not isinstance(value, str):
+            if not is_number(value):
+                raise table.refuse(name, "a number, an expression in quotes, or a list of them")
             return value
         return parse(value, self.fields.values() if with_fields else (), self.parameters if with_fields else ())
+
+    def numbers(self, table: Table, name: str) -> tuple[float, ...]:
+        """A list of up to three numbers."""
+        value = table.get(name)
+        if not isinstance(value, list) or not 1 <= len(value) <= 3 or not all(map(is_number, value)):
+            raise table.refuse(name, "a list of one to three numbers")
+        return tuple(value)
 
     def field(self, name: str, table: Table, key: str) -> Field:
         """A declared field."""
@@ -381,7 +388,7 @@ class StudyReader:
         if "at" in table:
             options["at"] = table.get("at")
         if kind == "PointAverage":
-            options |= {"point": tuple(table.get("point")), "radius": table.number("radius")}
+            options |= {"point": self.numbers(table, "point"), "radius": table.number("radius")}
         if kind == "Front":
             options |= {name: table.number(name) for name in ("level", "width") if name in table}
             options |= {"speed": table.flag("speed")} if "speed" in table else {}
