@@ -9,7 +9,6 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 from bounds_support import l_shape, perturbed, u
-from mpi4py import MPI
 from wave_support import WAVE, Cavity, check, outcomes
 
 import cffem as cf
@@ -89,7 +88,7 @@ def test_the_difference_margin_is_proportional_to_the_deleted_coefficient(sound)
     assert small.margin < 0.02 * (small.factual[1] + small.counterfactual[1])
 
 
-# Faults, ranks ------------------------------------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_coarse_time_step_widens_the_bound():
@@ -126,22 +125,6 @@ def test_a_loosened_solver_widens_the_bound():
         found.append(problem.outcome("damping"))
     check(found)
     assert found[1].margin > 1.3 * found[0].margin
-
-
-def print_margins(comm):
-    problem = Cavity(False, perturbed(2, 3, 0.2, 1.0, comm), COEFFICIENTS, 1, 0.5, 3, force=0.0)
-    bounds = [WaveCertifier(problem.model).deletion(name) for name in ("damping", "lap")]
-    if comm.rank == 0:
-        print("margins", *(repr(float(b.margin)) for b in bounds))
-
-
-@pytest.mark.mpi
-def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    print_margins(MPI.COMM_SELF)
-    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 2
-    assert two == pytest.approx(one, rel=1e-8)
 
 
 # Parts --------------------------------------------------------------------------------------------------------------------
