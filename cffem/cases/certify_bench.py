@@ -30,6 +30,7 @@ from cffem.cases.screening_bench import Board
 from cffem.certify import decide
 
 THRESHOLDS = 13
+PROGRESS = 25
 # How many of a thousand cases each class gets, and how many of a sample of sixty.
 SHARES = {
     "steady 2D": (300, 26),
@@ -245,6 +246,9 @@ def estimated_section(board: Board, count: int, seed: int, kinds: Sequence[str] 
             refused += 1
         else:
             outcomes.append(found)
+            if len(outcomes) % PROGRESS == 0:
+                missed = sum(o.score[0] > o.score[1] for o in outcomes)
+                board.line(f"  {len(outcomes)} of {count} estimated cases, {missed} margins too small, {refused} refused")
     for kind in KINDS:
         chosen = [o for o in outcomes if o.family == kind]
         if chosen:
