@@ -20,7 +20,10 @@ def constraint(report: Report) -> str:
     part = report.sections["constraint"]
     if (empty := skipped(part)) is not None:
         return empty
-    nulls = [(n.get("term"), n.get("evidence"), n.get("ratio"), n.get("reason", "")) for n in part.get("null_terms", ())]
+    nulls = [
+        (n.get("term"), n.get("evidence"), n.get("label", ""), n.get("ratio"), n.get("reason", ""))
+        for n in part.get("null_terms", ())
+    ]
     classes = [
         (", ".join(map(plain, c.get("terms", ()))), ", ".join(map(plain, c.get("identified", ()))))
         for c in part.get("equivalence_classes", ())
@@ -29,7 +32,7 @@ def constraint(report: Report) -> str:
     return "".join(
         [
             paragraph(f"Constraint class: {plain(str(part.get('class', 'not stated')))}."),
-            table("Terms that vanish on the class", ("term", "evidence", "ratio", "reason"), nulls)
+            table("Terms that vanish on the class", ("term", "evidence", "kind", "ratio on random members", "reason"), nulls)
             if nulls
             else paragraph("No term vanishes on the class."),
             *([table("Terms that are equal on the class", ("terms", "what is identified"), classes)] if classes else []),

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from cffem.study.canvas import formula
 from cffem.study.field_pictures import field_pictures, left_out
 from cffem.study.markup import Raw, bullets, details, facts, figure, number, paragraph, skipped, table, text, verdict
+from cffem.study.report import TermReport
 from cffem.study.summary import plain, term_epsilon
-from cffem.study.verdict_pictures import comparable, disagreements, error_bars, scatter
+from cffem.study.verdict_pictures import comparable, disagreements, error_bars, scatter, score_bars
 
 if TYPE_CHECKING:
     from cffem.study.fields import Fields
-    from cffem.study.report import Report, TermReport
+    from cffem.study.report import Report
 
 RULE = (
     "A term is relevant if its score lies above ε by more than its error bar, irrelevant if it lies below ε by more than its error "
@@ -114,13 +115,22 @@ def observables(report: Report) -> str:
         return empty
     parts = []
     for name, found in part.items():
+        changes = found.get("terms", {})
         rows = [
-            (term, f.get("deletion"), f.get("adjoint"), f.get("margin"), verdict(str(f.get("decision"))), f.get("reason", ""))
-            for term, f in found.get("terms", {}).items()
-        ]
+            (term, f.get("deletion"), f.get("adjoint"), f.get("margin"), f.get("certificate") or "none",
+             verdict(str(f.get("decision"))), f.get("reason") or f.get("why") or "")
+            for term, f in changes.items()
+        ]  # fmt: skip
+        drawn = [
+            TermReport(term, "", 0.0, deletion=f.get("deletion"), margin=f.get("margin"), epsilon=found.get("epsilon"),
+                       decision=str(f.get("decision")))
+            for term, f in changes.items()
+        ]  # fmt: skip
+        picture = score_bars(drawn, f"change of {plain(name, 40)} by deletion")
         numbers = f"value {number(found.get('value'))}, ε = {number(found.get('epsilon'))}"
         title = f"{plain(name)}: {plain(str(found.get('observable', '')))}, {numbers}"
-        parts.append(table(title, ("term", "change by deletion", "adjoint score", "margin ±", "verdict", "why"), rows))
+        parts.append(figure(picture, f"{plain(name)}: its change by each deletion with error bar, against its own ε (dashed)."))
+        parts.append(table(title, ("term", "change by deletion", "adjoint score", "margin ±", "error bar", "verdict", "why"), rows))
     note = "The adjoint score is the first-order change; it costs one backward solve for all terms."
     return "".join([*parts, paragraph(note, "small")])
 

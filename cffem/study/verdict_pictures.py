@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +24,34 @@ RANKS_DIFFER = 1.05  # two scores within this factor are not told apart by rank
 
 def error_bars(report: Report) -> str:
     """Score ± margin of every term against ε on a logarithmic axis."""
-    terms = list(report.terms.values())
+    terms = [replace(term, epsilon=term_epsilon(report, term)) for term in report.terms.values()]
+    norm = plain(str(report.sections["scope"].get("norm", "")), 20)
+    return score_bars(terms, f"deletion score δ with error bar, norm {norm}")
+
+
+def score_bars(terms: Sequence[TermReport], quantity: str) -> str:
+    """Scores with error bars, each term with its own ε.
+
+    Args:
+        terms: deletion, margin, epsilon and decision of these are drawn.
+        quantity: what the axis shows.
+    """
     if not any(_positive(term.deletion) for term in terms):
         return '<p class="skipped">No picture: no deletion has a score.</p>'
-    alt = "Deletion scores with error bars against the tolerance. " + " ".join(_told(report, term) for term in terms)
-    return picture(lambda figure: _draw_bars(figure, report, terms), alt, (8.6, 1.3 + 0.42 * len(terms)))
+    alt = f"{quantity}, against the tolerance. " + " ".join(map(_told, terms))
+    return picture(lambda figure: _draw_bars(figure, terms, quantity), alt, (8.6, 1.3 + 0.42 * len(terms)))
 
 
-def _told(report: Report, term: TermReport) -> str:
+def _told(term: TermReport) -> str:
     if term.deletion is None:
         return f"{plain(term.name)}: no score, {mark(term.decision).word}."
     bar = f"plus or minus {term.margin:.2g}" if term.margin is not None else "without error bar"
-    return f"{plain(term.name)}: {term.deletion:.3g} {bar}, ε {_number(term_epsilon(report, term))}, {mark(term.decision).word}."
+    return f"{plain(term.name)}: {term.deletion:.3g} {bar}, ε {_number(term.epsilon)}, {mark(term.decision).word}."
 
 
-def _draw_bars(figure: Any, report: Report, terms: Sequence[TermReport]) -> None:
+def _draw_bars(figure: Any, terms: Sequence[TermReport], quantity: str) -> None:
     axes = figure.add_subplot()
-    epsilons = [term_epsilon(report, term) for term in terms]
+    epsilons = [term.epsilon for term in terms]
     low, high = _range(terms, [e for e in epsilons if e is not None and _positive(e)])
     shared = len(set(epsilons)) == 1
     if shared and _positive(epsilons[0]):
@@ -55,7 +67,7 @@ def _draw_bars(figure: Any, report: Report, terms: Sequence[TermReport]) -> None
     decades(axes.xaxis)
     axes.set_ylim(len(terms) - 0.4, -0.6)
     axes.set_yticks(range(len(terms)), [label(term.name) for term in terms])
-    axes.set_xlabel(f"deletion score δ with error bar, norm {plain(str(report.sections['scope'].get('norm', '')), 20)}")
+    axes.set_xlabel(quantity)
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
 
