@@ -107,6 +107,7 @@ class Block:
     def __post_init__(self) -> None:
         self.gammas = [self.gamma[m, n] for m, n in self.tensors.pairs]
         self.kappas = [self.kappa[m, n] for m, n in self.tensors.pairs]
+        self._known: tuple[Operator, np.ndarray, np.ndarray] | None = None
 
     def slopes(self, nodal: np.ndarray) -> list[np.ndarray]:
         """The partial derivatives ∂ŵ in orthonormal polynomials of the reference cell."""
@@ -119,14 +120,22 @@ class Block:
     def transported(self, operator: Operator, nodal: np.ndarray, slopes: list[np.ndarray]) -> np.ndarray:
         """b·∇w + c w in orthonormal polynomials of the reference cell."""
         result = (operator.reaction * self.tensors.values) @ nodal
-        if np.any(operator.shift) or np.any(operator.slope):
-            start = operator.shift + self.origin @ operator.slope.T
-            velocity = np.matmul(self.inverse, start[:, :, None])[:, :, 0].T
-            for speed, slope in zip(velocity, slopes, strict=True):
-                result += speed * slope
-        if np.any(operator.slope):
-            change = np.moveaxis(self.inverse @ operator.slope @ self.jacobian, 0, -1)
-            for row, slope in zip(change, slopes, strict=True):
-                for factor, linear in zip(row, self.tensors.linear, strict=True):
-                    result += factor * (linear @ slope)
+        velocity, change = self._advection(operator)
+        for speed, slope in zip(velocity, slopes, strict=False):
+            result += speed * slope
+        for row, slope in zip(change, slopes, strict=False):
+            for factor, linear in zip(row, self.tensors.linear, strict=True):
+                result += factor * (linear @ slope)
         return result
+
+    def _advection(self, operator: Operator) -> tuple[np.ndarray, np.ndarray]:
+        """J⁻¹ b at the first corner and J⁻¹ ∇b J, nothing where they vanish; those of the last operator are kept."""
+        if self._known is None or self._known[0] is not operator:
+            velocity = change = np.zeros((0, len(self.volume)))
+            if np.any(operator.shift) or np.any(operator.slope):
+                start = operator.shift + self.origin @ operator.slope.T
+                velocity = np.ascontiguousarray(np.matmul(self.inverse, start[:, :, None])[:, :, 0].T)
+            if np.any(operator.slope):
+                change = np.ascontiguousarray(np.moveaxis(self.inverse @ operator.slope @ self.jacobian, 0, -1))
+            self._known = operator, velocity, change
+        return self._known[1:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -121,16 +122,43 @@ def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int)
     if len(library.equations) != 1:
         raise NotCovered("there is more than one unknown")
     left = sp.S.Zero if library.anchor in (None, dt(library.unknown)) else library.anchor
-    terms = sp.Add(*(sp.Float(alpha) * library[name] for name, alpha in coefficients.items() if alpha))
-    found = operator(_with_parameters(library, left - terms), library.unknown, dim)
+    parts = [(1.0, left), *((-alpha, library[name]) for name, alpha in coefficients.items() if alpha)]
+    parts = [(alpha, _with_parameters(library, sp.sympify(part))) for alpha, part in parts]
+    try:
+        found = combined([(alpha, _read_once(part, library.unknown, dim)) for alpha, part in parts if part != 0], dim)
+    except NotCovered:
+        # Terms of which each is of another kind may add up to one of this kind.
+        found = operator(sp.Add(*(sp.Float(alpha) * part for alpha, part in parts)), library.unknown, dim)
     if not found.diffusion > 0:
         raise NotCovered(f"the diffusion coefficient {found.diffusion:g} is not positive")
     return found
 
 
+def combined(parts: list[tuple[float, Operator]], dim: int) -> Operator:
+    """Σ factor · operator.
+
+    Example:
+        >>> half = Operator(1.0, np.ones(2), np.zeros((2, 2)), 2.0, sp.S.One)
+        >>> both = combined([(1.0, half), (2.0, half)], 2)
+        >>> both.diffusion, both.shift.tolist(), both.reaction, both.source
+        (3.0, [3.0, 3.0], 6.0, 3.00000000000000)
+    """
+    return Operator(
+        sum(factor * part.diffusion for factor, part in parts),
+        sum((factor * part.shift for factor, part in parts), np.zeros(dim)),
+        sum((factor * part.slope for factor, part in parts), np.zeros((dim, dim))),
+        sum(factor * part.reaction for factor, part in parts),
+        sp.Add(*(part.source if factor == 1 else sp.Float(factor) * part.source for factor, part in parts)),
+    )
+
+
+# Reading a term takes longer than a small solve, and sweeps read the same ones again and again.
+_read_once = lru_cache(maxsize=256)(operator)
+
+
 def term_operator(library: Any, name: str, coefficient: float, dim: int) -> Operator:
     """α_j T_j of one term, its parameters replaced by their values."""
-    return operator(_with_parameters(library, sp.Float(coefficient) * library[name]), library.unknown, dim)
+    return combined([(coefficient, _read_once(_with_parameters(library, library[name]), library.unknown, dim))], dim)
 
 
 def _with_parameters(library: Any, expr: sp.Expr) -> sp.Expr:
