@@ -241,14 +241,14 @@ def test_what_no_theorem_covers_has_no_certificate(problem, reason):
 
 
 def test_values_given_on_the_boundary_are_covered():
-    values, outcomes = 1 + 2 * x - y + x * y, []
+    values, domain, outcomes = 1 + 2 * x - y + x * y, perturbed(2, 4, 0.2, 1.0), []
     for degree, term in ((2, "mixing"), (3, "u_x")):
         first, second = (
             cf.Model(
                 LIBRARY,
                 {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5},
                 cf.Experiment(
-                    mesh=perturbed(2, 4, 0.2, 1.0),
+                    mesh=domain,
                     elements={u: ("Lagrange", k)},
                     boundary=[cf.Dirichlet(u, values)],
                     forcing={u: SOURCE},
