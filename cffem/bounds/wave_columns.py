@@ -68,7 +68,7 @@ class Factor:
         self.solver = PETSc.KSP().create(matrix.comm)
         self.solver.setOperators(matrix)
         self.solver.setType(PETSc.KSP.Type.PREONLY)
-        self.solver.getPC().setType(PETSc.PC.Type.CHOLESKY if definite else PETSc.PC.Type.LU)
+        self.solver.getPC().setType(PETSc.PC.Type.CHOLESKY)
         self.solver.getPC().setFactorSolverType("mumps")
         self.solver.setUp()
 
