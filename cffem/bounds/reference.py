@@ -51,7 +51,6 @@ class Reference:
 
     Attributes:
         dim, degree: the dimension and k.
-        fluxes, polynomials, nodes, moments: how many unknowns RT_{k+1}, P_k, the state and a facet have.
         mass: ∫ q̂_m q̂_n.
         divergence: ∫ div q̂ ω_j.
         corners: one flux problem for each corner.
@@ -59,7 +58,7 @@ class Reference:
         values: ∫ φ_v ω_j.
         raised: the unknowns of the flux e_m ∂_n φ_v.
         linear: ∫ X_n ω_j ω_l, one matrix for each n.
-        points, weights: a rule that is exact for all of these.
+        moments: how many unknowns a facet has.
     """
 
     dim: int
@@ -79,8 +78,8 @@ class Reference:
         return list(combinations_with_replacement(range(self.dim), 2))
 
 
-def orthonormal(cell: basix.CellType, degree: int, points: np.ndarray, derivatives: int = 0) -> np.ndarray:
-    """Orthonormal polynomials at points, shape (derivatives, polynomials, points)."""
+def orthonormal(cell: basix.CellType, degree: int, points: np.ndarray) -> np.ndarray:
+    """Orthonormal polynomials at points, shape (polynomials, points)."""
     return np.asarray(basix.tabulate_polynomials(basix.PolynomialType.legendre, cell, degree, points))
 
 
@@ -149,7 +148,18 @@ def _fluxes(dim: int, degree: int, points: np.ndarray) -> tuple[np.ndarray, np.n
     return basis, divergence @ change, sum(len(dofs) for dofs in element.entity_dofs[dim - 1])
 
 
-def _corner(i, dim, interior, divergence, points, weights, fluxes, polynomials, slopes) -> Corner:  # type: ignore[no-untyped-def]
+def _corner(
+    i: int,
+    dim: int,
+    interior: int,
+    divergence: np.ndarray,
+    points: np.ndarray,
+    weights: np.ndarray,
+    fluxes: np.ndarray,
+    polynomials: np.ndarray,
+    slopes: np.ndarray,
+) -> Corner:
+    """The flux problem around corner i, from values at quadrature points."""
     on_facet = np.arange(interior).reshape(dim + 1, -1)
     facets = tuple(f for f in range(dim + 1) if f != i)
     free = np.concatenate([on_facet[list(facets)].ravel(), np.arange(interior, fluxes.shape[1])])
