@@ -191,7 +191,7 @@ def test_lid_driven_cavity_at_reynolds_number_100():
     )
     flow = cf.Model(NAVIER_STOKES, {"adv": 1.0, "lap": 0.01}, experiment).solve().function()
     # All points of the tables, relative to the peak velocity of the reference, the lid's 1. Measured: 0.0051 along and 0.0092
-    # across, and the same on a mesh of half the size. The latter is 3.8 % of the table's own peak across: there the tables, of a
+    # across, also with cells of 0.6 times the size. The latter is 3.8 % of the table's own peak across: there the tables, of a
     # scheme of second order on 129² points, are 1.5 to 3.5 % off the spectral extrema below, with which this flow agrees to 1e-3.
     heights, along = np.array(GHIA_U).T
     found = values_at(flow, np.column_stack([np.full_like(heights, 0.5), heights]))[:, 0]
