@@ -39,7 +39,7 @@ def slow_unless(wanted):
 def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     command = [sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.strip()
     if name in WITHOUT_STUDY:
@@ -53,7 +53,7 @@ def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_p
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", slow_unless(lambda name: name in ON_RANKS))
 def test_demo_runs_on_two_ranks(name, tmp_path, mpirun):
-    done = mpirun(2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=300)
+    done = mpirun(2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=600)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
