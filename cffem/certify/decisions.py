@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from cffem.symbols.errors import InputError
+
 RELEVANT, IRRELEVANT, UNRESOLVED = "relevant", "irrelevant", "unresolved"
 
 
@@ -46,10 +48,10 @@ def decide(
     """
     checked("the score", score)
     if checked("the tolerance epsilon", epsilon) == 0:
-        raise ValueError("the tolerance epsilon must be positive, because every score is at least zero")
+        raise InputError("the tolerance epsilon must be positive, because every score is at least zero")
     etas = [eta_factual, eta_counterfactual]
     if margin is not None and any(eta is not None for eta in etas):
-        raise ValueError("give either margin or eta_factual and eta_counterfactual, not both")
+        raise InputError("give either margin or eta_factual and eta_counterfactual, not both")
     for name, eta in zip(("eta_factual", "eta_counterfactual"), etas, strict=True):
         if eta is not None:
             checked(name, eta, infinite=True)
@@ -70,5 +72,5 @@ def checked(name: str, value: float, infinite: bool = False) -> float:
     """A nonnegative number, finite unless infinity is a sensible error bar."""
     number = float(value)
     if math.isnan(number) or number < 0 or (math.isinf(number) and not infinite):
-        raise ValueError(f"{name} must be a nonnegative{'' if infinite else ' finite'} number, not {value!r}")
+        raise InputError(f"{name} must be a nonnegative{'' if infinite else ' finite'} number, not {value!r}")
     return number

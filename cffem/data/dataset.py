@@ -15,6 +15,7 @@ import sympy as sp
 
 from cffem.data.rows import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
@@ -84,7 +85,7 @@ class Dataset:
         dims = ds[first if isinstance(first, str) else first[0]].dims
         unknown = [d for d in dims if str(d).lower() not in aliases]
         if unknown:
-            raise ValueError(f"rename the dimensions {unknown} to x, y, z or t before making a Dataset")
+            raise InputError(f"rename the dimensions {unknown} to x, y, z or t before making a Dataset")
         coords = {aliases[str(d).lower()]: as_numbers(ds[d].values) for d in dims}
         values = {}
         for unknown_field, variables in names.items():
@@ -105,7 +106,7 @@ class Dataset:
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] not in (1, 2, 3):
-            raise ValueError(f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}")
+            raise InputError(f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}")
         if points.shape[1] == 1:
             order = np.argsort(points[:, 0])
             arrays = component_arrays(values, (len(points), len(np.asarray(times))))
@@ -113,7 +114,7 @@ class Dataset:
         axes = named_axes({"t": times})
         arrays = component_arrays(values, (len(points), len(axes[COORDINATES[3]])))
         if combined_mask(arrays, None, (len(points), len(axes[COORDINATES[3]]))) is not None:
-            raise ValueError("scattered data must be complete: drop the sensors or the times that contain NaN")
+            raise InputError("scattered data must be complete: drop the sensors or the times that contain NaN")
         return cls(axes, arrays, points, None, projected)
 
     @property
@@ -145,16 +146,16 @@ def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
     if not isinstance(coords, Mapping):
         spatial = len(coords) - 1
         if not 0 <= spatial <= 3:
-            raise ValueError(f"give between one and four coordinate arrays (x, y, z, t), not {len(coords)}")
+            raise InputError(f"give between one and four coordinate arrays (x, y, z, t), not {len(coords)}")
         coords = dict(zip([*"xyz"[:spatial], "t"], coords, strict=True))
     known = {str(c): c for c in COORDINATES}
     axes = {}
     for name, values in coords.items():
         if str(name) not in known:
-            raise ValueError(f"coordinates are called x, y, z and t, not {name}")
+            raise InputError(f"coordinates are called x, y, z and t, not {name}")
         array = as_numbers(values)
         if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
-            raise ValueError(f"the coordinate {name} must be a finite, strictly increasing one-dimensional array")
+            raise InputError(f"the coordinate {name} must be a finite, strictly increasing one-dimensional array")
         axes[known[str(name)]] = array
     return axes
 
@@ -174,16 +175,16 @@ def component_arrays(values: Mapping[Any, Any], shape: tuple[int, ...]) -> dict[
         array = np.asarray(data, dtype=float)
         if isinstance(unknown, VectorField):
             if array.shape != (unknown.dim, *shape):
-                raise ValueError(f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}")
+                raise InputError(f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}")
             arrays.update({unknown[i]: array[i] for i in range(unknown.dim)})
         elif isinstance(unknown, ScalarField | Component):
             if array.shape != shape:
-                raise ValueError(f"{unknown} needs an array of shape {shape}, not {array.shape}")
+                raise InputError(f"{unknown} needs an array of shape {shape}, not {array.shape}")
             arrays[unknown] = array
         else:
-            raise ValueError(f"values are given for fields, not for {unknown!r}")
+            raise InputError(f"values are given for fields, not for {unknown!r}")
     if not arrays:
-        raise ValueError("a dataset needs values of at least one field")
+        raise InputError("a dataset needs values of at least one field")
     return arrays
 
 
@@ -191,9 +192,9 @@ def combined_mask(arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int,
     """Missing values from the given mask and from NaN; None if nothing is missing."""
     missing = np.zeros(shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     if missing.shape != shape:
-        raise ValueError(f"the mask needs shape {shape}, not {missing.shape}")
+        raise InputError(f"the mask needs shape {shape}, not {missing.shape}")
     for array in arrays.values():
         missing = missing | ~np.isfinite(array)
     if missing.all():
-        raise ValueError("all values of the dataset are missing")
+        raise InputError("all values of the dataset are missing")
     return missing if missing.any() else None

@@ -17,6 +17,7 @@ from cffem.data.conservation import Order, conservative, derivative_order
 from cffem.data.dataset import Dataset
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, ScalarField, VectorField
 
 multiplied_powers = create_expand_pow_optimization(12)
@@ -89,7 +90,7 @@ def test_families(components: int, dim: int, projected: bool) -> list[Family]:
         # curl(φ e_k) has component i equal to ε_{ijk} ∂_j φ
         cyclic = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
         return [{i: (1.0, unit(j)), j: (-1.0, unit(i))} for i, j, _ in cyclic]
-    raise ValueError("divergence-free test functions need a vector equation with as many components as dimensions (2 or 3)")
+    raise InputError("divergence-free test functions need a vector equation with as many components as dimensions (2 or 3)")
 
 
 class Variance(sp.Symbol):
@@ -147,7 +148,7 @@ def check_integrand(core: sp.Expr, data: Dataset) -> None:
     needed = core.atoms(ScalarField, Component)
     missing = {n for n in needed if n not in data.values}
     if missing:
-        raise ValueError(f"the dataset has no values of {', '.join(sorted(map(str, missing)))}")
+        raise InputError(f"the dataset has no values of {', '.join(sorted(map(str, missing)))}")
     symbols = core.atoms(sp.Symbol) - set(COORDINATES)
     if symbols:
-        raise ValueError(f"the term contains the unknown parameter {min(map(str, symbols))}; substitute a number for it")
+        raise InputError(f"the term contains the unknown parameter {min(map(str, symbols))}; substitute a number for it")

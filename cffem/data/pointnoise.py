@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.fft import dct, idct
 
 from cffem.data.noise import DIFFERENCES, MEDIAN_TO_SD, NEGLIGIBLE, WHITE, high_differences
+from cffem.symbols.errors import InputError
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64)
 BANDS = (0, 1, 2, 4, 8, 16, 32)
@@ -183,7 +184,7 @@ def measure_point_noise(values: np.ndarray, smoothing: MeshSmoothing) -> PointNo
     Sixth differences in time give the strength of white noise, the fitted law that of correlated noise.
     """
     if values.shape[1] <= 2 * DIFFERENCES:
-        raise ValueError(f"scattered data need more than {2 * DIFFERENCES} reading times, but have {values.shape[1]}")
+        raise InputError(f"scattered data need more than {2 * DIFFERENCES} reading times, but have {values.shape[1]}")
     white = PointNoise(float(np.median(np.abs(high_differences(values, 1))) / MEDIAN_TO_SD), smoothing)
     if values.shape[1] < FEWEST_READINGS:
         return white

@@ -22,6 +22,7 @@ from cffem.data.grid import BLOCKS, OVERLAP, TIME_SHARE
 from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
 from cffem.data.testfunctions import Axis, bump_derivatives, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.errors import InputError
 
 LARGEST_SHARE = 1 / 8  # of the extent of the domain, for the half width of a test function
 FEWEST_POINTS = 4.0  # point distances per half width that resolve a test function
@@ -37,7 +38,7 @@ class PointSampling:
 
     def __init__(self, data: Dataset, orders: Order) -> None:
         if data.points is None:
-            raise ValueError("these data lie on a grid; scattered data come from Dataset.from_points")
+            raise InputError("these data lie on a grid; scattered data come from Dataset.from_points")
         self.data, self.orders, self.points = data, orders, data.points
         self.mesh = PointMesh.cached(self.points)
         self.noises = {name: measure_point_noise(v, self.mesh.smoothing) for name, v in data.values.items()}
@@ -98,7 +99,7 @@ class PointSampling:
         points = self.points
         low, high = points.min(axis=0) + self.radius, points.max(axis=0) - self.radius
         if (high < low).any():
-            raise ValueError("the points are too few or too clustered for a weak design: no test function fits into the domain")
+            raise InputError("the points are too few or too clustered for a weak design: no test function fits into the domain")
         step = self.radius / OVERLAP * (1.5 if self.data.dim == 2 else 2.5)
         axes = [np.linspace(a, b, max(2, math.ceil((b - a) / h) + 1)) for a, b, h in zip(low, high, step, strict=True)]
         centres = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.data.dim)
@@ -110,7 +111,7 @@ class PointSampling:
         layer = len(weights) ** (-1 / self.data.dim)
         kept = covered >= (COVERED - 2 * layer) * volume
         if not kept.any():
-            raise ValueError("the points are too few or too clustered for a weak design: no test function is covered by them")
+            raise InputError("the points are too few or too clustered for a weak design: no test function is covered by them")
         return centres[kept]
 
     def space_matrix(self, order: tuple[int, ...]) -> sparse.csr_matrix:

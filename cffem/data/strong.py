@@ -21,6 +21,7 @@ from cffem.data.points import PointMesh
 from cffem.data.rows import RowBlock
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.errors import InputError
 
 STENCIL = 2  # points on either side of a first difference
 
@@ -92,7 +93,7 @@ def interior(data: Dataset, entries: list[tuple[sp.Expr, ...]]) -> np.ndarray:
         for shift in range(-reach, reach + 1) if data.mask is not None else ():
             inside = inside & ~np.roll(data.mask, shift, axis)
     if not inside.any():
-        raise ValueError("the grid is too small for the derivatives of the library: no point is left inside")
+        raise InputError("the grid is too small for the derivatives of the library: no point is left inside")
     return inside
 
 

@@ -22,6 +22,7 @@ from cffem.data.noise import noise_ratio
 from cffem.data.points import PointSampling
 from cffem.data.rows import RowBlock
 from cffem.symbols.coordinates import COORDINATES
+from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
 
 DRAWS, QUIET_DRAWS = 6, 3
@@ -56,12 +57,12 @@ class Plan:
     def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:
         self.data = data
         if library.anchor is None or library.anchor == 0:
-            raise ValueError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
+            raise InputError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
         vector = solenoidal_field(data)
         self.columns = [contributions(term, data.dim, vector) for term in (library.anchor, *library.terms.values())]
         self.families = len(self.columns[0])
         if any(len(column) != self.families for column in self.columns):
-            raise ValueError("the anchor and all terms of a library must have the same number of components")
+            raise InputError("the anchor and all terms of a library must have the same number of components")
         for core in {c.core for column in self.columns for parts in column for c in parts}:
             check_integrand(core, data)
         orders = [c.order for column in self.columns for parts in column for c in parts]
@@ -152,5 +153,5 @@ def solenoidal_field(data: Dataset) -> VectorField | None:
         return None
     vectors = {c.field for c in data.values if isinstance(c, Component)}
     if len(vectors) != 1:
-        raise ValueError("projected data need exactly one vector field, whose divergence vanishes")
+        raise InputError("projected data need exactly one vector field, whose divergence vanishes")
     return vectors.pop()

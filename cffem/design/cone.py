@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from cffem.symbols.errors import InputError
+
 CONE = 3.0
 ROUNDING = 1e-12
 
@@ -60,7 +62,7 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
     """
     size = len(sigma)
     if not 1 <= s <= size:
-        raise ValueError(f"the sparsity must lie between 1 and the number of columns {size}, not {s}")
+        raise InputError(f"the sparsity must lie between 1 and the number of columns {size}, not {s}")
     values, vectors = np.linalg.eigh(sigma)
     floor = float(max(0.0, values[0] - ROUNDING * size))
     if size <= (1 + CONE) * s or in_cone(vectors[:, 0], s):

@@ -19,6 +19,7 @@ from cffem.data.rows import RowBlock, RowSource
 from cffem.design import aliasing, spectrum
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
+from cffem.symbols.errors import InputError
 
 MATRIX_BLOCKS = 12
 # Aliases of fields are exact only up to quadrature and interpolation; a source with larger errors says so in notes["tolerance"].
@@ -59,7 +60,7 @@ class Design:
         self, names: Sequence[str], grams: BlockGrams, library: Any = None, notes: Mapping[str, Any] | None = None
     ) -> None:
         if len(names) != grams.columns or len(set(names)) != len(names):
-            raise ValueError(
+            raise InputError(
                 f"a design needs one distinct name per column, but has {grams.columns} columns and names {list(names)}"
             )
         self.names = tuple(str(name) for name in names)
@@ -91,9 +92,9 @@ class Design:
         """
         A, y = np.asarray(A, dtype=float), np.asarray(y, dtype=float)
         if A.ndim != 2 or y.shape != (A.shape[0],):
-            raise ValueError(f"from_matrix needs a matrix and one y per row, but got shapes {A.shape} and {y.shape}")
+            raise InputError(f"from_matrix needs a matrix and one y per row, but got shapes {A.shape} and {y.shape}")
         if not (np.isfinite(A).all() and np.isfinite(y).all()):
-            raise ValueError("from_matrix needs finite numbers, but A or y contains NaN or infinity")
+            raise InputError("from_matrix needs finite numbers, but A or y contains NaN or infinity")
         parts = [part for part in np.array_split(np.arange(len(y)), min(blocks, len(y))) if len(part)]
         share = 1.0 if effective is None else effective / len(y)
         grams = fold(RowBlock(A[p], y[p], block=k, effective=share * len(p)) for k, p in enumerate(parts))
@@ -114,10 +115,10 @@ class Design:
             comm: MPI communicator over which the rows are distributed; Grams are summed over its ranks. Default: the sources' own.
         """
         if kind not in ("weak", "strong"):
-            raise ValueError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
+            raise InputError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
         given: list[Any] = [sources] if hasattr(sources, "rows") else list(sources)  # type: ignore[arg-type]
         if not given:
-            raise ValueError("a design needs at least one solution or dataset")
+            raise InputError("a design needs at least one solution or dataset")
         shared = comm is None
         if comm is None:
             comm = next((source.comm for source in given if getattr(source, "comm", None) is not None), None)
@@ -146,7 +147,7 @@ class Design:
     def __add__(self, other: Design) -> Design:
         """Stack two designs of the same terms by adding their Grams."""
         if self.names != other.names:
-            raise ValueError(f"only designs of the same terms can be stacked, not {self.names} with {other.names}")
+            raise InputError(f"only designs of the same terms can be stacked, not {self.names} with {other.names}")
         pairs = [(0, self), (1, other)]
         labels = tuple((k, label) for k, design in pairs for label in design.grams.labels)
 
@@ -318,7 +319,7 @@ class Design:
         """Boolean mask of a support given by names."""
         unknown = set(support) - set(self.names)
         if unknown:
-            raise ValueError(f"the design has no terms {sorted(unknown)}; it has {list(self.names)}")
+            raise InputError(f"the design has no terms {sorted(unknown)}; it has {list(self.names)}")
         return np.isin(self.names, list(support))
 
     # ----------------------------------------------------------------------------------------------------------------------------
@@ -336,7 +337,7 @@ class Design:
     def additions(self, candidates: Mapping[str, Design]) -> list[Addition]:
         """What each candidate experiment would bring, best first."""
         if not candidates:
-            raise ValueError("best_addition needs at least one candidate design")
+            raise InputError("best_addition needs at least one candidate design")
         groups = [set(group.terms) for group in self.alias_groups()]
         result = []
         for name, candidate in candidates.items():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cffem.data.rows import RowBlock
+from cffem.symbols.errors import InputError
 
 SAMPLE_SIZE = 2048
 CHUNK = 1 << 16
@@ -95,7 +96,7 @@ class Accumulator:
         """Fold one block of rows."""
         width = block.A.shape[1] + 1
         if self._sample is not None and self._sample.shape[1] != width:
-            raise ValueError(f"all row blocks of a design must have {self._sample.shape[1] - 1} columns, but one has {width - 1}")
+            raise InputError(f"all row blocks of a design must have {self._sample.shape[1] - 1} columns, but one has {width - 1}")
         entry = self._totals.setdefault(block.block, {"plain": 0.0, "weight": 0.0, "rows": 0, "effective": 0.0})
         root = None if block.weights is None else np.sqrt(block.weights)
         entry["plain"] += gram(block.y, block.A, root)
@@ -138,11 +139,14 @@ class Accumulator:
             samples = [s for s in comm.allgather(sample) if s is not None]
             sample = np.concatenate(samples)[:: len(samples)] if samples else None
         if not totals or sample is None:
-            raise ValueError("a design needs at least one row, but the sources gave none")
+            raise InputError(
+                "a design needs at least one row, but the sources gave none: no test function fits into the data, which are too "
+                "short, too coarse, or have missing values (NaN) everywhere"
+            )
         labels = tuple(totals)
         for kind in ("denoised", "noise"):
             if len({kind in totals[label] for label in labels}) > 1:
-                raise ValueError(f"either all row blocks of a design carry {kind} rows or none does")
+                raise InputError(f"either all row blocks of a design carry {kind} rows or none does")
 
         def stack(key: str) -> np.ndarray | None:
             return np.array([totals[label][key] for label in labels]) if key in totals[labels[0]] else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cffem.design.cone import Bracket, restricted_eigenvalue
+from cffem.symbols.errors import InputError
 
 ENUMERATION_LIMIT = 200_000
 
@@ -52,7 +53,7 @@ def sparse_eigenvalues(sigma: np.ndarray, size: int) -> SparseEigenvalues:
     """
     columns = len(sigma)
     if not 1 <= size <= columns:
-        raise ValueError(f"a support must have between 1 and {columns} terms, not {size}")
+        raise InputError(f"a support must have between 1 and {columns} terms, not {size}")
     if math.comb(columns, size) > ENUMERATION_LIMIT:
         values = np.linalg.eigvalsh(sigma)
         ratio = math.sqrt(values[-1] / values[0]) if values[0] > 0 else math.inf
@@ -95,7 +96,7 @@ def selected_gram(sigma: np.ndarray, support: np.ndarray) -> SelectedGram:
     """Spectrum of Σ_SS."""
     support = np.asarray(support, dtype=bool)
     if not support.any():
-        raise ValueError("the spectrum of an empty support is not defined; select at least one term")
+        raise InputError("the spectrum of an empty support is not defined; select at least one term")
     values = np.linalg.eigvalsh(sigma[np.ix_(support, support)])
     return SelectedGram(float(values[0]), float(values[-1]))
 
@@ -116,7 +117,7 @@ def restricted_eigenvalue_by_rows(
     result: dict[int, list[Bracket]] = {}
     for count in counts:
         if not 1 <= count <= len(rows):
-            raise ValueError(f"can draw between 1 and {len(rows)} rows, not {count}")
+            raise InputError(f"can draw between 1 and {len(rows)} rows, not {count}")
         result[count] = []
         for _ in range(repeats):
             part = rows[random.choice(len(rows), count, replace=False)]

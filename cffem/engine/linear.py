@@ -7,8 +7,10 @@ one never yields a solution. Other solvers come from `presets`, and the user's P
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +20,9 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem.engine.presets import Plan, plan, symmetric
+
+log = logging.getLogger("cffem.engine")
+_WARNED: set[str] = set()  # options that were warned of already
 
 _PREFIXES = itertools.count()
 
@@ -63,6 +68,23 @@ class SolveRecord:
     worst_residual: float = 0.0
     solver: str = ""
     reasons: list[str] = field(default_factory=list)
+
+
+def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
+    """Say which of the user's options this solver has not read: they are misspelt or belong to another solver."""
+    library = ctypes.CDLL(PETSc.__file__)
+    for name in options:
+        read = ctypes.c_int(0)
+        library.PetscOptionsUsed(None, f"-{prefix}{name}".encode(), ctypes.byref(read))
+        if not read.value and name not in _WARNED:
+            _WARNED.add(name)
+            if ksp.comm.rank == 0:
+                log.warning(
+                    "the PETSc option %s has no effect: the solver %s with %s does not read it",
+                    name,
+                    ksp.getType(),
+                    ksp.getPC().getType(),
+                )
 
 
 def collect_garbage(comm: Any) -> None:
@@ -163,6 +185,7 @@ class LinearSolver:
             # Inner solvers read their options now; afterwards nothing of ours stays in PETSc's database.
             self.ksp.setUp()
             self.ksp.setUpOnBlocks()
+            warn_of_unread(self.plan.options, self.prefix, self.ksp)
         finally:
             for key in options:
                 database.delValue(self.prefix + key)

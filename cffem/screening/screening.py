@@ -21,6 +21,7 @@ from cffem.screening import lasso, resampling
 from cffem.screening.contract import Contract, check_contract
 from cffem.screening.reliability import Reliability, assess
 from cffem.screening.selection import Refit, Selection, refit, residual_share, score_supports, select
+from cffem.symbols.errors import InputError
 
 try:
     from sklearn.utils.validation import validate_data
@@ -89,9 +90,9 @@ class Screening(RegressorMixin, BaseEstimator):
             y: n anchor values when X is a matrix.
         """
         if self.method not in METHODS:
-            raise ValueError(f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}")
+            raise InputError(f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}")
         if self.criterion not in CRITERIA:
-            raise ValueError(f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}")
+            raise InputError(f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}")
         design = X if isinstance(X, Design) else self._design(X, y)
         self.design_ = design
         self.n_features_in_ = len(design.names)

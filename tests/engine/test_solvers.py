@@ -283,3 +283,14 @@ def test_transposed_solves_of_every_kind_have_true_residuals():
             solver.matrix.multTranspose(solution, image)
             image.axpy(-1.0, right)
             assert image.norm() <= 1e-9 * right.norm()
+
+
+def test_options_that_no_solver_reads_are_told(caplog):
+    u = cf.ScalarField("u")
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+    )
+    library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
+    for options in ({"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-12}, {"ksp_type": "cg", "ksp_rrtol": 1e-12}):
+        cf.Model(library, {"lap": 1.0}, experiment, options).solve()
+    assert [record.getMessage().split()[3] for record in caplog.records] == ["ksp_rrtol"]
