@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cffem.certify.decisions import UNRESOLVED, decide
@@ -30,6 +30,7 @@ class Verdict:
         level: 0 for the discretisation at hand.
         bound: what the callback gave for the term on that level.
         reason: why it is unresolved, empty where it is not.
+        tried: level, score and margin of every level that had a bound, from coarse to fine.
     """
 
     term: str
@@ -39,6 +40,7 @@ class Verdict:
     level: int
     bound: Any
     reason: str = ""
+    tried: tuple[tuple[int, float, float], ...] = ()
 
 
 def decide_by_refinement(
@@ -69,6 +71,7 @@ def decide_by_refinement(
     """
     wanted = tuple(names)
     verdicts: dict[str, Verdict] = {}
+    tried: dict[str, list[tuple[int, float, float]]] = {name: [] for name in wanted}
     left, reason = wanted, "the error bar reaches ε and no further level is allowed"
     for level in range(levels):
         bounds = certify(left, level) if left else None
@@ -77,11 +80,13 @@ def decide_by_refinement(
             break
         for name in left:
             verdict = _verdict(name, epsilon, level, bounds[name])
+            if math.isfinite(verdict.margin):
+                tried[name].append((level, verdict.score, verdict.margin))
             # A level without a bound does not take away what a coarser one had.
             if name not in verdicts or math.isfinite(verdict.margin) or not math.isfinite(verdicts[name].margin):
                 verdicts[name] = verdict
         left = tuple(name for name in left if verdicts[name].decision == UNRESOLVED)
-    return {name: _ended(verdicts.get(name), name, reason) for name in wanted}
+    return {name: replace(_ended(verdicts.get(name), name, reason), tried=tuple(tried[name])) for name in wanted}
 
 
 def _verdict(name: str, epsilon: float, level: int, bound: Any) -> Verdict:
@@ -97,4 +102,4 @@ def _ended(verdict: Verdict | None, name: str, reason: str) -> Verdict:
         return Verdict(name, UNRESOLVED, math.nan, math.inf, 0, None, reason)
     if verdict.decision != UNRESOLVED or verdict.reason:
         return verdict
-    return Verdict(name, verdict.decision, verdict.score, verdict.margin, verdict.level, verdict.bound, reason)
+    return replace(verdict, reason=reason)

@@ -178,6 +178,12 @@ def test_refinement_decides_what_the_first_mesh_leaves_open():
     assert once.terms["u"].decision == "unresolved"
     assert twice.terms["u"].decision == "relevant"
     assert "refined" in twice.terms["u"].method
+    levels = [level for level in twice.sections["cost"]["refinement"] if level["term"] == "u"]
+    margins = [level["margin"] for level in levels]
+    assert len(margins) > 1
+    assert margins == sorted(margins, reverse=True)
+    assert levels[-1]["score"] == twice.terms["u"].deletion
+    assert once.sections["cost"]["refinement"] == []
 
 
 def test_the_example_of_the_documentation_is_a_study(tmp_path):

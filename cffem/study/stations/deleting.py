@@ -140,7 +140,7 @@ class Deletions:
             if finer["level"]:
                 result[term] = {**facts[term], **finer}
             else:
-                result[term] = {**facts[term], "unrefined": finer["reason"]}
+                result[term] = {**facts[term], "unrefined": finer["reason"], "levels": finer["levels"]}
         levels.destroy()
         return result
 
@@ -213,10 +213,15 @@ def on_finer_levels(term: str, epsilon: float, levels: Refinement) -> Facts:
     """Refine until one term is decided; its score and certificate on the level where that was."""
     found = decide_by_refinement([term], epsilon, levels)[term]
     if not found.level or found.decision == UNRESOLVED:
-        return {"level": 0, "reason": found.reason}
+        return {"level": 0, "reason": found.reason, "levels": levels_tried(found)}
     certificate = plain_bound(found.bound)
     certificate["method"] += f", on the mesh and time step refined {found.level} times"
-    return {"level": found.level, "score": found.score, "certificate": certificate}
+    return {"level": found.level, "score": found.score, "certificate": certificate, "levels": levels_tried(found)}
+
+
+def levels_tried(found: Any) -> list[Facts]:
+    """Score and margin on every level, from the user's discretisation to the finest."""
+    return [{"level": level, "score": score, "margin": margin} for level, score, margin in found.tried]
 
 
 def certified(run: Run, model: WatchedModel, deletion: Deletion) -> Facts:

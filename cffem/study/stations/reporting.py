@@ -299,6 +299,13 @@ class Reporting:
             "seconds": self.run.seconds(),
             "ranks": comm.size,
             "peak_memory": round(sum(memory), 1),
+            "refinement": [
+                {"term": term, "experiment": name, "intervention": kind, **level}
+                for kind, each in found.deletions.items()
+                for name, facts in each.items()
+                for term, fact in facts.items()
+                for level in fact.get("levels", ())
+            ],
         }
 
     def _environment(self) -> Facts:
