@@ -162,6 +162,7 @@ def print_margins(comm):
         print("margins", *(f"{margin:.16e}" for margin in margins))
 
 
+@pytest.mark.slow
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
     print_margins(MPI.COMM_SELF)

@@ -16,10 +16,10 @@ from cffem._resources import shared_folder
 from cffem.cases.scripts import demos
 
 NAMES = list(demos())
-# The heavier ones run with `-m slow`, and so do all on two ranks but the first one that people run.
-HEAVY = ("currents", "cylinder", "observables", "ocean")
+# The heavier ones run with `-m slow`, and so do all on two ranks but the one that is run as a file.
+HEAVY = ("aliasing", "currents", "cylinder", "discovery", "observables", "ocean")
 WITHOUT_STUDY = ("currents", "ocean")  # what they show they print
-ON_RANKS = ("maxwell",)
+ON_RANKS = ("toml",)
 SCHEMA = Path(cffem.study.report.__file__).with_name("report.schema.json")
 
 

@@ -519,6 +519,7 @@ def check_more_ranks_than_cells(comm):
     assert measures(data)["domain"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.mpi
 def test_more_ranks_than_cells(on_ranks):
     on_ranks(5, check_more_ranks_than_cells)

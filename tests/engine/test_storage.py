@@ -133,7 +133,7 @@ def store_and_compare(comm, how, folder):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize(("writers", "readers"), [(1, (2, 3)), (3, (1,))])
+@pytest.mark.parametrize(("writers", "readers"), [pytest.param(1, (2, 3), marks=pytest.mark.slow), (3, (1,))])
 def test_fields_are_the_same_functions_on_other_numbers_of_ranks(on_ranks, tmp_path, writers, readers):
     on_ranks(writers, store_and_compare, "store", str(tmp_path))
     for ranks in readers:
