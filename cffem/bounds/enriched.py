@@ -81,15 +81,7 @@ class EnrichedCertifier:
         richer = self.richer.factual if not plain.changes else self.richer.solve(plain)
         fine = self.certifier.solution(richer, norm)
         distance = self.certifier.size(self._distance(richer, solution), norm)
-        value = distance + fine.value
-        return dataclasses.replace(
-            fine,
-            value=value,
-            inequality=f"‖u − u_h‖ ≤ ‖U* − u_h‖ + η(U*) = {distance:.4g} + {fine.value:.4g}",
-            formula=rf"\|u-u_h\| \leq \|U^*-u_h\| + \eta(U^*) = {distance:.4g} + {fine.value:.4g}",
-            constants={"distance to U*": distance, **fine.constants},
-            method=f"enriched by {self.how}, {fine.method}",
-        )
+        return of_solution(fine, distance, self.how)
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
@@ -102,21 +94,38 @@ class EnrichedCertifier:
         eta_factual = fine.eta_factual + size(first, norm)
         eta_counterfactual = fine.eta_counterfactual + size(second, norm)
         score = factual.distance(deleted, norm)
-        shift = abs(fine.score - score)
-        margin = shift + fine.margin
-        certificate = dataclasses.replace(
-            fine.certificate,
-            value=margin,
-            inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ |{fine.score:.4g} − {score:.4g}| + η* = {margin:.4g}",
-            formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq |\delta^*-\delta_h| + \eta^* "
-            rf"= {shift:.4g} + {fine.margin:.4g}",
-            constants={"enriched score": fine.score, **fine.certificate.constants},
-            method=f"enriched by {self.how}, {fine.certificate.method}",
-        )
+        certificate = of_score(fine, score, self.how)
         difference = fine.difference + size([a - b for a, b in zip(first, second, strict=True)], norm)
-        return DeletionBound(name, score, eta_factual, eta_counterfactual, difference, margin, certificate)
+        return DeletionBound(name, score, eta_factual, eta_counterfactual, difference, certificate.value, certificate)
 
     def destroy(self) -> None:
         """Free the richer model, its matrices and factors; collective."""
         self.certifier.destroy()
         self.richer.destroy()
+
+
+def of_solution(fine: Certificate, distance: float, how: str) -> Certificate:
+    """The certificate of u_h from the one of the enriched solution U* and their distance."""
+    return dataclasses.replace(
+        fine,
+        value=distance + fine.value,
+        inequality=f"‖u − u_h‖ ≤ ‖U* − u_h‖ + η(U*) = {distance:.4g} + {fine.value:.4g}",
+        formula=rf"\|u-u_h\| \leq \|U^*-u_h\| + \eta(U^*) = {distance:.4g} + {fine.value:.4g}",
+        constants={"distance to U*": distance, **fine.constants},
+        method=f"enriched by {how}, {fine.method}",
+    )
+
+
+def of_score(fine: DeletionBound, score: float, how: str) -> Certificate:
+    """The certificate of a score from the bound of the enriched one."""
+    shift = abs(fine.score - score)
+    margin = shift + fine.margin
+    return dataclasses.replace(
+        fine.certificate,
+        value=margin,
+        inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ |{fine.score:.4g} − {score:.4g}| + η* = {margin:.4g}",
+        formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq |\delta^*-\delta_h| + \eta^* "
+        rf"= {shift:.4g} + {fine.margin:.4g}",
+        constants={"enriched score": fine.score, **fine.certificate.constants},
+        method=f"enriched by {how}, {fine.certificate.method}",
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from dolfinx import fem
 
 from cffem.bounds.certificate import Certificate, NotCovered
+from cffem.bounds.enriched import of_score, of_solution
 from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.steady import DeletionBound
 from cffem.bounds.wave import WaveCertifier
@@ -25,6 +26,7 @@ from cffem.symbols.constraints import DivergenceFree
 from cffem.symbols.interventions import delete
 
 FAMILIES = {basix.ElementFamily.P: "Lagrange", basix.ElementFamily.N1E: "N1curl", basix.ElementFamily.N2E: "N2curl"}
+HOW = "one degree and half the step"
 
 
 class EnrichedSecondOrderCertifier:
@@ -83,14 +85,7 @@ class EnrichedSecondOrderCertifier:
         richer = self.richer.factual if not change.changes else self.richer.solve(change)
         fine = self.certifier.solution(richer, norm)
         distance = self.certifier.ruler.norm(self._distance(richer, solution))
-        return dataclasses.replace(
-            fine,
-            value=distance + fine.value,
-            inequality=f"‖u − u_h‖ ≤ ‖U* − u_h‖ + η(U*) = {distance:.4g} + {fine.value:.4g}",
-            formula=rf"\|u-u_h\| \leq \|U^*-u_h\| + \eta(U^*) = {distance:.4g} + {fine.value:.4g}",
-            constants={"distance to U*": distance, **fine.constants},
-            method=f"enriched by one degree and half the step, {fine.method}",
-        )
+        return of_solution(fine, distance, HOW)
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
@@ -101,24 +96,14 @@ class EnrichedSecondOrderCertifier:
         first, second = self._distance(self.richer.factual, factual), self._distance(richer_deleted, deleted)
         size = self.certifier.ruler.norm
         score = factual.distance(deleted)
-        shift = abs(fine.score - score)
-        margin = shift + fine.margin
-        certificate = dataclasses.replace(
-            fine.certificate,
-            value=margin,
-            inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ |{fine.score:.4g} − {score:.4g}| + η* = {margin:.4g}",
-            formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq |\delta^*-\delta_h| + \eta^* "
-            rf"= {shift:.4g} + {fine.margin:.4g}",
-            constants={"enriched score": fine.score, **fine.certificate.constants},
-            method=f"enriched by one degree and half the step, {fine.certificate.method}",
-        )
+        certificate = of_score(fine, score, HOW)
         return DeletionBound(
             name,
             score,
             fine.eta_factual + size(first),
             fine.eta_counterfactual + size(second),
             fine.difference + size(first - second),
-            margin,
+            certificate.value,
             certificate,
         )
 
