@@ -58,7 +58,8 @@ def mpi_environment() -> dict[str, str]:
     clean["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])])
     clean.setdefault("OMP_NUM_THREADS", "1")
     clean.setdefault("OMPI_MCA_btl", "self,sm")
-    clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+    if "PRTE_MCA_mapby" not in clean:  # the name of the same setting from Open MPI 6 on
+        clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
     if os.geteuid() == 0:
         clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return clean
