@@ -99,7 +99,8 @@ def fetched(url: str, folder: Path, progress: bool = False) -> Path:
     try:
         path = Path(pooch.retrieve(url, known, fname=name, path=folder, downloader=Resuming(folder, progress)))
     except requests.exceptions.HTTPError as error:
-        raise DataUnavailable(f"{url} is not there: the server answered {error.response.status_code}") from None
+        answer = "nothing" if error.response is None else error.response.status_code
+        raise DataUnavailable(f"{url} is not there: the server answered {answer}") from None
     except requests.exceptions.RequestException as error:
         reason = type(error).__name__
         raise DataUnavailable(
