@@ -4,7 +4,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cffem.certify import decide_by_refinement, pruning_contract
@@ -24,6 +24,7 @@ class Levels:
         return {n: SimpleNamespace(score=self.truth[n] + self.error * shrink, margin=self.bar * shrink) for n in names}
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 @given(
     truth=st.dictionaries(st.sampled_from("abcde"), st.floats(0.01, 10), min_size=1),
     epsilon=st.floats(0.01, 10),
