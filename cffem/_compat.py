@@ -120,6 +120,13 @@ def interpolation_points(space: Any) -> Any:
     return points() if callable(points) else points
 
 
+def create_matrix(form: Any) -> Any:
+    """An empty PETSc matrix with the sparsity pattern of a form; the caller owns it."""
+    from dolfinx.fem import petsc
+
+    return petsc.create_matrix(form)
+
+
 def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any = None) -> Any:
     """Assemble a PETSc matrix, into an existing one where it is given; the caller owns it."""
     from dolfinx.fem import petsc
@@ -128,7 +135,7 @@ def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any
     into_existing = getattr(petsc, "assemble_matrix_mat", petsc.assemble_matrix)
     keyword = "diag" if "diag" in inspect.signature(petsc.assemble_matrix.__wrapped__).parameters else "diagonal"
     if matrix is None:
-        matrix = petsc.create_matrix(form)
+        matrix = create_matrix(form)
     else:
         matrix.zeroEntries()
     into_existing(matrix, form, bcs=bcs, **{keyword: diagonal})

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
-from cffem.bounds.compared import gram_matrix, raised_states, same_space
+from cffem.bounds.compared import gram_matrix, raised_states
 from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder
 from cffem.bounds.steady import DeletionBound
 from cffem.engine.linear import SolveError
@@ -165,7 +165,6 @@ class LevelCertifier:
         self.finest = self.models[1]
         # Each gap in space is measured in the finest space, each gap in time in the given one.
         self._up = {k: space.embeddings(k, 2) for k in (0, 1)}
-        self._same = [same_space(faster, model) for faster in self.models[2:]]
         self.solutions = 0
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {}
@@ -179,10 +178,7 @@ class LevelCertifier:
         self.solutions += len(solutions)
         states = [solution.states for solution in solutions]
         raised = [raised_states(states[k], solutions[k].model.spaces, self.finest.spaces, self._up[k]) for k in (0, 1)]
-        times = [
-            raised_states(states[3 + k], self.models[2 + k].spaces, self.model.spaces, same) for k, same in enumerate(self._same)
-        ]
-        return Trajectories((raised[0], raised[1], states[2]), (states[0], *times))
+        return Trajectories((raised[0], raised[1], states[2]), (states[0], *states[3:]))
 
     def _levels(self, kind: str, field: Trajectories, scale: float = 0.0, combined: bool = False) -> Levels:
         """The gaps of one field on all levels."""

@@ -83,8 +83,10 @@ class Ladder:
 
     def _next(self) -> Any:
         below, start, level = self.models[-1], self.models[0].experiment, len(self.models)
+        if self.way == TIME:
+            return self.models[0].at(finer_window(start.time, self._faster(level)))
         changes: dict[str, Any] = {"mesh": below.discretisation.domain}
-        if self.way in (TIME, BOTH):
+        if self.way == BOTH:
             changes["time"] = finer_window(start.time, self._faster(level))
         if self.way in (MESH, BOTH):
             changes["mesh"], parents = refined_domain(below.discretisation.domain)

@@ -26,7 +26,8 @@ import numpy as np
 from petsc4py import PETSc
 
 from cffem.engine.equation import add
-from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.linear import SolveError, SolveRecord, options_for
+from cffem.engine.presets import incomplete_factors
 from cffem.engine.tangent import combined
 from cffem.symbols.interventions import Intervention
 
@@ -39,6 +40,8 @@ MEMORY = 6
 MASS = 2.0
 # More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
 SLOW, MOST = 8.0, 200
+
+PREFIX = "cffem_difference_"
 
 
 def applies(model: Model, changes: Sequence[Intervention]) -> bool:
@@ -95,9 +98,13 @@ class Differences:
         ksp.setGMRESRestart(60)
         ksp.setPCSide(PETSc.PC.Side.RIGHT)
         ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-        ksp.getPC().setType("bjacobi" if self.model.comm.size > 1 else "ilu")
+        ksp.setOptionsPrefix(PREFIX)
         ksp.setOperators(self.factual)
-        ksp.setUp()
+        dimension = self.model.discretisation.mesh.topology.dim
+        with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension)}):
+            ksp.setFromOptions()
+            ksp.setUp()
+            ksp.setUpOnBlocks()
         return ksp
 
     def weighted(self, residual: np.ndarray) -> float:

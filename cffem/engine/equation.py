@@ -43,7 +43,8 @@ class Assembled:
     def matrix(self, order: int) -> Any:
         """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without boundary conditions."""
         if order not in self._matrices:
-            self._matrices[order] = _compat.assemble_matrix(self.compiled(order))
+            self._matrices[order] = self.equation.new_matrix(self.compiled(order))
+            _compat.assemble_matrix(self.compiled(order), matrix=self._matrices[order])
             if self.ingredient.by_matrix and not np.isfinite(self._matrices[order].norm(PETSc.NormType.FROBENIUS)):
                 raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
         elif not self.ingredient.by_matrix:
@@ -90,6 +91,7 @@ class Equation:
         self._image = self.new_vector()
         self._sums: dict[int, Any] = {}
         self._system: Any = None
+        self._pattern: Any = None
         self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
         self._current: Any = None
@@ -238,6 +240,14 @@ class Equation:
         changing = [(factor, part) for factor, part in self._active if not part.ingredient.by_matrix]
         return parts + [(f, part.matrix(order)) for f, part in changing if part.ingredient.jacobians[order] is not None]
 
+    def new_matrix(self, form: Any) -> Any:
+        """An empty matrix for a bilinear form; forms of cells and boundary facets share a pattern, which is found once."""
+        if fem.IntegralType.interior_facet in form.integral_types or fem.IntegralType.cell not in form.integral_types:
+            return _compat.create_matrix(form)
+        if self._pattern is None:
+            self._pattern = _compat.create_matrix(form)
+        return self._pattern.duplicate(copy=False)
+
     def _new_system(self) -> Any:
         """An empty matrix with room for every ingredient, whatever the coefficients are now."""
         everything = [*self.fixed, *((1.0, part) for part in self.terms.values())]
@@ -293,10 +303,10 @@ class Equation:
             part.destroy()
         for matrix in self._sums.values():
             matrix.destroy()
-        for thing in (self._system, self._reduced, self._image):
+        for thing in (self._system, self._pattern, self._reduced, self._image):
             if thing is not None:
                 thing.destroy()
-        self._sums, self._system, self._reduced, self._current = {}, None, None, None
+        self._sums, self._system, self._pattern, self._reduced, self._current = {}, None, None, None, None
 
 
 def add(target: Any, factor: float, matrix: Any) -> None:

@@ -11,7 +11,8 @@ import ctypes
 import gc
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,10 +88,27 @@ def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
                 )
 
 
+@contextmanager
+def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
+    """Options in PETSc's database while a solver reads them, inner solvers at their set-up; afterwards nothing of ours stays."""
+    database = PETSc.Options()
+    for key, value in options.items():
+        database[prefix + key] = value
+    try:
+        yield
+    finally:
+        for key in options:
+            database.delValue(prefix + key)
+
+
 def collect_garbage(comm: Any) -> None:
-    """Free PETSc objects that Python has let go of but that wait for a collective call; collective."""
-    gc.collect()
-    PETSc.garbage_cleanup(comm)
+    """Free PETSc objects that Python has let go of but that wait for a collective call; collective.
+
+    A single process frees them at once, or in its own time where they are part of a cycle.
+    """
+    if comm.size > 1:
+        gc.collect()
+        PETSc.garbage_cleanup(comm)
 
 
 class LinearSolver:
@@ -174,21 +192,15 @@ class LinearSolver:
         self.ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-50, max_it=1000)
         self.ksp.setErrorIfNotConverged(False)
         self.ksp.setOperators(self.matrix)
-        options, database = self.plan.all_options(self.symmetric), PETSc.Options()
+        options = self.plan.all_options(self.symmetric)
         if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
             self.ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
-        for key, value in options.items():
-            database[self.prefix + key] = value
-        try:
+        with options_for(self.prefix, options):
             self.ksp.setFromOptions()
             self._prepare()
-            # Inner solvers read their options now; afterwards nothing of ours stays in PETSc's database.
             self.ksp.setUp()
             self.ksp.setUpOnBlocks()
             warn_of_unread(self.plan.options, self.prefix, self.ksp)
-        finally:
-            for key in options:
-                database.delValue(self.prefix + key)
         self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in ("lu", "cholesky")
         self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
 

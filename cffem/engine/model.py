@@ -6,6 +6,7 @@ factorisation, is made once and kept here.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections import Counter
@@ -91,10 +92,31 @@ class Model:
         self.record = SolveRecord()
         self._norms: dict[str, Norm] = {}
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
+        self._begin()
+
+    def _begin(self, lender: Model | None = None) -> None:
+        """Nothing solved yet; whoever lends spaces and matrices also frees them."""
+        self._lender = lender
         self._factual: Solution | None = None
+        self._start: tuple[np.ndarray, np.ndarray | None] | None = None
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
+
+    def at(self, window: Any) -> Model:
+        """The same model on other time levels; it shares spaces, forms and matrices with this one, which must outlive it.
+
+        Args:
+            window: the `Window`; its ends may differ, too.
+        """
+        result = Model.__new__(Model)
+        result.__dict__.update(self.__dict__)
+        result.experiment = dataclasses.replace(self.experiment, time=window)
+        check_time(result.library, result.experiment)
+        result.record = SolveRecord()
+        result._variants = Variants(self.equation, self.essential, self.petsc_options)
+        result._begin(lender=self)
+        return result
 
     # Solving ----------------------------------------------------------------------------------------------------------------
 
@@ -175,6 +197,22 @@ class Model:
             change: the intervention; a released constraint still holds for the initial data, which stay as they are.
             stage: the stage solver prepared for it.
         """
+        if not self._starts_alike(change):
+            return self._initial(change, stage)
+        if self._start is None:
+            self._start = self._initial(change, stage)
+        state, velocity = self._start
+        return state.copy(), None if velocity is None else velocity.copy()
+
+    def _starts_alike(self, change: Intervention) -> bool:
+        """Whether an intervention leaves the initial state as it is in the factual problem."""
+        if change.initial or change.conditions or change.released:
+            return False
+        # Algebraic fields follow the coefficients, and a function of the user's may have changed since.
+        algebraic = any(equation.time_order == 0 for equation in self.library.equations.values())
+        return not algebraic and not any(hasattr(value, "function_space") for value in self.experiment.initial.values())
+
+    def _initial(self, change: Intervention, stage: Stage | None) -> tuple[np.ndarray, np.ndarray | None]:
         stage = stage or self.prepared(change, SolveRecord())
         values = {**dict(self.experiment.initial), **dict(change.initial)}
         state = np.zeros(self.spaces.owned)
@@ -376,6 +414,8 @@ class Model:
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""
         self._variants.destroy()
+        if self._lender is not None:
+            return
         for norm in self._norms.values():
             norm.destroy()
         self._norms.clear()
