@@ -40,6 +40,8 @@ MEMORY = 6
 MASS = 2.0
 # More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
 SLOW, MOST = 8.0, 200
+# How many directions of one solve are kept orthogonal.
+DIRECTIONS = 30
 
 PREFIX = "cffem_difference_"
 
@@ -86,26 +88,24 @@ class Differences:
         # The system matrix is the equation's own and will be overwritten, and the factors' may change with a later deletion.
         self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
         self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
-        self.ksp = self._solver()
+        self.factors = self.incomplete(self.factual)
+        self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
         diagonal = model.norm("L2").matrix.getDiagonal()
         self.mass = np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
         self.inverse = 1.0 / self.mass
         diagonal.destroy()
 
-    def _solver(self) -> Any:
-        ksp = PETSc.KSP().create(self.model.comm)
-        ksp.setType("gmres")
-        ksp.setGMRESRestart(60)
-        ksp.setPCSide(PETSc.PC.Side.RIGHT)
-        ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-        ksp.setOptionsPrefix(PREFIX)
-        ksp.setOperators(self.factual)
+    def incomplete(self, matrix: Any) -> Any:
+        """Incomplete factors of a matrix, on each rank."""
+        factors = PETSc.PC().create(self.model.comm)
+        factors.setOptionsPrefix(PREFIX)
+        factors.setOperators(matrix)
         dimension = self.model.discretisation.mesh.topology.dim
         with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension)}):
-            ksp.setFromOptions()
-            ksp.setUp()
-            ksp.setUpOnBlocks()
-        return ksp
+            factors.setFromOptions()
+            factors.setUp()
+            factors.setUpOnBlocks()
+        return factors
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
@@ -114,7 +114,7 @@ class Differences:
     def destroy(self) -> None:
         """Free matrices, factors and vectors; collective."""
         self.equation.holds = None
-        for thing in (self.ksp, self.system, self.factual, *self.vectors):
+        for thing in (self.factors, self.system, self.factual, *self.vectors):
             thing.destroy()
 
 
@@ -141,13 +141,9 @@ class Difference:
         self.matrix = equation.eliminated(matrix, shared.essential.rows)
         if self.matrix is not matrix:
             matrix.destroy()
-        self.own = False
-        shared.ksp.setOperators(self.matrix, shared.factual)
-        shared.ksp.getPC().setReusePreconditioner(True)
+        self.factors = shared.factors
         self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
-        self.ratio = 1.0 / math.sqrt(float(np.median(shared.mass))) if len(shared.mass) else 1.0
-        self.ratio = model.comm.allreduce(self.ratio) / model.comm.size
-        self.solves, self.error = 0, 0.0
+        self.error = 0.0
 
     # One stage --------------------------------------------------------------------------------------------------------------
 
@@ -183,10 +179,13 @@ class Difference:
         return total
 
     def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
-        """Solve one stage to ‖r‖ ≤ `allowed` in D⁻¹.
+        """Solve one stage to ‖r‖ ≤ `allowed` in D⁻¹ by generalised conjugate residuals.
+
+        Solutions are built together with their images under the matrix, so that the residual is the true one at every step and
+        the next stages can start from both.
 
         Raises:
-            SolveError: the Krylov method does not get there.
+            SolveError: the method does not get there.
         """
         s = self.shared
         vector, correction, image = s.vectors[3], s.vectors[4], s.vectors[5]
@@ -195,43 +194,33 @@ class Difference:
         right = vector.array_r.copy()
         value, product = self.memory.start(right)
         residual = right - product
-        size = s.weighted(residual)
-        for _ in range(4):
-            if size <= allowed:
-                break
+        steps, size = 0, s.weighted(residual)
+        while not size <= allowed:
+            if s.directions.count == DIRECTIONS:
+                s.directions.take(value)
+            if steps == MOST or not math.isfinite(size):
+                s.directions.count = 0
+                raise SolveError(f"{what}: the difference was solved to a residual of {size:.1e} only, not {allowed:.1e}")
             vector.array[:] = residual
-            s.ksp.setTolerances(rtol=1e-12, atol=0.8 * allowed / max(self.ratio, 1e-300), max_it=MOST)
-            s.ksp.solve(vector, correction)
-            self._count(what)
+            self.factors.apply(vector, correction)
             self.matrix.mult(correction, image)
-            value, product = value + correction.array_r, product + image.array_r
-            residual = right - product
-            size = s.weighted(residual)
-            length = math.sqrt(s.model.comm.allreduce(float(residual @ residual)))
-            self.ratio = size / length if length > 0 else self.ratio
-        if not size <= allowed:
-            raise SolveError(f"{what}: the difference was solved to a residual of {size:.1e} only, not {allowed:.1e}")
+            s.directions.advance(correction.array_r, image.array_r, residual)
+            steps, size = steps + 1, s.weighted(residual)
+        s.directions.take(value)
+        self._count(steps)
         scale = s.weighted(right)
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
-        self.memory.keep(value, product)
+        self.memory.keep(value, right - residual)
         s.essential.complete(value)
         self.error += s.step * MASS * size
         return value
 
-    def _count(self, what: str) -> None:
-        s = self.shared
-        steps = s.ksp.getIterationNumber()
+    def _count(self, steps: int) -> None:
         self.record.solves += 1
         self.record.iterations += steps
-        self.solves += 1
-        if s.ksp.getConvergedReason() < 0:
-            raise SolveError(f"{what}: the difference could not be solved in {steps} steps of GMRES")
-        if not self.own and self.record.iterations > SLOW * (self.solves + 2):
+        if self.factors is self.shared.factors and self.record.iterations > SLOW * (self.record.solves + 2):
             # The deleted term dominates the factual matrix, so its factors say little about the deleted one.
-            self.own = True
-            s.ksp.getPC().setReusePreconditioner(False)
-            s.ksp.setOperators(self.matrix, self.matrix)
-            s.ksp.setUp()
+            self.factors = self.shared.incomplete(self.matrix)
             self.record.factorisations += 1
 
     # All of them --------------------------------------------------------------------------------------------------------------
@@ -265,10 +254,8 @@ class Difference:
 
     def destroy(self) -> None:
         """Free the matrix; collective."""
-        if self.own:
-            # The next difference starts from the factors of the factual matrix again.
-            self.shared.ksp.setOperators(self.shared.factual)
-            self.shared.ksp.setUp()
+        if self.factors is not self.shared.factors:
+            self.factors.destroy()
         self.matrix.destroy()
 
 
@@ -311,6 +298,51 @@ class Track:
         if not math.isfinite(self.comm.allreduce(float(np.abs(self.state).max(initial=0.0)))):
             raise SolveError("the solution is not finite")
         return True
+
+
+class Directions:
+    """The directions of one solve by generalised conjugate residuals, with orthogonal images; beyond `most` it starts anew.
+
+    Args:
+        most: how many are kept.
+        size: their length on this rank.
+        comm: the communicator.
+    """
+
+    def __init__(self, most: int, size: int, comm: Any):
+        self.most, self.comm = most, comm
+        self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
+        self.squares, self.factors = np.ones(most), np.zeros(most)
+        self.count = 0
+
+    def advance(self, direction: np.ndarray, image: np.ndarray, residual: np.ndarray) -> None:
+        """Go along a direction to the least residual, which is changed in place.
+
+        Args:
+            direction, image: the new direction and its image.
+            residual: what is left of the right-hand side.
+        """
+        k = self.count
+        value, own, others = self.values[k], self.images[k], self.images[:k]
+        value[:], own[:] = direction, image
+        # Once is not enough where the new image is almost one of the others.
+        for _ in range(2 if k else 0):
+            sums = self.comm.allreduce(np.append(others @ own, own @ own))
+            parts = sums[:-1] / self.squares[:k]
+            value -= parts @ self.values[:k]
+            own -= parts @ others
+            if sums[-1] - float(parts @ sums[:-1]) > 0.01 * sums[-1]:
+                break
+        self.squares[k], along = self.comm.allreduce(np.array([own @ own, own @ residual]))
+        self.factors[k] = along / self.squares[k] if self.squares[k] > 0 else math.nan
+        residual -= self.factors[k] * own
+        self.count += 1
+
+    def take(self, value: np.ndarray) -> None:
+        """Add what all directions so far amount to, and forget them."""
+        if self.count:
+            value += self.factors[: self.count] @ self.values[: self.count]
+        self.count = 0
 
 
 class Memory:
