@@ -8,7 +8,8 @@ starts from zero, vanishes where values are given, and solves
 stage by stage as in `cffem.engine.march`. It is as small as the effect of the deletion, so its systems need no more digits than
 the score does: the residual r of each is kept below what the accuracy of the score, or a threshold ε, allows. Each solve starts
 from the combination of the last few differences whose residual is least, and is preconditioned by incomplete factors of the
-factual matrix (of its own one, where the deleted term dominates that). With the diagonal D of the mass matrix and
+factual matrix (of its own one, where the deleted term dominates that). The residual that a stage leaves is added to the right-hand
+side of the next one, so that what is left over does not pile up. With the diagonal D of the mass matrix and
 c² ≥ 1/λ_min(D⁻¹M), the residuals change the score of a dissipative problem by no more than about
 
     √T Σ_n Δt c ‖r_n‖_{D⁻¹},
@@ -39,7 +40,7 @@ MEMORY = 6
 # 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
 MASS = 2.0
 # More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
-SLOW, MOST = 8.0, 200
+SLOW, MOST = 5.0, 200
 # How many directions of one solve are kept orthogonal.
 DIRECTIONS = 30
 
@@ -143,6 +144,7 @@ class Difference:
             matrix.destroy()
         self.factors = shared.factors
         self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
+        self.left = np.zeros(model.spaces.owned)
         self.error = 0.0
 
     # One stage --------------------------------------------------------------------------------------------------------------
@@ -192,6 +194,8 @@ class Difference:
         vector.array[:] = right
         s.essential.restrict(vector)
         right = vector.array_r.copy()
+        # What the stage before left over is made up for now, so that the residuals of all stages do not add up.
+        right = right + self.left
         value, product = self.memory.start(right)
         residual = right - product
         steps, size = 0, s.weighted(residual)
@@ -212,7 +216,8 @@ class Difference:
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
         self.memory.keep(value, right - residual)
         s.essential.complete(value)
-        self.error += s.step * MASS * size
+        self.error += s.step * MASS * s.weighted(residual - self.left)
+        self.left = residual
         return value
 
     def _count(self, steps: int) -> None:
@@ -241,6 +246,7 @@ class Difference:
             base, speed = track.bases(index)
             source = self.source(values, time)
             right = self.pulled(base, speed) + source
+            self.left *= track.inherited(index)
             value = self.solve(right, allowed(self.shared.weighted(source)), f"step {step + 1}")
             if track.take(index, value, base, speed) and keep(step + 1, track.state, track.velocity):
                 return
@@ -283,6 +289,10 @@ class Track:
         row = self.scheme.a[index]
         base = self.state + self.step * combined(row[:-1], self._rates)
         return base, None if self.velocity is None else self.velocity + self.step * combined(row[:-1], self._accelerations)
+
+    def inherited(self, index: int) -> float:
+        """How much what one stage left over weighs in the next: the ratio of what both do to the level."""
+        return self.scheme.b[index - 1] / self.scheme.b[index]
 
     def take(self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None) -> bool:
         """Take the difference of a stage's values; whether that ends the step."""

@@ -72,6 +72,32 @@ class Assembled:
         self._matrices.clear()
 
 
+class Together(Assembled):
+    """Several ingredients without matrices of their own as one, their factors being constants of its forms.
+
+    Args:
+        parts: factors and ingredients.
+        equation: the equation.
+    """
+
+    def __init__(self, parts: list[tuple[float, Assembled]], equation: Equation):
+        mesh = equation.discretisation.mesh
+        self._factors = {id(part): fem.Constant(mesh, PETSc.ScalarType(factor)) for factor, part in parts}
+        ingredients = [(self._factors[id(part)], part.ingredient) for _, part in parts]
+        jacobians = [[c * i.jacobians[order] for c, i in ingredients if i.jacobians[order] is not None] for order in range(3)]
+        a, b, c = (sum(summands[1:], summands[0]) if summands else None for summands in jacobians)
+        form = sum((c * i.form for c, i in ingredients[1:]), ingredients[0][0] * ingredients[0][1].form)
+        super().__init__(Ingredient("all changing terms", form, (a, b, c), None, False, False, False), equation)
+
+    def use(self, parts: list[tuple[float, Assembled]]) -> bool:
+        """Take these factors, where the parts are those that this one was made of; whether they are."""
+        if {id(part) for _, part in parts} != {*self._factors}:
+            return False
+        for factor, part in parts:
+            self._factors[id(part)].value = factor
+        return True
+
+
 class Equation:
     """The discrete equation with its current coefficients.
 
@@ -94,6 +120,7 @@ class Equation:
         self._pattern: Any = None
         self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
+        self._together: Together | None = None
         self._current: Any = None
         # What the system matrix was last made of, for callers that would make it again; None after any other use of it.
         self.holds: Any = None
@@ -166,17 +193,33 @@ class Equation:
         for order, vector in enumerate(states):
             if order in self._sums and vector is not None:
                 self._sums[order].multAdd(vector, out, out)
-        added = {id(self.terms[name]): amount for name, amount in (changes or {}).items()}
         for factor, part in self._active:
-            if not part.ingredient.by_matrix:
-                factor += added.pop(id(part), 0.0)
-                if factor != 0.0:
-                    out.array += factor * part.vector()
-            elif part.ingredient.constant is not None:
+            if part.ingredient.by_matrix and part.ingredient.constant is not None:
                 out.array += factor * part.constant()
+        added = {id(self.terms[name]): amount for name, amount in (changes or {}).items()}
+        for factor, part in self.changing(added):
+            out.array += factor * part.vector()
         for name, amount in (changes or {}).items():
             if id(self.terms[name]) in added:
                 self._add_term(self.terms[name], amount, states, out)
+
+    def changing(self, added: dict[int, float] | None = None) -> list[tuple[float, Assembled]]:
+        """The active ingredients without matrices of their own, with their factors.
+
+        Where there are several they are assembled together, in one pass over the mesh. One that is switched off is not: zero times
+        a term that is not finite would not be zero.
+
+        Args:
+            added: what is added to some factors, by the ingredient's identity; those that were found here are taken out.
+        """
+        added = {} if added is None else added
+        parts = [(factor + added.pop(id(part), 0.0), part) for factor, part in self._active if not part.ingredient.by_matrix]
+        parts = [(factor, part) for factor, part in parts if factor != 0.0]
+        if len(parts) < 2:
+            return parts
+        if self._together is None:
+            self._together = Together(parts, self)
+        return [(1.0, self._together)] if self._together.use(parts) else parts
 
     def _add_term(self, part: Assembled, amount: float, states: tuple[Any, Any, Any], out: Any) -> None:
         """out += amount · F of one term at the place that was set last."""
@@ -209,11 +252,10 @@ class Equation:
         for order, weight in enumerate(weights):
             if weight != 0.0 and order in self._sums:
                 add(system, weight, self._sums[order])
-        for factor, part in self._active:
-            if not part.ingredient.by_matrix:
-                for order, weight in enumerate(weights):
-                    if weight != 0.0 and part.ingredient.jacobians[order] is not None:
-                        add(system, factor * weight, part.matrix(order))
+        for factor, part in self.changing():
+            for order, weight in enumerate(weights):
+                if weight != 0.0 and part.ingredient.jacobians[order] is not None:
+                    add(system, factor * weight, part.matrix(order))
         if rows is None:
             return system
         reduced = self.eliminated(system, rows, self._reduced)
@@ -237,8 +279,7 @@ class Equation:
     def partial(self, order: int) -> list[tuple[float, Any]]:
         """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and matrices, all rows included."""
         parts = [(1.0, self._sums[order])] if order in self._sums else []
-        changing = [(factor, part) for factor, part in self._active if not part.ingredient.by_matrix]
-        return parts + [(f, part.matrix(order)) for f, part in changing if part.ingredient.jacobians[order] is not None]
+        return parts + [(f, part.matrix(order)) for f, part in self.changing() if part.ingredient.jacobians[order] is not None]
 
     def new_matrix(self, form: Any) -> Any:
         """An empty matrix for a bilinear form; forms of cells and boundary facets share a pattern, which is found once."""
@@ -301,6 +342,8 @@ class Equation:
             *(a for group in self._forcing.values() for _, a in group),
         ]:
             part.destroy()
+        if self._together is not None:
+            self._together.destroy()
         for matrix in self._sums.values():
             matrix.destroy()
         for thing in (self._system, self._pattern, self._reduced, self._image):

@@ -27,6 +27,8 @@ from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Cross, Curl, Div, Dot, Grad, Inner, Lap, Normal, Outer, Sym, Trace, Transpose, Vec
 
 UflExpr = Any
+# Powers up to this one are written as products.
+MULTIPLIED = 6
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,9 @@ class Lowering:
             return 1 / self.visit(base**-exponent)
         if exponent == sp.Rational(1, 2):
             return ufl.sqrt(self.visit(base))
+        if exponent.is_Integer and exponent <= MULTIPLIED:
+            # Compiled code multiplies several times faster than it calls pow.
+            return reduce(lambda a, b: a * b, [self.visit(base)] * int(exponent))
         return self.visit(base) ** self.visit(exponent)
 
     @lower.register(sp.Function)
