@@ -40,7 +40,7 @@ MEMORY = 6
 # 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
 MASS = 2.0
 # More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
-SLOW, MOST = 5.0, 200
+SLOW, MOST = 4.0, 200
 # How many directions of one solve are kept orthogonal.
 DIRECTIONS = 30
 
