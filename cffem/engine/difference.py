@@ -67,6 +67,18 @@ def marches(model: Model, changes: Sequence[Intervention]) -> bool:
     return True
 
 
+def incomplete(matrix: Any, dimension: int) -> Any:
+    """Incomplete factors of a matrix, on each rank; the caller owns them."""
+    factors = PETSc.PC().create(matrix.comm)
+    factors.setOptionsPrefix(PREFIX)
+    factors.setOperators(matrix)
+    with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension)}):
+        factors.setFromOptions()
+        factors.setUp()
+        factors.setUpOnBlocks()
+    return factors
+
+
 class Differences:
     """What the differences of one model share: factual matrices, incomplete factors, stages.
 
@@ -89,24 +101,13 @@ class Differences:
         # The system matrix is the equation's own and will be overwritten, and the factors' may change with a later deletion.
         self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
         self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
-        self.factors = self.incomplete(self.factual)
+        self.dimension = model.discretisation.mesh.topology.dim
+        self.factors = incomplete(self.factual, self.dimension)
         self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
         diagonal = model.norm("L2").matrix.getDiagonal()
         self.mass = np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
         self.inverse = 1.0 / self.mass
         diagonal.destroy()
-
-    def incomplete(self, matrix: Any) -> Any:
-        """Incomplete factors of a matrix, on each rank."""
-        factors = PETSc.PC().create(self.model.comm)
-        factors.setOptionsPrefix(PREFIX)
-        factors.setOperators(matrix)
-        dimension = self.model.discretisation.mesh.topology.dim
-        with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension)}):
-            factors.setFromOptions()
-            factors.setUp()
-            factors.setUpOnBlocks()
-        return factors
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
@@ -225,7 +226,7 @@ class Difference:
         self.record.iterations += steps
         if self.factors is self.shared.factors and self.record.iterations > SLOW * (self.record.solves + 2):
             # The deleted term dominates the factual matrix, so its factors say little about the deleted one.
-            self.factors = self.shared.incomplete(self.matrix)
+            self.factors = incomplete(self.matrix, self.shared.dimension)
             self.record.factorisations += 1
 
     # All of them --------------------------------------------------------------------------------------------------------------

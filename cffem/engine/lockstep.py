@@ -2,9 +2,10 @@
 
 With d = u_j − u the stage equation of a deleted problem is G(D) = F(W + D, …) + Δ_j T_j(W + D, …) = 0 for the difference D of the
 stage's values; F is the factual equation, and Δ_j = α_j deletes the term j. The factual equation linearised at the factual stage,
-factorised once for all deletions and kept for later stages while that serves, preconditions D ← D − J⁻¹ G(D), accelerated by
-Anderson's mixing of the last few iterates. As in `cffem.engine.difference` the residual is the true one, needs no more digits than
-the score does, and its effect on the score is estimated with it.
+together with the matrix of the deleted term where that is linear, gives D ← D − J⁻¹ G(D), accelerated by Anderson's mixing of the
+last few iterates. J is solved with as far as the next residual needs it, by conjugate residuals with incomplete factors that serve
+all deletions, or by a factorisation where those do not suffice. As in `cffem.engine.difference` the residual is the true one,
+needs no more digits than the score does, is made up for by the next stage, and its effect on the score is estimated with it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.difference import MASS, Track
+from cffem.engine.difference import MASS, Directions, Track, incomplete
 from cffem.engine.linear import SolveError, SolveRecord
-from cffem.engine.tangent import Linearisation
+from cffem.engine.tangent import Linearisation, combined
 from cffem.symbols.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
 
 # Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean number of them from which the
 # factual equation is linearised anew.
-MIXED, FAILED, STALE = 5, 20, 4.0
-# What an inner Krylov method reduces the residual by, where there are no factors.
-INNER = 1e-2
+MIXED, FAILED, STALE = 5, 20, 1.5
+# What a linear solve reduces the residual by: a share of what is wanted, within these limits.
+INNER, LEAST, MOST = 0.3, 5e-3, 0.1
+# A slope from the last ones, the latest first: polynomials in time.
+EXTRAPOLATED = ((), (1.0,), (2.0, -1.0), (3.0, -3.0, 1.0))
+# Steps of a linear solve beyond which incomplete factors are given up.
+DIRECTIONS = 30
 
 
 class Lockstep:
@@ -43,7 +48,11 @@ class Lockstep:
         self.about = Linearisation(model.factual, self.record)
         self.essential = self.about.stage.essential
         self.second_order = model.marching.second_order is not None
-        self.vectors = [self.equation.new_vector() for _ in range(5)]
+        self.vectors = [self.equation.new_vector() for _ in range(6)]
+        self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
+        self.matrix: Any = None
+        self.factors: Any = None
+        self.exact = False
         diagonal = model.norm("L2").matrix.getDiagonal()
         self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
         diagonal.destroy()
@@ -51,42 +60,93 @@ class Lockstep:
 
     def linearise(self, values: tuple[Any, Any, Any], time: float) -> None:
         """Linearise at a factual stage, unless an earlier linearisation still serves."""
-        if self._solves and self._iterations <= STALE * self._solves:
-            self._iterations = self._solves = 0
-            return
+        serves = self._solves and self._iterations <= STALE * self._solves
         self._iterations = self._solves = 0
-        self.about.at(values, time)
+        if serves:
+            return
+        if self.exact:
+            self.about.at(values, time)
+            return
+        for vector, value in zip(self.vectors[:3], values, strict=True):
+            vector.array[:] = 0.0 if value is None else value
+        stage, (first, second, third) = self.about.stage, self.vectors[:3]
+        places = (first, second, None if values[2] is None else third)
+        weights = stage.weights(self.about.gamma, self.second_order)
+        self.matrix = self.equation.jacobian(weights, places, time, stage.plan.rows(self.essential))
+        self.record.factorisations += 1
+        if self.factors is not None:
+            self.factors.destroy()
+        self.factors = incomplete(self.matrix, self.model.discretisation.mesh.topology.dim)
 
     def count(self, iterations: int) -> None:
         """Take note of how many iterations a stage took."""
         self._iterations += iterations
         self._solves += 1
 
-    def precondition(self, residual: np.ndarray) -> np.ndarray:
-        """J⁻¹ of a residual."""
-        right, out = self.vectors[3], self.vectors[4]
-        right.array[:] = residual
-        solver = self.about.stage.solver
-        assert solver is not None
-        if solver.direct:
-            solver.ksp.getPC().apply(right, out)
-        else:
-            kept = solver.ksp.getTolerances()
-            solver.ksp.setTolerances(rtol=INNER, atol=kept[1], max_it=kept[3])
-            solver.ksp.solve(right, out)
-            solver.ksp.setTolerances(rtol=kept[0], atol=kept[1], max_it=kept[3])
-        return out.array_r.copy()
+    def precondition(self, residual: np.ndarray, changes: Mapping[str, float], reduction: float) -> np.ndarray:
+        """J⁻¹ of a residual, up to a share of it.
+
+        Args:
+            residual: the residual.
+            changes: what is added to the factors of some terms; those that have matrices are part of J.
+            reduction: how much smaller the residual shall be.
+        """
+        right, out, image = self.vectors[3], self.vectors[4], self.vectors[5]
+        if self.exact:
+            right.array[:] = residual
+            solver = self.about.stage.solver
+            assert solver is not None
+            if solver.direct:
+                solver.ksp.getPC().apply(right, out)
+            else:
+                solver.solve(right, out)
+            return out.array_r.copy()
+        left, value = residual.copy(), np.zeros(len(residual))
+        goal = min(max(reduction, LEAST), MOST) * self.weighted(left)
+        while self.weighted(left) > goal:
+            if self.directions.count == DIRECTIONS:
+                self.directions.take(value)
+                raise Unsuitable
+            right.array[:] = left
+            self.factors.apply(right, out)
+            self.matrix.mult(out, image)
+            self._add_changes(changes, out, image)
+            self.directions.advance(out.array_r, image.array_r, left)
+        self.directions.take(value)
+        return value
+
+    def _add_changes(self, changes: Mapping[str, float], vector: Any, image: Any) -> None:
+        """Add what linear terms that are changed add to J."""
+        weights = self.about.stage.weights(self.about.gamma, self.second_order)
+        for name, amount in changes.items():
+            part = self.equation.terms[name]
+            if part.ingredient.by_matrix:
+                for order, weight in enumerate(weights):
+                    if weight and part.ingredient.jacobians[order] is not None:
+                        part.matrix(order).mult(vector, self.vectors[3])
+                        self.essential.restrict(self.vectors[3])
+                        image.axpy(amount * weight, self.vectors[3])
+
+    def factorise(self, values: tuple[Any, Any, Any], time: float) -> None:
+        """Give up incomplete factors, here and for the stages to come."""
+        self.exact, self._solves = True, 0
+        self.linearise(values, time)
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
         return math.sqrt(self.model.comm.allreduce(float(np.dot(residual, residual * self.inverse))))
 
     def destroy(self) -> None:
-        """Free the vectors; collective. The matrix and its factors belong to the model."""
+        """Free the factors and the vectors; collective. The matrix belongs to the model."""
         self.equation.holds = None
         self.about.destroy()
-        for vector in self.vectors:
-            vector.destroy()
+        for thing in (*self.vectors, self.factors):
+            if thing is not None:
+                thing.destroy()
+
+
+class Unsuitable(Exception):
+    """Incomplete factors do not solve the linearised equation."""
 
 
 class Deleted:
@@ -107,7 +167,9 @@ class Deleted:
         }
         self.track = Track(model)
         self.error = 0.0
-        self._slope = np.zeros(model.spaces.owned)
+        self.left = np.zeros(model.spaces.owned)
+        # The last three slopes of each stage of the scheme, the latest first.
+        self._slopes: dict[int, list[np.ndarray]] = {}
 
     def residual(
         self, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None, factual: tuple[Any, Any, Any], time: float
@@ -137,11 +199,14 @@ class Deleted:
         """
         s = self.shared
         base, speed = self.track.bases(index)
-        value = base + self.track.gamma * self._slope
+        slopes = self._slopes.setdefault(index, [])
+        value = base + self.track.gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
         s.essential.complete(value)
+        self.left *= self.track.inherited(index)
         mixing = Anderson(MIXED, s.model.comm)
         for iteration in range(FAILED):
-            residual = self.residual(value, base, speed, factual, time)
+            # What the stage before left over is made up for now.
+            residual = self.residual(value, base, speed, factual, time) + self.left
             size = s.weighted(residual)
             if iteration == 0:
                 first = size
@@ -149,7 +214,12 @@ class Deleted:
                 break
             if not size < 1e6 * max(first, allowed):
                 raise SolveError(f"{what}: the deleted problem diverges")
-            value = mixing.next(value, s.precondition(residual))
+            try:
+                step = s.precondition(residual, self.changes, INNER * allowed / size)
+            except Unsuitable:
+                s.factorise(factual, time)
+                step = s.precondition(residual, self.changes, INNER * allowed / size)
+            value = mixing.next(value, step)
             s.essential.complete(value)
             self.record.solves += 1
         else:
@@ -157,8 +227,9 @@ class Deleted:
         s.count(iteration)
         self.record.newton_steps += iteration
         self.record.worst_residual = max(self.record.worst_residual, size / first if first > 0 else 0.0)
-        self.error += self.track.step * MASS * size
-        self._slope = (value - base) / self.track.gamma
+        self.error += self.track.step * MASS * s.weighted(residual - self.left)
+        self.left = residual
+        self._slopes[index] = [(value - base) / self.track.gamma, *slopes][:3]
         return self.track.take(index, value, base, speed)
 
     @property
