@@ -31,6 +31,7 @@ from cffem.bounds.compared import gram_matrix, raised_states
 from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder
 from cffem.bounds.steady import DeletionBound
 from cffem.engine.linear import SolveError
+from cffem.engine.sweep import Demand, run_change
 from cffem.symbols.interventions import delete
 
 ACCEPTED = {MESH: 0.5, DEGREE: 0.15, TIME: 0.5}
@@ -38,6 +39,8 @@ SAFETY = {MESH: 1.5, DEGREE: 2.0, TIME: 1.5}
 MIXED = 2.0
 # The saturation of schemes of second order; a smaller measured one is not relied on.
 SMALLEST = 0.25
+# The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the gaps.
+ACCURACY = 1e-5
 # Gaps below this share of the solution's norm are rounding errors, which do not shrink.
 ROUNDING = 1e-10
 
@@ -98,11 +101,13 @@ class Levels:
         gaps: those in space and, for transient problems, those in time.
         reported: ‖w_0‖.
         combined: ‖w*‖.
+        residuals: about how far the residuals of the solves can have moved w.
     """
 
     gaps: tuple[Gaps, ...]
     reported: float
     combined: float
+    residuals: float = 0.0
 
     @property
     def rest(self) -> float:
@@ -111,7 +116,7 @@ class Levels:
             return math.inf
         size = max(self.reported, self.combined)
         mixed = MIXED * math.prod(gaps.both for gaps in self.gaps) / size if len(self.gaps) > 1 and size > 0 else 0.0
-        return sum(gaps.rest for gaps in self.gaps) + mixed
+        return sum(gaps.rest for gaps in self.gaps) + mixed + self.residuals
 
     @property
     def error(self) -> float:
@@ -168,7 +173,7 @@ class LevelCertifier:
         self.solutions = 0
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {}
-        self._last: tuple[Any, list[Any]] | None = None
+        self._last: tuple[Any, list[Any], float] | None = None
         self.seconds = time.perf_counter() - start
 
     # Comparing --------------------------------------------------------------------------------------------------------------
@@ -180,8 +185,18 @@ class LevelCertifier:
         raised = [raised_states(states[k], solutions[k].model.spaces, self.finest.spaces, self._up[k]) for k in (0, 1)]
         return Trajectories((raised[0], raised[1], states[2]), (states[0], *states[3:]))
 
-    def _levels(self, kind: str, field: Trajectories, scale: float = 0.0, combined: bool = False) -> Levels:
-        """The gaps of one field on all levels."""
+    def _levels(
+        self, kind: str, field: Trajectories, scale: float = 0.0, residuals: float = 0.0, combined: bool = False
+    ) -> Levels:
+        """The gaps of one field on all levels.
+
+        Args:
+            kind: the norm.
+            field: the field.
+            scale: what rounding errors are relative to; zero for the field itself.
+            residuals: about how far residuals can have moved the field, in L2.
+            combined: whether ‖w*‖ is wanted.
+        """
         length = float(self.model.times[-1] - self.model.times[0])
         ways = [(self.way, self.finest.norm(kind), field.space)]
         ways += [(TIME, self.model.norm(kind), field.time)] if len(field.time) > 1 else []
@@ -191,8 +206,8 @@ class LevelCertifier:
             sizes = [math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram.sum())]
             gaps.append(Gaps(way, *sizes))
         reported = math.sqrt(max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0))
-        gaps = [replace(each, floor=ROUNDING * (scale or reported)) for each in gaps]
-        return Levels(tuple(gaps), reported, self._combined(kind, field, length) if combined else reported)
+        gaps = [replace(each, floor=max(ROUNDING * (scale or reported), residuals)) for each in gaps]
+        return Levels(tuple(gaps), reported, self._combined(kind, field, length) if combined else reported, residuals)
 
     def _combined(self, kind: str, field: Trajectories, length: float) -> float:
         """‖w*‖ in the finest space and on the finest time levels."""
@@ -207,11 +222,26 @@ class LevelCertifier:
         """Whether there are levels in time."""
         return len(self.ladders) > 1
 
-    def deleted_solutions(self, change: Any, deleted: Any = None) -> list[Any]:
-        """The solutions of a deleted problem on all levels, the user's first; those of the last change are remembered."""
-        if self._last is None or self._last[0] != change:
-            self._last = (change, [deleted or self.model.solve(change), *(finer.solve(change) for finer in self.models)])
-        return self._last[1]
+    def deleted_solutions(self, change: Any, deleted: Any = None, accuracy: float = ACCURACY) -> tuple[list[Any], float]:
+        """The solutions of a deleted problem on all levels, the user's first, and about how far residuals can have moved them.
+
+        Args:
+            change: the deletion; the solutions of the last one are remembered.
+            deleted: its solution on the user's level, where it is known already.
+            accuracy: what is asked of the score on the other levels, zero for working precision.
+
+        Raises:
+            SolveError: the deleted problem could not be solved on a level.
+        """
+        key = (change, accuracy)
+        if self._last is None or self._last[0] != key:
+            found = [run_change(model, change, "", Demand(keep=True, accuracy=accuracy)) for model in self.models]
+            for deletion in found:
+                if deletion.solution is None:
+                    raise SolveError(deletion.reason, deletion.history)
+            solutions = [deleted or self.model.solve(change), *(deletion.solution for deletion in found)]
+            self._last = (key, solutions, sum(deletion.error for deletion in found))
+        return self._last[1:]
 
     # Certificates -----------------------------------------------------------------------------------------------------------
 
@@ -229,14 +259,15 @@ class LevelCertifier:
             SolveError: a finer problem could not be solved.
         """
         start = time.perf_counter()
-        others = self._trajectories(self.deleted_solutions(change or delete(name), deleted))
+        solutions, residuals = self.deleted_solutions(change or delete(name), deleted)
+        others = self._trajectories(solutions)
         if norm not in self._known:
             self._known[norm] = self._levels(norm, self.factual)
         factual = self._known[norm]
         found = {
             "u": factual,
-            "u_j": self._levels(norm, others, factual.reported),
-            "u − u_j": self._levels(norm, self.factual.minus(others), factual.reported, combined=True),
+            "u_j": self._levels(norm, others, factual.reported, residuals),
+            "u − u_j": self._levels(norm, self.factual.minus(others), factual.reported, residuals, combined=True),
         }
         self.seconds += time.perf_counter() - start
         difference = found["u − u_j"]

@@ -192,10 +192,8 @@ class _Observed:
                 continue
             models = [self.model, *certifier.models]
             factual = [model.measurement(self.observable).value(model.factual) for model in models]
-            others = [
-                model.measurement(self.observable).value(solution)
-                for model, solution in zip(models, certifier.deleted_solutions(delete(name), deleted), strict=True)
-            ]
+            solutions, _ = certifier.deleted_solutions(delete(name), deleted, accuracy=0.0)
+            others = [m.measurement(self.observable).value(solution) for m, solution in zip(models, solutions, strict=True)]
             effects = [a - b for a, b in zip(factual, others, strict=True)]
             found = scalar_levels(effects, way, max(map(abs, factual)))
             if math.isfinite(found.shift):

@@ -21,6 +21,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.prolongation import affine, prolongation
 from cffem.engine.meshes import MeshData
 from cffem.engine.model import Model
+from cffem.engine.presets import MARCHING
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.forms.elements import L2, carrier
 
@@ -94,7 +95,14 @@ class Ladder:
         if self.way == DEGREE:
             changes["elements"] = raised_elements(start, level)
             changes["constraint"] = raised_constraint(start.constraint, level)
-        return Model(below.library, below.coefficients, dataclasses.replace(start, **changes), below.petsc_options)
+        options = below.petsc_options or self._options()
+        return Model(below.library, below.coefficients, dataclasses.replace(start, **changes), options)
+
+    def _options(self) -> dict[str, Any]:
+        """The solver of higher rungs where the user names none: factors fill up in space, and time steps do not need them."""
+        model = self.models[0]
+        solid, transient = model.discretisation.mesh.topology.dim == 3, model.experiment.time is not None
+        return {"preset": MARCHING} if solid and transient and model.discretisation.multiplier is None else {}
 
     def embeddings(self, level: int, finest: int, start: Any = None) -> dict[Any, Any]:
         """For each unknown field the matrix from its local values on one rung to those on a higher one.

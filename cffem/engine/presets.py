@@ -9,7 +9,8 @@
 
 CG is taken where the matrix is symmetric. Name a preset with `petsc_options={"preset": "amg"}`; further PETSc options are merged
 over it, and `ksp_type` or `pc_type` without a preset is the user's own solver. A preset that was chosen here and fails gives
-way to the direct solve; one that the user named does not.
+way to the direct solve; one that the user named does not, except for "marching": "ilu" that may give way, for time steps whose mass
+matrix makes incomplete factors good.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "ilu": {"ksp_type": "gmres", **KRYLOV, "pc_type": "bjacobi", "sub_pc_type": "ilu"},
 }
+MARCHING = "marching"
 
 
 def incomplete_factors(dimension: int) -> dict[str, Any]:
@@ -156,8 +158,10 @@ def plan(options: Mapping[str, Any] | None, equation: Equation | None = None, es
         own = {"ksp_type", "pc_type"} & set(given)
         chosen = "own" if own else "direct" if equation is None or _released(equation, essential) else automatic(equation)
         return Plan(chosen, given, not own and chosen != "direct", equation, _floating(chosen, essential))
+    if name == MARCHING:
+        return Plan("ilu", given, True, equation)
     if name not in PRESETS:
-        raise InputError(f"there is no solver preset {name!r}; {nearest(str(name), PRESETS)}")
+        raise InputError(f"there is no solver preset {name!r}; {nearest(str(name), (*PRESETS, MARCHING))}")
     if name in ("ams", "stokes"):
         wanted = "one field on Nédélec elements" if name == "ams" else "a vector Lagrange field with a Lagrange multiplier"
         if equation is None or structure(equation) != name:

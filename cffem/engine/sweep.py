@@ -179,6 +179,12 @@ def run_sweep(
     return Sweep({name: deletions[name] for name in names}, demand.norm)
 
 
+def run_change(model: Model, change: Intervention, name: str, demand: Demand) -> Deletion:
+    """One deletion on all ranks, by the cheapest way to what is asked of it."""
+    cheap = next(_cheaply(model, {name: change}, demand), None)
+    return cheap if cheap is not None else by_own_solve(model, change, name, demand)
+
+
 def _in_groups(
     model: Model, changes: Mapping[str, Intervention], demand: Demand, finished: Callable[[Deletion], object] | None, count: int
 ) -> Sweep:
@@ -208,11 +214,13 @@ def _cheaply(model: Model, changes: Mapping[str, Intervention], demand: Demand) 
     assert model.factual.stages is not None
     if applies(model, list(changes.values())):
         shared = Differences(model)
-        for name, change in changes.items():
-            found = by_difference(shared, change, name, demand)
-            if found is not None:
-                yield found
-        shared.destroy()
+        try:
+            for name, change in changes.items():
+                found = by_difference(shared, change, name, demand)
+                if found is not None:
+                    yield found
+        finally:
+            shared.destroy()
     elif marches(model, list(changes.values())):
         yield from in_lockstep(model, changes, demand)
 

@@ -27,7 +27,7 @@ def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
         >>> space = ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "interval", 2))
         >>> u, value, w = cf.ScalarField("u"), ufl.Coefficient(space, count=0), ufl.Coefficient(space, count=1)
         >>> print(gateaux(lower(u**2, Context(domain, {u: value})), value, w))
-        w_0 * 2 * w_1
+        w_0 * w_1 + w_0 * w_1
     """
     derivative = ufl.derivative(form, function) if direction is None else ufl.derivative(form, function, direction)
     return ufl.algorithms.expand_derivatives(derivative)

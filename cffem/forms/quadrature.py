@@ -7,6 +7,9 @@ degree is estimated once and written into the integrals, and UFL's derivatives k
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import ufl
 from ufl.algorithms import expand_derivatives
 from ufl.algorithms.apply_geometry_lowering import apply_geometry_lowering
@@ -31,8 +34,13 @@ def _fixed(integral: ufl.Integral) -> ufl.Integral:
     metadata = dict(integral.metadata())
     if "quadrature_degree" not in metadata:
         (expanded,) = expand_derivatives(ufl.Form([integral])).integrals() or (integral,)
-        # Cells that are no affine images of the reference cell have a Jacobian that varies.
-        jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(integral.ufl_domain()))
-        degrees = (estimate_total_polynomial_degree(part) for part in (expanded.integrand(), jacobian))
-        metadata["quadrature_degree"] = sum(degrees)
+        degree = estimate_total_polynomial_degree(expanded.integrand())
+        metadata["quadrature_degree"] = degree + _degree_of_cells(integral.ufl_domain().ufl_coordinate_element())
     return integral.reconstruct(metadata=metadata)
+
+
+@cache
+def _degree_of_cells(coordinate_element: Any) -> int:
+    """The degree of the Jacobian, which varies in cells that are no affine images of the reference cell."""
+    jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(ufl.Mesh(coordinate_element)))
+    return estimate_total_polynomial_degree(jacobian)
