@@ -278,7 +278,8 @@ class LevelCertifier:
             raise NotCovered(f"saturation was not observed on three levels: σ is {shown}, and less than {limits} is needed")
         certificate = self._certificate(margin, norm, found)
         first, second, third = (levels.error for levels in found.values())
-        return DeletionBound(name, difference.reported, first, second, third, margin, certificate)
+        best = (difference.combined, difference.rest) if difference.rest < margin else None
+        return DeletionBound(name, difference.reported, first, second, third, margin, certificate, best)
 
     def _certificate(self, margin: float, norm: str, found: dict[str, Levels]) -> Certificate:
         score, ladder = found["u − u_j"].reported, self.finest.discretisation.mesh.topology

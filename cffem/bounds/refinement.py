@@ -7,11 +7,13 @@ whose solutions, or the finer ones that its certificates need, are beyond the bu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.deletions import best_certificate
 from cffem.bounds.refined import BOTH, Ladder
+from cffem.bounds.steady import DeletionBound
 
 
 class Refinement:
@@ -55,10 +57,21 @@ class Refinement:
         if model is None:
             return None
         known = self.first if level == 0 else {}
-        return {
-            name: known[name] if name in known else best_certificate(model, name, self.certification, self.changes.get(name))
-            for name in names
-        }
+        return {name: known[name] if name in known else self._bound(model, name) for name in names}
+
+    def _bound(self, model: Any, name: str) -> Any:
+        """The bound of one deletion, about the best value of the score that its levels give."""
+        bound = best_certificate(model, name, self.certification, self.changes.get(name))
+        if not isinstance(bound, DeletionBound) or bound.best is None:
+            return bound
+        score, margin = bound.best
+        certificate = replace(
+            bound.certificate,
+            value=margin,
+            inequality=f"|‖u − u_j‖ − {score:.4g}| ≲ ρ(u − u_j) = {margin:.4g}, for the combination of all levels",
+            formula=rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho(u-u_j) = {margin:.4g}",
+        )
+        return replace(bound, score=score, margin=margin, certificate=certificate)
 
     def _model(self, level: int) -> Any:
         if level == 0:

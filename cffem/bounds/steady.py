@@ -82,6 +82,7 @@ class DeletionBound:
         difference: bound of ‖(u − u_j) − (u_h − u_jh)‖, obtained directly.
         margin: the smaller of `difference` and `eta_factual + eta_counterfactual`.
         certificate: what the margin states and why.
+        best: a better value of the score, where finer solutions were computed for the bound, and how far it can be off.
     """
 
     term: str
@@ -91,6 +92,7 @@ class DeletionBound:
     difference: float
     margin: float
     certificate: Certificate
+    best: tuple[float, float] | None = None
 
 
 class SteadyCertifier:

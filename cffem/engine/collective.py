@@ -1,4 +1,4 @@
-"""Work for one rank whose failure concerns all: an error on rank 0 is raised on every rank, so that nobody waits for ever."""
+"""What ranks do together: sums, and work for one of them whose failure is raised on every rank, so that nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -6,7 +6,25 @@ import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 Result = TypeVar("Result")
+
+
+def summed(comm: Any, values: Any) -> np.ndarray:
+    """The sum of a number or an array over all ranks; collective.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> float(summed(MPI.COMM_SELF, 2.0))
+        2.0
+    """
+    own = np.ascontiguousarray(values, dtype=float).reshape(np.shape(values))
+    if comm.size == 1:
+        return own
+    total = np.empty_like(own)
+    comm.Allreduce(own, total)
+    return total
 
 
 def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:

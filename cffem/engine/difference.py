@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from petsc4py import PETSc
 
+from cffem.engine.collective import summed
 from cffem.engine.equation import add
 from cffem.engine.linear import SolveError, SolveRecord, options_for
 from cffem.engine.presets import incomplete_factors
@@ -111,7 +112,7 @@ class Differences:
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
-        return math.sqrt(self.model.comm.allreduce(float(np.dot(residual, residual * self.inverse))))
+        return math.sqrt(summed(self.model.comm, np.dot(residual, residual * self.inverse)))
 
     def destroy(self) -> None:
         """Free matrices, factors and vectors; collective."""
@@ -306,7 +307,7 @@ class Track:
         if self.velocity is not None:
             self.velocity = self.velocity + self.step * combined(self.scheme.b, self._accelerations)
         self._rates, self._accelerations = [], []
-        if not math.isfinite(self.comm.allreduce(float(np.abs(self.state).max(initial=0.0)))):
+        if not math.isfinite(summed(self.comm, np.abs(self.state).max(initial=0.0))):
             raise SolveError("the solution is not finite")
         return True
 
@@ -338,13 +339,13 @@ class Directions:
         value[:], own[:] = direction, image
         # Once is not enough where the new image is almost one of the others.
         for _ in range(2 if k else 0):
-            sums = self.comm.allreduce(np.append(others @ own, own @ own))
+            sums = summed(self.comm, np.append(others @ own, own @ own))
             parts = sums[:-1] / self.squares[:k]
             value -= parts @ self.values[:k]
             own -= parts @ others
             if sums[-1] - float(parts @ sums[:-1]) > 0.01 * sums[-1]:
                 break
-        self.squares[k], along = self.comm.allreduce(np.array([own @ own, own @ residual]))
+        self.squares[k], along = summed(self.comm, np.array([own @ own, own @ residual]))
         self.factors[k] = along / self.squares[k] if self.squares[k] > 0 else math.nan
         residual -= self.factors[k] * own
         self.count += 1
@@ -383,7 +384,7 @@ class Memory:
         k = min(self.count, self.most)
         if k == 0:
             return np.zeros(len(right)), np.zeros(len(right))
-        projected = self.comm.allreduce(self.images[:k] @ right)
+        projected = summed(self.comm, self.images[:k] @ right)
         factors = np.linalg.lstsq(self.gram[:k, :k], projected, rcond=1e-13)[0]
         return factors @ self.values[:k], factors @ self.images[:k]
 
@@ -391,6 +392,6 @@ class Memory:
         """Remember a solution in the place of the oldest."""
         place = self.count % self.most
         self.values[place], self.images[place] = value, image
-        row = self.comm.allreduce(self.images @ image)
+        row = summed(self.comm, self.images @ image)
         self.gram[place], self.gram[:, place] = row, row
         self.count += 1

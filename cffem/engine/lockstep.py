@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cffem.engine.collective import summed
 from cffem.engine.difference import MASS, Directions, Track, incomplete
 from cffem.engine.linear import SolveError, SolveRecord
 from cffem.engine.tangent import Linearisation, combined
@@ -134,7 +135,7 @@ class Lockstep:
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
-        return math.sqrt(self.model.comm.allreduce(float(np.dot(residual, residual * self.inverse))))
+        return math.sqrt(summed(self.model.comm, np.dot(residual, residual * self.inverse)))
 
     def destroy(self) -> None:
         """Free the factors and the vectors; collective. The matrix belongs to the model."""
@@ -271,6 +272,6 @@ class Anderson:
         if not self._changes:
             return value - step
         changes = np.array(self._changes)
-        sums = self.comm.allreduce(np.column_stack([changes @ changes.T, changes @ step]))
+        sums = summed(self.comm, np.column_stack([changes @ changes.T, changes @ step]))
         factors = np.linalg.lstsq(sums[:, :-1], sums[:, -1], rcond=1e-14)[0]
         return value - step - factors @ (np.array(self._moves) - changes)

@@ -38,11 +38,11 @@ class Norm:
         self.comm = equation.comm
         self._left, self._right = equation.new_vector(), equation.new_vector()
         self._image = equation.new_vector()
-        self.matrix = (
-            energy_matrix(equation)
-            if kind == "energy"
-            else _compat.assemble_matrix(_compat.form(norm_form(equation.discretisation, kind), equation.comm))
-        )
+        if kind == "energy":
+            self.matrix = energy_matrix(equation)
+        else:
+            form = _compat.form(norm_form(equation.discretisation, kind), equation.comm)
+            self.matrix = _compat.assemble_matrix(form, matrix=equation.new_matrix(form))
 
     def inner(self, a: np.ndarray, b: np.ndarray) -> float:
         """The inner product of two states (owned values)."""
