@@ -172,7 +172,12 @@ class LevelCertifier:
         self._up = {k: space.embeddings(k, 2) for k in (0, 1)}
         self.solutions = 0
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
-        self._known: dict[str, Levels] = {}
+        self._known: dict[str, Levels] = {"L2": self._levels("L2", self.factual)}
+        if way == DEGREE and not all(gaps.accepted for gaps in self._known["L2"].gaps):
+            # Rough differences of a rough solution would only be found out one by one.
+            shown = ", ".join(map(str, self._known["L2"].gaps))
+            self.destroy()
+            raise NotCovered(f"degrees do not resolve the solution itself: σ is {shown}")
         self._last: tuple[Any, list[Any], float] | None = None
         self.seconds = time.perf_counter() - start
 
