@@ -32,6 +32,6 @@ def test_a_difference_beyond_what_was_promised_is_told():
 
 
 def test_a_run_that_fails_says_so(monkeypatch):
-    monkeypatch.setitem(sweep_ranks.TINY, "transient", (0, 1))
+    monkeypatch.setattr(sweep_ranks.sys, "executable", "false")
     result = sweep_ranks.run(tiny=True, problems=["transient"])
     assert "mpirun ended with" in sweep_ranks.section(result)
