@@ -76,7 +76,8 @@ def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
     library = ctypes.CDLL(PETSc.__file__)
     for name in options:
         read = ctypes.c_int(0)
-        library.PetscOptionsUsed(None, f"-{prefix}{name}".encode(), ctypes.byref(read))
+        # PETSc keeps the names without their hyphen, and knows none that has one.
+        library.PetscOptionsUsed(None, f"{prefix}{name}".encode(), ctypes.byref(read))
         if not read.value and name not in _WARNED:
             _WARNED.add(name)
             if ksp.comm.rank == 0:

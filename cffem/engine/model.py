@@ -25,6 +25,7 @@ from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.measured import rate_of
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
+from cffem.engine.rank_groups import forget
 from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
 from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
@@ -99,6 +100,7 @@ class Model:
         self._lender = lender
         self._factual: Solution | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
+        self._group: Any = None  # of ranks that share the deletions, see `cffem.engine.rank_groups`
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
@@ -413,6 +415,7 @@ class Model:
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""
+        forget(self)
         self._variants.destroy()
         if self._lender is not None:
             return

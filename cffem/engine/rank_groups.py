@@ -2,16 +2,14 @@
 
 A deleted problem on half of the ranks takes less than twice as long as on all of them, because it communicates less, so that two
 groups with half of the deletions each are done earlier than all ranks together with every one. Each group has a copy of the model
-on its own communicator; the factual solution is taken over through `cffem.engine.storage`, the same numbers on any number of
+on its own communicator; the factual solution is taken over through `cffem.engine.transfer`, the same numbers on any number of
 ranks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-import tempfile
-from pathlib import Path
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import basix.ufl
@@ -21,8 +19,9 @@ from dolfinx import default_real_type
 from dolfinx.mesh import GhostMode, create_mesh, entities_to_geometry
 
 from cffem._compat import cell_geometry, cell_partitioner
-from cffem.engine.collective import collectively
 from cffem.engine.meshes import MeshData, mark
+from cffem.engine.solution import Solution
+from cffem.engine.transfer import Transfer
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,12 +66,39 @@ def _obstacle(model: Model, keep: bool) -> str:
     return "its solutions are kept, which live on all ranks" if keep else ""
 
 
+def group_of(model: Model, groups: int) -> Group:
+    """The groups of a model's ranks, made once and kept with the model for its next sweep; collective.
+
+    Args:
+        model: the model on all ranks.
+        groups: how many groups there are.
+    """
+    if model._group is not None and model._group.groups != groups:
+        forget(model)
+    if model._group is None:
+        model._group = Group(model, groups)
+    return model._group
+
+
+def forget(model: Model) -> None:
+    """Free the groups of a model, if it has any; collective."""
+    if model._group is not None:
+        model._group.destroy()
+        model._group = None
+
+
 class Group:
     """The group of ranks that this rank is in, with its copy of a model.
 
     Args:
         model: the model on all ranks.
         groups: how many groups there are.
+
+    Attributes:
+        number: which of the groups this one is.
+        comm: its communicator.
+        model: its copy of the model, with the factual solution.
+        plain: whether the factual solution was only reordered, see `cffem.engine.transfer`.
     """
 
     def __init__(self, model: Model, groups: int):
@@ -87,15 +113,23 @@ class Group:
         self.model = Model(model.library, model.coefficients, experiment, model.petsc_options, model.trajectories)
         self.model._factual = self._taken_over(model)
 
-    def _taken_over(self, model: Model) -> Any:
-        """The factual solution of all ranks on those of the group."""
-        folder = self.world.bcast(collectively(self.world, lambda: tempfile.mkdtemp(prefix="cffem-groups-")))
-        try:
-            model.factual.store(Path(folder) / "factual.npz")
-            return self.model.restore(Path(folder) / "factual.npz")
-        finally:
-            self.world.Barrier()
-            collectively(self.world, lambda: shutil.rmtree(folder, ignore_errors=True))
+    def _taken_over(self, model: Model) -> Solution:
+        """The factual solution of all ranks on those of the group; collective over all."""
+        there, move = model.factual, Transfer(model.spaces, self.model.spaces)
+        self.plain = move.plain
+        here = Solution(self.model, there.intervention, there.times, copy(there.record))
+        for state in move(there.states):
+            here.states.append(state)
+        if there.velocities is not None:
+            here.velocities = self.model.new_levels(len(there.times))
+            for rate in move(there.velocities):
+                here.velocities.append(rate)
+        if there.stages is not None:
+            here.stages = self.model.new_stages()
+            moved = move(value for _, _, values, _ in there.stages for value in values if value is not None)
+            for step, index, values, time in there.stages:
+                here.stages.append((step, index, tuple(None if value is None else next(moved) for value in values), time))
+        return here
 
     def share(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The deletions of this group."""

@@ -25,7 +25,7 @@ from cffem.engine.difference import MASS, Difference, Differences, applies, marc
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
-from cffem.engine.rank_groups import Group, number_of_groups
+from cffem.engine.rank_groups import group_of, number_of_groups
 from cffem.engine.refit import Refit, deleting
 from cffem.engine.solution import Solution
 from cffem.symbols.errors import InputError
@@ -189,7 +189,7 @@ def _in_groups(
     model: Model, changes: Mapping[str, Intervention], demand: Demand, finished: Callable[[Deletion], object] | None, count: int
 ) -> Sweep:
     """Split the deletions over groups of ranks."""
-    group = Group(model, count)
+    group = group_of(model, count)
     mine: dict[str, Deletion] = {}
     problem: Exception | None = None
     share = group.share(tuple(changes))
@@ -199,7 +199,6 @@ def _in_groups(
     except Exception as error:  # whatever it is, the other groups must not wait for this one
         problem = portable(error)
     found = {name: deletion for part in group.collected(mine, problem) for name, deletion in part.items()}
-    group.destroy()
     if finished is not None:
         for name in changes:
             finished(found[name])

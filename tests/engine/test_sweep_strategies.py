@@ -9,7 +9,7 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 from derivative_problems import PROBLEMS
-from dolfinx.mesh import create_unit_interval, create_unit_square
+from dolfinx.mesh import create_unit_square
 from engine_support import unit
 from mpi4py import MPI
 
@@ -193,37 +193,6 @@ def test_what_is_asked_is_checked():
             with pytest.raises(cf.InputError):
                 model.deletions(**wrong)
         assert model._factual is None
-
-
-def random_study(seed):
-    """A random linear transient study in one dimension with a threshold somewhere among its scores."""
-    rng = np.random.default_rng(seed)
-    terms = {"u": u, "u_x": u.diff(x), "lap": cf.lap(u), "xu": x * u, "xu_x": x * u.diff(x)}
-    coefficients = dict(zip(terms, rng.normal(size=5) * [1, 1, 0, 1, 1], strict=True))
-    coefficients["lap"] = float(10 ** rng.uniform(-2.5, -0.5))
-    experiment = cf.Experiment(
-        mesh=create_unit_interval(MPI.COMM_SELF, int(rng.integers(6, 20))),
-        elements={u: ("Lagrange", int(rng.integers(1, 3)))},
-        initial={u: sum(float(rng.normal()) * sp.sin(k * sp.pi * x) for k in (1, 2, 3))},
-        boundary=[cf.Dirichlet(u, 0)],
-        time=cf.Window(0, float(rng.uniform(0.2, 1.0)), steps=int(rng.integers(4, 16)), scheme=rng.choice(["midpoint", "sdirk2"])),
-    )
-    return cf.Model(cf.Library(anchor=cf.dt(u), terms=terms), coefficients, experiment), float(rng.uniform())
-
-
-@pytest.mark.parametrize("group", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 5))])
-def test_verdicts_of_all_strategies_are_equal_on_random_studies(group):
-    for seed in range(10 * group, 10 * group + 10):
-        model, where = random_study(seed)
-        with model:
-            exact = model.deletions()
-            low, high = (np.log(f(d.score for d in exact.values())) for f in (min, max))
-            epsilon = float(np.exp(low + where * (high - low)))
-            for sweep in (model.deletions(accuracy=1e-4), model.deletions(scores="decide", epsilon=epsilon)):
-                for term, deletion in sweep.items():
-                    if abs(exact[term].score / epsilon - 1) > 1e-3:
-                        assert (deletion.score > epsilon) == (exact[term].score > epsilon), (seed, term)
-                    assert deletion.status != "decided" or exact[term].score > epsilon
 
 
 def body_of_ranks(comm):

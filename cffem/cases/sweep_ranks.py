@@ -1,0 +1,178 @@
+"""What a second rank gains for a sweep, fairly: against two single-rank jobs of the same sweep that share the machine.
+
+A sweep on one rank alone on a machine has its memory and caches for itself; compared with that, two ranks would be blamed for what
+any two programs do to each other. So both sides run on two processes that start together: first each process sweeps alone, all
+deletions on its own communicator, then both sweep together, deletions split over groups of ranks. The gain is the mean wall time of
+the first over that of the second, start-up, compilation and the factual solve left out; the repeats alternate, so that other work
+on the machine meets both alike. The first sweep of a model on two ranks also makes the copies for the groups, which it keeps; it
+is shown apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from cffem.cases.sweep_problems import PROBLEMS
+
+ACCURACY = 1e-4
+# Scores of direct solves are equal on any number of ranks up to this, relative to the score and to the solution.
+EQUAL, ROUNDING = 1e-10, 1e-12
+# What is asked of the sweep: scores to working precision by direct solves, to an accuracy, or verdicts.
+DEMANDS = ("exact", "accuracy", "decide")
+SIZES = {"transient": (96, 48), "transient-3d": (11, 24), "maxwell": (10, 30), "nonlinear": (40, 16), "steady": (192, 0)}
+TINY = {"transient": (8, 4), "transient-3d": (3, 3), "maxwell": (3, 4), "nonlinear": (6, 3), "steady": (8, 0)}
+
+
+def asked(demand: str, scores: Mapping[str, float] | None) -> dict[str, Any]:
+    """The arguments of `Model.deletions` for a demand; a verdict's threshold lies in the widest gap between known scores."""
+    from cffem.cases.sweep_bench import thresholds
+
+    if demand == "decide":
+        return {"scores": "decide", "epsilon": thresholds(scores or {})["far"]}
+    return {"accuracy": ACCURACY if demand == "accuracy" else 0.0}
+
+
+def seconds_of(comm: Any, model: Any, demand: Mapping[str, Any], groups: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """Wall and processor seconds of a sweep on all ranks, from a common start to the end of each, and its deletions."""
+    comm.Barrier()
+    start = np.array([perf_counter(), process_time()])
+    sweep = model.deletions(**demand, groups=groups)
+    return np.array(comm.allgather(np.array([perf_counter(), process_time()]) - start)), dict(sweep)
+
+
+def measure(name: str, n: int, steps: int, comm: Any, repeats: int) -> list[dict[str, Any]]:
+    """The sweeps of one problem, separately and together; collective."""
+    from mpi4py import MPI
+
+    problem = PROBLEMS[name]()
+    about = {"problem": name, "title": problem.title, "steps": steps, "ranks": comm.size}
+    rows = []
+    with problem.model(n, steps, MPI.COMM_SELF) as alone, problem.model(n, steps, comm) as together:
+        size = alone.factual.norm()
+        assert abs(together.factual.norm() - size) <= 1e-8 * size
+        exact = {term: found.score for term, found in alone.deletions(groups=1).items()}
+        for demand in DEMANDS:
+            wanted = asked(demand, comm.bcast(exact))
+            times, one, both = _timed(comm, alone, together, wanted, repeats)
+            least = {which: np.min(found, axis=0) for which, found in times.items()}
+            rows.append(
+                {
+                    **about,
+                    "demand": demand,
+                    "unknowns": alone.spaces.size,
+                    "wall and processor seconds": times,
+                    "gain": (least["separately"] / least["together"]).tolist(),
+                    "gain, first": (least["separately"] / least["first"]).tolist(),
+                    "strategies": sorted({found.strategy for found in both.values()}),
+                    **_compared(one, both, exact, size, wanted.get("epsilon")),
+                }
+            )
+    return rows
+
+
+def _timed(
+    comm: Any, alone: Any, together: Any, wanted: Mapping[str, Any], repeats: int
+) -> tuple[dict[str, list[list[float]]], dict[str, Any], dict[str, Any]]:
+    """Wall and processor seconds of all repeats, and the deletions of both sides."""
+    from cffem.engine.rank_groups import forget
+
+    times: dict[str, list[list[float]]] = {"separately": [], "first": [], "together": []}
+    for _ in range(repeats):
+        spent, one = seconds_of(comm, alone, wanted, 1)
+        times["separately"].append(spent.mean(axis=0).tolist())
+        forget(together)
+        for which in ("first", "together"):
+            spent, both = seconds_of(comm, together, wanted, comm.size)
+            times[which].append(spent.max(axis=0).tolist())
+    return times, one, both
+
+
+def _compared(
+    one: Mapping[str, Any], both: Mapping[str, Any], exact: Mapping[str, float], size: float, epsilon: float | None
+) -> dict[str, Any]:
+    """How far the scores are apart, and whether that is within what was promised; of sweeps that only decide, the verdicts."""
+    if epsilon is not None:
+        same = all((one[term].score > epsilon) == (both[term].score > epsilon) == (exact[term] > epsilon) for term in exact)
+        return {"difference": None, "equal": same}
+    differences = {term: abs(one[term].score - both[term].score) for term in exact}
+    allowed = {term: max(EQUAL, one[term].error and 2 * ACCURACY) * exact[term] + ROUNDING * size for term in exact}
+    worst = max(differences[term] / exact[term] for term in exact)
+    return {"difference": worst, "equal": all(differences[term] <= allowed[term] for term in exact)}
+
+
+def run(tiny: bool = False, problems: Sequence[str] = ("transient", "maxwell", "nonlinear"), ranks: int = 2) -> dict[str, Any]:
+    """Measure under `mpirun`, one run for each problem."""
+    rows: list[dict[str, Any]] = []
+    for name in problems:
+        n, steps = TINY[name] if tiny else SIZES[name]
+        command = ["mpirun", "-n", str(ranks), sys.executable, "-m", "cffem.cases.sweep_ranks", name, str(n), str(steps)]
+        command += ["--repeats", "1" if tiny else "3"]
+        done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+        if done.returncode:
+            return {"skipped": f"mpirun ended with {done.returncode}: {done.stderr.strip()[-500:]}", "rows": rows}
+        rows += json.loads(done.stdout.strip().splitlines()[-1])
+    return {"ranks": ranks, "rows": rows}
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what an MPI library that is running already has put there, for an `mpirun` below it."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PMIX_", "OMPI_COMM_", "PRTE_LAUNCHED"))}
+
+
+INTRODUCTION = f"""Wall seconds of a sweep after the factual solve: two single-rank jobs that run it at the same time (each all
+deletions), and one job on two ranks (deletions split over groups of ranks); the least of the repeats. The gain is their quotient,
+in brackets that of processor seconds, of which waiting ranks use some. *First*: with the copies of mesh, matrices and factual
+solution that the groups get, and keep for the next sweep. *Exact*: scores to working precision; *accuracy*: to {ACCURACY:g};
+*decide*: verdicts only."""
+HEAD = ("problem", "unknowns × steps", "asked", "strategy", "two jobs, each", "two ranks", "two ranks, first", "gain",
+        "gain, first", "same result")  # fmt: skip
+
+
+def section(result: Mapping[str, Any]) -> str:
+    """The result as a section of the page."""
+    lines = ["## Two ranks", ""]
+    if "skipped" in result:
+        return "\n".join([*lines, result["skipped"] + ".", ""])
+    lines += [*textwrap.wrap(INTRODUCTION, 120), "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    for row in result["rows"]:
+        cells = [row["title"], f"{row['unknowns']} × {row['steps'] or 1}", row["demand"], ", ".join(row["strategies"])]
+        times = row["wall and processor seconds"]
+        cells += [f"{min(wall for wall, _ in times[which]):.2f} s" for which in ("separately", "together", "first")]
+        cells += [f"{wall:.2f}× ({processor:.2f}×)" for wall, processor in (row["gain"], row["gain, first"])]
+        cells += ["yes" if row["equal"] else "NO"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """One measurement on the ranks that `mpirun` started; rank 0 prints it as JSON."""
+    from mpi4py import MPI
+
+    parser = argparse.ArgumentParser(prog="python -m cffem.cases.sweep_ranks", description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("problem", choices=list(PROBLEMS))
+    parser.add_argument("cells", type=int)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args(arguments)
+    comm = MPI.COMM_WORLD
+    size = (options.cells, options.steps)
+    if size != TINY[options.problem]:
+        measure(options.problem, *TINY[options.problem], comm, 1)  # so that everything is compiled and loaded
+    rows = measure(options.problem, *size, comm, options.repeats)
+    if comm.rank == 0:
+        print(json.dumps(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
