@@ -9,9 +9,11 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
+import basix.ufl
 import sympy as sp
+import ufl
 from dolfinx import fem
-from dolfinx.mesh import create_unit_square
+from dolfinx.mesh import create_mesh, create_unit_square
 from engine_support import unit
 from mpi4py import MPI
 
@@ -104,6 +106,14 @@ def test_meshes():
     domain.geometry.x[3, 0] = np.nan
     refused("finite", lambda: build(mesh=domain))
     refused("mesh", lambda: build(mesh=3))
+    points = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+    curve = create_mesh(
+        MPI.COMM_SELF,
+        cells=np.array([[0, 1], [1, 2]]),
+        x=points,
+        e=ufl.Mesh(basix.ufl.element("Lagrange", "interval", 1, shape=(2,))),
+    )
+    refused("cells of dimension 1 in space of dimension 2.*name its surface as well", lambda: build(mesh=curve))
 
 
 def test_shapes_and_coordinates_of_data():
