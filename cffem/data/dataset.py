@@ -167,6 +167,7 @@ class Dataset:
         """Common terms the library lacks, to be evaluated along with it so that a missing true term is noticed."""
         from cffem.data.probes import probe_terms
 
+        check_anchor(library)
         return probe_terms(library, self.dim)
 
     def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
@@ -174,7 +175,14 @@ class Dataset:
         from cffem.data.strong import strong_rows
         from cffem.data.weak import weak_rows
 
+        check_anchor(library)
         yield from (weak_rows if kind == "weak" else strong_rows)(self, library)
+
+
+def check_anchor(library: Any) -> None:
+    """Refuse a library without anchor: there is nothing to explain, and a regression would find only zeros."""
+    if library.anchor is None or library.anchor == 0:
+        raise InputError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
 
 
 def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:

@@ -197,6 +197,42 @@ def test_boundary_conditions():
     refused("given as a whole", lambda: build(carried, {"v_x": 1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
 
 
+def test_conditions_that_are_none():
+    refused("not a boundary part", lambda: cf.Dirichlet(u, 0, on=3 * (None,)))
+    refused("needs a field or a component", lambda: cf.Dirichlet("u", 0))
+    refused("needs a vector field", lambda: cf.Tangential(u, 0))
+    refused("a whole field", lambda: cf.Neumann(v[0], 0))
+    refused("a whole field", lambda: cf.Robin(v[0], 0))
+    assert cf.Dirichlet(v, sp.Matrix([1, 2])).value == (1, 2)
+
+
+def test_equations_and_constraints_that_lack_something():
+    other = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "w": w})
+    refused("field w occurs in a term but has no equation", lambda: build(other))
+    measured = cf.Library(anchor=cf.dt(u), terms={"lap": cf.Parameter("k") * cf.lap(u)})
+    refused("no value for parameter k", lambda: build(measured))
+    refused("the constraint is on v, which has no equation here", lambda: build(constraint=cf.DivergenceFree(v)))
+    refused("needs a multiplier", lambda: build(constraint=cf.Constraint(u.diff(x))))
+
+
+def test_questions_that_a_solution_cannot_answer():
+    solution = build().solve()
+    refused("only equations of second order in time have a velocity", solution.velocity)
+    refused("no constraint, so there is no multiplier", solution.multiplier)
+    refused("w is not a field of this model", lambda: solution.function(w))
+    refused("two solutions of one model", lambda: solution.distance(build().solve()))
+    refused("is for vector fields, but u is a scalar", lambda: solution.norm("H(div)"))
+    assert repr(solution).endswith("3 time levels, 9 unknowns)")
+    pair = cf.System({"u": HEAT, "w": cf.Library(anchor=cf.dt(w), terms={"u": u})})
+    given = {"elements": {u: ("Lagrange", 1), w: ("Lagrange", 1)}, "initial": {u: 0, w: 0}}
+    refused("say which field: u, w", lambda: build(pair, {"u/lap": 1.0}, **given).solve().function())
+
+
+def test_the_norm_of_the_divergence_adds_up():
+    free = flow(initial={v: (x, y)}, boundary=[cf.Neumann(v, (0, 0))], coefficients={"lap": 0.0}).solve()
+    assert free.norm("H(div)") == pytest.approx(math.sqrt(2 / 3 + 4))
+
+
 def test_periodic_conditions():
     refused("two different boundary parts", lambda: cf.Periodic(on="left", to="left"))
     refused("no boundary part 'rigt'", lambda: build(boundary=[cf.Periodic(on="rigt", to="left")]))
