@@ -161,13 +161,6 @@ def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any
     return matrix
 
 
-def create_vector(space: Any) -> Any:
-    """A ghosted PETSc vector for the dofs of a function space."""
-    from dolfinx import la
-
-    return la.create_petsc_vector(space.dofmap.index_map, space.dofmap.index_map_bs)
-
-
 def cell_name(domain: Any) -> str:
     """Name of a UFL domain's cell: a method in older UFL, a property later."""
     name = domain.ufl_cell().cellname

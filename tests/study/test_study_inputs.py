@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from cffem import dt, lap, t, x
 from cffem.cli import main
 from cffem.study.checkpoint import Checkpoint, OutputError
 from cffem.study.fields import Fields
+from cffem.study.stations.identifying import refitted_without
 from cffem.study.toml_study import read_study
 from cffem.symbols.errors import InputError
 
@@ -286,3 +288,16 @@ def test_drawings_that_do_not_fit_together_are_refused(changes, message):
     Fields(**given)
     with pytest.raises(ValueError, match=message):
         Fields(**{**given, **changes})
+
+
+# Coefficients ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_term_the_others_are_refitted_on_the_data():
+    A = np.random.default_rng(5).standard_normal((80, 4))
+    y = A @ [1.0, 2.0, 0.0, -0.5]
+    designs = {"u": cf.Design.from_matrix(A, y, ["a", "b", "c", "d"]), "w": cf.Design.from_matrix(A, y, ["e", "f", "g", "h"])}
+    screens = {"u": {"support": ["a", "b", "d"]}, "w": {"support": ["e"]}}
+    found = refitted_without(SimpleNamespace(designs=designs), screens, "b")
+    expected = np.linalg.lstsq(A[:, [0, 3]], y, rcond=None)[0]
+    assert found == {"a": pytest.approx(expected[0]), "d": pytest.approx(expected[1])}
