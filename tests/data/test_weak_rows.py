@@ -60,7 +60,7 @@ def test_rows_that_touch_a_gap_are_dropped():
 
 
 @pytest.mark.parametrize(("dim", "per_axis"), [(2, 40), (3, 12)])
-def test_scattered_points(dim, per_axis):
+def test_rows_of_scattered_points_obey_the_true_equation(dim, per_axis):
     points, times = jittered_points(per_axis, dim), np.linspace(0, 2, 31)
     velocity = (0.15, 0.1, -0.05)[:dim]
     values = moving_gaussians(points, times, velocity, 2e-3, (0.16, 0.22), count=3)

@@ -62,7 +62,7 @@ def test_reservoir_is_a_uniform_sample_of_the_rows():
     assert sample.mean() == pytest.approx(50_000, rel=0.05)
 
 
-def test_gram_chunks(monkeypatch):
+def test_a_gram_made_in_chunks_is_the_gram(monkeypatch):
     monkeypatch.setattr("cffem.design.gram.CHUNK", 7)
     A, y = matrix(rows=50)
     Z = np.column_stack([y, A])

@@ -58,12 +58,12 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, sp.nan, sp.oo, sp.zoo]
 
 
 @pytest.mark.parametrize("value", [*NOT_FINITE, "one", True, 1j, sp.Symbol("a"), None])
-def test_coefficients(value):
+def test_coefficients_that_are_no_finite_numbers(value):
     refused("coefficient of 'lap' is not a finite number", lambda: build(coefficients={"lap": value}))
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
-def test_numbers_in_data(value):
+def test_data_that_are_not_finite(value):
     refused("is not finite", lambda: build(initial={u: value}))
     refused("is not finite", lambda: build(initial={u: x + sp.sympify(value)}))
     refused("is not finite", lambda: build(forcing={u: value}))
@@ -82,7 +82,7 @@ def test_expressions_that_are_not_finite_somewhere_on_the_mesh():
     refused("root is not finite everywhere", lambda: build(broken, {"lap": 1.0, "root": 1.0}).solve())
 
 
-def test_functions():
+def test_functions_that_are_not_finite_or_of_another_mesh():
     domain = unit("triangle", 2)
     function = fem.Function(fem.functionspace(domain.mesh, ("Lagrange", 1)))
     function.x.array[0] = np.nan
@@ -101,7 +101,7 @@ def test_functions():
     refused("Python function", lambda: build(boundary=[cf.Neumann(u, lambda points: points[0])]))
 
 
-def test_meshes():
+def test_meshes_that_cannot_be_used():
     domain = create_unit_square(MPI.COMM_SELF, 2, 2)
     domain.geometry.x[3, 0] = np.nan
     refused("finite", lambda: build(mesh=domain))
@@ -136,7 +136,7 @@ def flow(**changes):
     return build(**{"library": FLOW, **given, **changes})
 
 
-def test_elements():
+def test_elements_that_do_not_fit_their_fields():
     refused("no element", lambda: build(elements={w: ("Lagrange", 1)}, initial={}, boundary=[]))
     refused("elements must give", lambda: build(elements={}))
     refused("occurs in no equation", lambda: build(elements={u: ("Lagrange", 1), w: ("Lagrange", 1)}))
@@ -172,7 +172,7 @@ def test_initial_values_and_time():
     refused("unknown scheme", lambda: cf.Window(0, 1, steps=2, scheme="euler"))
 
 
-def test_boundary_conditions():
+def test_boundary_conditions_that_are_missing_double_or_without_effect():
     refused(
         "nothing is said about u on the boundary part 'right'",
         lambda: build(boundary=[cf.Dirichlet(u, 0, on=("left", "top", "bottom"))]),
@@ -233,7 +233,7 @@ def test_the_norm_of_the_divergence_adds_up():
     assert free.norm("H(div)") == pytest.approx(math.sqrt(2 / 3 + 4))
 
 
-def test_periodic_conditions():
+def test_periodic_conditions_without_partners():
     refused("two different boundary parts", lambda: cf.Periodic(on="left", to="left"))
     refused("no boundary part 'rigt'", lambda: build(boundary=[cf.Periodic(on="rigt", to="left")]))
     skew = unit("triangle", 3)
@@ -246,7 +246,7 @@ def test_periodic_conditions():
     build(boundary=half).solve()
 
 
-def test_interventions():
+def test_interventions_that_do_not_fit_the_model():
     model = build()
     refused("needs a term called 'lpa'", lambda: model.solve(cf.delete("lpa")))
     refused("finite", lambda: cf.scale("lap", math.nan))

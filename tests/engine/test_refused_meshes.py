@@ -41,7 +41,7 @@ pytestmark = pytest.mark.fem
         ("/Mesh/square/topology", "/Mesh/square/nothing", "cannot be read"),
     ],
 )
-def test_hostile_xdmf(tmp_path, old, new, message):
+def test_hostile_xdmf_files_are_refused(tmp_path, old, new, message):
     path = write_xdmf(tmp_path)
     os.symlink("/etc/hostname", tmp_path / "link.h5")
     text = re.sub(r"<!DOCTYPE[^>]*>", "", path.read_text())
