@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from cffem.engine.linear import SolveError
 from cffem.engine.wellposed import check_direction_of_time
-from cffem.study.running import Run, WatchedModel, plain_record
+from cffem.study.running import Run, WatchedModel
 from cffem.symbols.errors import InputError
 
 Facts = dict[str, Any]
@@ -42,7 +43,7 @@ def solved(run: Run, model: WatchedModel) -> Facts:
     mesh = model.discretisation.mesh
     return {
         "norm": solution.norm(run.study.certification.norm),
-        "record": plain_record(solution.record),
+        "record": asdict(solution.record),
         "unknowns": model.spaces.size,
         "cells": mesh.topology.index_map(mesh.topology.dim).size_global,
         "cell": mesh.topology.cell_name(),
