@@ -43,12 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stop_printing()
         return 0
     except Exception as error:
+        if disk_is_full(error):
+            stop_printing()
         return fail_together(error, debug=options.debug)
 
 
 def stop_printing() -> None:
     """Let what is still to be printed go nowhere, because it cannot be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # a notebook's output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def disk_is_full(error: Exception) -> bool:
+    """Whether there is no room, or no more is allowed."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -288,10 +296,9 @@ def sentence(error: Exception) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         missing = cffem.without_finite_elements(error, "this command")
         return None if missing is None else str(missing)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        stop_printing()
-        where = f"{error.filename} cannot be written" if error.filename else "the output cannot be written"
-        return f"{where}: {error.strerror}; make room, or write to another disk"
+    if isinstance(error, OSError) and disk_is_full(error):
+        what = error.filename or "the output"
+        return f"{what} cannot be written: {error.strerror}; make room, or write to another disk"
     if isinstance(error, FileNotFoundError | PermissionError):
         return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     return None

@@ -67,3 +67,14 @@ def test_a_reader_that_leaves_early_is_no_error():
 def test_an_incomplete_installation_is_told():
     with pytest.raises(FileNotFoundError, match="reinstall it from a complete checkout"):
         shared_folder("nothing")
+
+
+def test_a_full_disk_is_told_with_the_file_that_does_not_fit(monkeypatch, capsys):
+    def full(options):
+        raise OSError(28, "No space left on device", "u.bp")
+
+    monkeypatch.setattr(cli, "run_bench", full)
+    assert main(["bench"]) == 2
+    assert (
+        capsys.readouterr().err == "cffem: u.bp cannot be written: No space left on device; make room, or write to another disk\n"
+    )
