@@ -196,6 +196,15 @@ def test_wrong_data_are_refused_in_one_sentence(case):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("variables", "options", "message"),
+    [({T: "sst"}, {"anomaly": "week"}, "an anomaly is none, mean, month, not 'week'"), ({}, {}, "say which variable")],
+)
+def test_questions_that_make_no_sense_are_refused(variables, options, message):
+    with pytest.raises(DataError, match=message):
+        sphere_dataset(diffusing(), variables, EUROPE, **options)
+
+
 def test_files_that_are_none(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         sphere_dataset(tmp_path / "nothing.nc", {T: "sst"}, EUROPE)
