@@ -7,6 +7,7 @@ works without DOLFINx.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -64,20 +65,28 @@ class MissingFiniteElements(ImportError):
     """DOLFINx or one of its companions is not installed here."""
 
 
+def without_finite_elements(error: ImportError, what: str) -> MissingFiniteElements | None:
+    """The error that says how to get DOLFINx, where it or a companion is what could not be imported."""
+    if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
+        return None
+    return MissingFiniteElements(
+        f"{what} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with "
+        "containers/run, or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
+    )
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME and name not in _MODULES:
-        raise AttributeError(f"module 'cffem' has no attribute {name!r}")
+        raise AttributeError(f"module 'cffem' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     try:
         module = importlib.import_module(_MODULES.get(name) or _HOME[name])
         if name in _COMPANIONS:
             importlib.import_module(_COMPANIONS[name])
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
+        missing = without_finite_elements(error, f"cffem.{name}")
+        if missing is None:
             raise
-        raise MissingFiniteElements(
-            f"cffem.{name} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with "
-            "containers/run, or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
-        ) from None
+        raise missing from None
     value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value

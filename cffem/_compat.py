@@ -18,6 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cffi
+
+from cffem.symbols.errors import InputError
+
 COMPILE_FLAGS = ["-O2", "-g0"]
 
 
@@ -98,11 +102,32 @@ def _remove_unfinished(folder: Path) -> None:
         _LOOKED_THROUGH[folder] = changed
 
 
+class CompilationError(InputError):
+    """The C compiler could not do its work on this machine."""
+
+
+@contextlib.contextmanager
+def compiling(comm: Any) -> Iterator[None]:
+    """Compile under the lock; a compiler that fails for want of room or of itself is told as such, on all ranks alike."""
+    try:
+        with jit_lock(comm):
+            yield
+    except Exception as error:
+        # In serial the compiler's own error arrives; on several ranks DOLFINx tells all of them in its words.
+        if not isinstance(error, OSError | cffi.VerificationError) and "just-in-time compilation" not in str(error):
+            raise
+        said = " ".join(str(error).split())
+        raise CompilationError(
+            f"a form could not be compiled: {said}; look whether {jit_folder()} and the folder for temporary files have room, and "
+            "whether cffem doctor finds a compiler"
+        ) from error
+
+
 def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
     """`dolfinx.fem.form` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    with jit_lock(comm):
+    with compiling(comm):
         return fem.form(ufl_form, jit_options=jit_options(), **kwargs)
 
 
@@ -110,7 +135,7 @@ def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
     """`dolfinx.fem.Expression` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    with jit_lock(comm):
+    with compiling(comm):
         return fem.Expression(ufl_expression, points, comm=comm, jit_options=jit_options())
 
 
@@ -141,13 +166,6 @@ def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any
     into_existing(matrix, form, bcs=bcs, **{keyword: diagonal})
     matrix.assemble()
     return matrix
-
-
-def create_vector(space: Any) -> Any:
-    """A ghosted PETSc vector for the dofs of a function space."""
-    from dolfinx import la
-
-    return la.create_petsc_vector(space.dofmap.index_map, space.dofmap.index_map_bs)
 
 
 def cell_name(domain: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -32,15 +33,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        return options.command(options)
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         # The reader (head, less) went away: nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_printing()
         return 0
     except Exception as error:
+        if disk_is_full(error):
+            stop_printing()
         return fail_together(error, debug=options.debug)
+
+
+def stop_printing() -> None:
+    """Let what is still to be printed go nowhere, because it cannot be written."""
+    with contextlib.suppress(OSError):  # a notebook's output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def disk_is_full(error: Exception) -> bool:
+    """Whether there is no room, or no more is allowed."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -194,7 +210,6 @@ def run_fetch(options: argparse.Namespace) -> int:
 
 def run_validate(options: argparse.Namespace) -> int:
     """Check the theory on finite elements."""
-    getattr(cffem, "Model")  # noqa: B009  where DOLFINx is missing this says how to get it
     from cffem.cases.validate import main as validate
 
     return validate(options)
@@ -242,9 +257,9 @@ def fail_together(error: Exception, debug: bool) -> int:
     Returns:
         The exit code, when every rank of the run has failed (otherwise the run is aborted and this does not return).
     """
-    bad_input = is_bad_input(error)
-    code = EXIT_BAD_INPUT if bad_input else EXIT_FAILED
-    text = f"cffem: {error}" if bad_input and not debug else "".join(traceback.format_exception(error))
+    said = sentence(error)
+    code = EXIT_FAILED if said is None else EXIT_BAD_INPUT
+    text = "".join(traceback.format_exception(error)) if said is None or debug else f"cffem: {said}"
     comm = world()
     if comm is None or comm.size == 1:
         print(text.rstrip(), file=sys.stderr, flush=True)
@@ -272,11 +287,21 @@ def everybody_failed(comm: Any) -> bool:
     return bool(request.Test())
 
 
-def is_bad_input(error: Exception) -> bool:
-    """Whether one sentence says it all: the user's input is wrong, not the program."""
+def sentence(error: Exception) -> str | None:
+    """One sentence that says it all, where the user's input or machine is at fault; None where the program is."""
     from cffem.symbols.errors import InputError
 
-    return isinstance(error, InputError | UsageError | FileNotFoundError | PermissionError | cffem.MissingFiniteElements)
+    if isinstance(error, InputError | UsageError | cffem.MissingFiniteElements):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        missing = cffem.without_finite_elements(error, "this command")
+        return None if missing is None else str(missing)
+    if isinstance(error, OSError) and disk_is_full(error):
+        what = error.filename or "the output"
+        return f"{what} cannot be written: {error.strerror}; make room, or write to another disk"
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return None
 
 
 if __name__ == "__main__":

@@ -58,6 +58,9 @@ def mpi_environment() -> dict[str, str]:
     clean["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])])
     clean.setdefault("OMP_NUM_THREADS", "1")
     clean.setdefault("OMPI_MCA_btl", "self,sm")
+    # Ranks wait in a loop that takes a whole core unless told to yield; beside another test that is four times slower.
+    clean.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    clean.setdefault("PRTE_MCA_hwloc_default_binding_policy", "none")
     if "PRTE_MCA_mapby" not in clean:  # the name of the same setting from Open MPI 6 on
         clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
     if os.geteuid() == 0:

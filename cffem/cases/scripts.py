@@ -11,6 +11,7 @@ import difflib
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,27 @@ def run_script(path: str | Path, out: str | Path) -> dict[str, Any]:
         if leaving.code not in (None, 0):
             raise
         return {}
+    except (AttributeError, NameError, SyntaxError, TypeError) as error:
+        line = line_at_fault(error, path)
+        if line is None:
+            raise
+        said = "".join(traceback.format_exception_only(error)).splitlines()[-1]
+        raise ScriptError(f"{path}, line {line}: {said}") from error
     finally:
         sys.argv, sys.path[:] = saved
+
+
+class ScriptError(InputError):
+    """A line of a user's script that Python refuses: a misspelt name, or an option that there is not."""
+
+
+def line_at_fault(error: Exception, path: Path) -> int | None:
+    """The line of a script where an error arose, None where it arose in what the script called."""
+    if isinstance(error, SyntaxError):
+        return error.lineno if error.filename == str(path) else None
+    # A name that cffem does not have is missed by cffem itself, on behalf of the line that asked for it.
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != cffem.__file__]
+    return frames[-1].lineno if frames[-1].filename == str(path) else None
 
 
 def run_study_script(path: str | Path, out: str | Path) -> Any:

@@ -31,7 +31,6 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
     captions = {}
 
     def save(figure: Any, name: str, caption: str) -> None:
-        figure.tight_layout()
         figure.savefig(folder / name, dpi=DPI)
         plt.close(figure)
         captions[name] = caption
@@ -57,7 +56,7 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
 
 def design_panel(plt: Any, boards: Sequence[Board]) -> Any:
     """Coherence, λ_min and condition number per case."""
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3))
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
     titles = {"coherence": "coherence μ(A)", "smallest": "median λ_min", "condition": "median condition number"}
     place = np.arange(len(boards))
     for axis, (key, title) in zip(axes, titles.items(), strict=True):
@@ -66,33 +65,39 @@ def design_panel(plt: Any, boards: Sequence[Board]) -> Any:
         axis.bar(place + 0.2, values[:, 1], 0.4, color=OURS, label="cffem")
         axis.set_xticks(place, [board.case for board in boards], rotation=20, fontsize=8)
         axis.set_title(title, fontsize=10)
-    axes[0].legend(fontsize=8)
+    _legend_above(figure, axes[0])
     return figure
+
+
+def _legend_above(figure: Any, axis: Any) -> None:
+    """One legend for all panels, where it covers nothing."""
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
 
 
 def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
     """Scores of all terms per case on a logarithmic scale."""
-    figure, axes = plt.subplots(1, len(boards), figsize=(3 * len(boards), 3.2), sharey=True, squeeze=False)
+    figure, axes = plt.subplots(1, len(boards), figsize=(3 * len(boards), 3.4), sharey=True, squeeze=False, layout="constrained")
     for axis, board in zip(axes[0], boards, strict=True):
         scores: Mapping[str, tuple[float, float, float]] = board.pictures["relevance"]
         place, values = np.arange(len(scores)), np.array(list(scores.values()))
         for offset, column, color, label in (
             (-0.27, 0, PAPER, "one step, paper"),
             (0, 1, OURS, "one step"),
-            (0.27, 2, FINITE, "finite δ_j"),
+            (0.27, 2, FINITE, "finite deletion δⱼ"),
         ):
             axis.bar(place + offset, values[:, column], 0.27, color=color, label=label)
         axis.set_yscale("log")
         axis.set_ylim(1e-5, 1)
         axis.set_xticks(place, list(scores), rotation=45, fontsize=8)
         axis.set_title(board.title, fontsize=9)
-    axes[0][0].legend(fontsize=7)
+    axes[0][0].set_ylabel("score (no bar: zero)")
+    _legend_above(figure, axes[0][0])
     return figure
 
 
 def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
     """The branch with its band, and the three scores of the reversal."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     if "gap" in data:
         gap = data["gap"].pictures["gap"]
         rho, bounds = np.r_[0.0, gap["rho"]], np.r_[0.0, gap["bounds"]]
@@ -100,14 +105,20 @@ def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
         left.fill_between(rho, linear - bounds, linear + bounds, color=PAPER, alpha=0.5, label="ρ‖L⁻¹g‖ ± ρ²M/2")
         left.plot(rho, linear, "--", color=OURS, label="ρ‖L⁻¹g‖")
         left.plot(rho, np.r_[0.0, gap["distance"]], "o-", color=FINITE, ms=3, label="‖u(ρ) − u‖")
-        left.set_xlabel("ρ")
+        left.set_xlabel("ρ, share of the term that is deleted")
+        left.set_ylabel("distance from the factual solution")
         left.legend(fontsize=8)
     if "reversal" in data:
         scores = data["reversal"].pictures["reversal"]
         place, values = np.arange(len(scores)), np.array(list(scores.values()))
-        for offset, column, color, label in ((-0.27, 0, PAPER, "C_j"), (0, 1, FINITE, "δ_j"), (0.27, 2, OURS, "linearised")):
+        for offset, column, color, label in (
+            (-0.27, 0, PAPER, "residual contribution Cⱼ"),
+            (0, 1, FINITE, "deletion score δⱼ"),
+            (0.27, 2, OURS, "linearised score"),
+        ):
             right.bar(place + offset, values[:, column], 0.27, color=color, label=label)
         right.set_yscale("log")
+        right.set_ylabel("score")
         right.set_xticks(place, list(scores), fontsize=8)
         right.legend(fontsize=8)
     return figure
@@ -115,12 +126,13 @@ def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
 
 def pruning_panel(plt: Any, bars: Sequence[tuple[float, float, float]]) -> Any:
     """(δ̂ − δ)/δ with its error bar, sorted by δ."""
-    figure, axis = plt.subplots(figsize=(6, 3))
+    figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
     values = np.array(sorted(bars))
-    place = np.arange(len(values))
+    place = np.arange(1, len(values) + 1)
     relative = values[:, 1] / values[:, 0] - 1
     axis.errorbar(place, relative, values[:, 2] / values[:, 0], fmt="o", ms=3, color=OURS, ecolor=PAPER, capsize=2)
     axis.axhline(0, color=FINITE, lw=1)
-    axis.set_xlabel("deletions, by true score")
-    axis.set_ylabel("(computed − true)/true")
+    axis.set_xlabel("deletions, from the smallest true score to the largest")
+    axis.set_ylabel("(computed − true)/true\nwith the error bar")
+    axis.xaxis.set_major_locator(plt.MaxNLocator(integer=True))
     return figure

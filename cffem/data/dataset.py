@@ -1,4 +1,4 @@
-"""Measured fields: gridded arrays, xarray datasets, or sensors scattered in space and read at common times.
+"""Measured fields: gridded arrays, xarray datasets, tables, or sensors scattered in space and read at common times.
 
 A `Dataset` holds arrays and coordinates and nothing else; turning them into rows of a design (test functions, noise, finite
 differences) is the business of the modules beside it. Arrays are stored component by component with the time axis last.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from cffem.data.rows import RowBlock
+from cffem.symbols.checks import nearest
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
@@ -23,7 +25,8 @@ Coordinates = Mapping[Any, Any] | Sequence[Any]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Values of fields at known places and times; build one with `from_arrays`, `from_xarray` or `from_points`.
+    """Values of fields at known places and times; build one with `from_arrays`, `from_xarray`, `from_csv` or
+    `from_points`.
 
     Args:
         coordinates: the coordinate symbols of the array axes and their values, time last; for scattered data only time.
@@ -81,18 +84,51 @@ class Dataset:
         """
         aliases = {"x": "x", "lon": "x", "longitude": "x", "y": "y", "lat": "y", "latitude": "y", "z": "z", "depth": "z",
                    "level": "z", "t": "t", "time": "t"}  # fmt: skip
-        first = next(iter(names.values()))
-        dims = ds[first if isinstance(first, str) else first[0]].dims
-        unknown = [d for d in dims if str(d).lower() not in aliases]
-        if unknown:
-            raise InputError(f"rename the dimensions {unknown} to x, y, z or t before making a Dataset")
+        wanted = {unknown: [given] if isinstance(given, str) else list(given) for unknown, given in names.items()}
+        for variable in (v for variables in wanted.values() for v in variables):
+            if variable not in ds.data_vars:
+                raise InputError(f"the data have no variable {variable!r}; {nearest(variable, ds.data_vars)}")
+        dims = ds[next(iter(wanted.values()))[0]].dims
+        strange = [d for d in dims if str(d).lower() not in aliases]
+        if strange:
+            raise InputError(f"rename the dimensions {strange} to x, y, z or t before making a Dataset")
         coords = {aliases[str(d).lower()]: as_numbers(ds[d].values) for d in dims}
         values = {}
-        for unknown_field, variables in names.items():
-            parts = [variables] if isinstance(variables, str) else list(variables)
-            stacked = np.array([ds[p].transpose(*dims).values for p in parts], dtype=float)
-            values[unknown_field] = stacked[0] if isinstance(variables, str) else stacked
+        for unknown, variables in wanted.items():
+            stacked = np.array([ds[v].transpose(*dims).values for v in variables], dtype=float)
+            values[unknown] = stacked[0] if isinstance(names[unknown], str) else stacked
         return cls.from_arrays(coords, values, projected=projected)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | Path,
+        names: Mapping[Field, str | Sequence[str]],
+        coordinates: Mapping[Any, str] | None = None,
+        *,
+        projected: bool = False,
+    ) -> Dataset:
+        """Data of a table in a text file: a line of column names, then one row of numbers per reading, in any order.
+
+        Args:
+            path: the file; columns are separated by commas, semicolons or tabs, an empty cell is a missing value.
+            names: the column of each scalar field, the list of columns of each vector field.
+            coordinates: the columns of x, y, z and t, where they are not called so.
+            projected: see `from_arrays`.
+
+        Example:
+            >>> import tempfile, cffem as cf
+            >>> u = cf.ScalarField("u")
+            >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as table:
+            ...     _ = table.write("x,t,T\\n0,0,1\\n1,0,2\\n0,1,3\\n1,1,4")
+            ...     table.flush()
+            ...     Dataset.from_csv(table.name, {u: "T"}).values[u]
+            array([[1., 3.],
+                   [2., 4.]])
+        """
+        from cffem.data.csv_format import from_columns, read_columns
+
+        return from_columns(read_columns(path), names, coordinates, projected)
 
     @classmethod
     def from_points(cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False) -> Dataset:
@@ -131,6 +167,7 @@ class Dataset:
         """Common terms the library lacks, to be evaluated along with it so that a missing true term is noticed."""
         from cffem.data.probes import probe_terms
 
+        check_anchor(library)
         return probe_terms(library, self.dim)
 
     def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
@@ -138,7 +175,14 @@ class Dataset:
         from cffem.data.strong import strong_rows
         from cffem.data.weak import weak_rows
 
+        check_anchor(library)
         yield from (weak_rows if kind == "weak" else strong_rows)(self, library)
+
+
+def check_anchor(library: Any) -> None:
+    """Refuse a library without anchor: there is nothing to explain, and a regression would find only zeros."""
+    if library.anchor is None or library.anchor == 0:
+        raise InputError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
 
 
 def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:

@@ -93,7 +93,7 @@ def spectral_corner(data: np.ndarray, axis: int) -> int:
         return 1
     total = total / total[0]
     grid = np.arange(1, len(total) + 1, dtype=float)
-    weights = 1 / total**2
+    weights = 1 / np.maximum(total, np.finfo(float).eps) ** 2  # below rounding the spectrum tells nothing, and it may be zero
     best, corner = math.inf, 1
     for k in range(2, len(total) - 2):
         error = chord_error(grid, total, weights, 0, k) + chord_error(grid, total, weights, k, len(total) - 1)

@@ -123,7 +123,12 @@ class Design:
         if comm is None:
             comm = next((source.comm for source in given if getattr(source, "comm", None) is not None), None)
         notes: dict[str, Any] = {"kind": kind}
-        probes = given[0].probes(library) if kind == "weak" and hasattr(given[0], "probes") else {}
+        measured = [hasattr(source, "probes") for source in given]
+        if len(set(measured)) > 1:
+            raise InputError(
+                "a design is made of solutions or of measured data, not of both, because only data carry noise; make one of each"
+            )
+        probes = given[0].probes(library) if kind == "weak" and measured[0] else {}
         wider = SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes}) if probes else library
 
         def blocks() -> Iterable[RowBlock]:

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def check_mesh(mesh: Any) -> None:
-    """Refuse a mesh with coordinates that are not finite numbers."""
+    """Refuse a mesh with coordinates that are not finite numbers, and curves and surfaces in a space of more dimensions."""
+    cells, space = mesh.topology.dim, mesh.geometry.dim
+    if cells != space:
+        raise InputError(
+            f"the mesh has cells of dimension {cells} in space of dimension {space}, which is not supported; where it should have "
+            f"others: gmsh saves only what has a physical name, so name its {'surface' if space == 2 else 'volume'} as well"
+        )
     if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
         raise InputError("the mesh has coordinates that are not finite numbers")
 

@@ -15,9 +15,11 @@ import ufl
 from dolfinx import fem, la
 
 from cffem._compat import cell_name, collapsed
+from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 
+SCALAR_FAMILIES = ("Lagrange", "DG", "serendipity")
 VECTOR_FAMILIES = {"N1curl", "N2curl", "RT", "BDM", "Regge", "N1E", "N2E", "N1div", "RTCE", "RTCF", "NCE", "NCF"}
 
 
@@ -56,8 +58,10 @@ def _named_element(mesh: Any, unknown: Field, description: Any, dimension: int) 
     try:
         return basix.ufl.element(family, cell_name(mesh.ufl_domain()), degree, shape=shape)
     except Exception as error:
-        text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise InputError(f"there is no element {family} of degree {degree} for {unknown} on this mesh ({text})") from None
+        known = (*SCALAR_FAMILIES, *(sorted(VECTOR_FAMILIES) if vector else ()))
+        why = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        hint = nearest(family, known) if family not in known else f"{why}; degrees begin with 1, those of DG with 0"
+        raise InputError(f"there is no element {family} of degree {degree} for {unknown} on this mesh: {hint}") from None
 
 
 class Spaces:

@@ -133,7 +133,7 @@ class WeakRows(StrongRows):
         inside = self._inside(centres)
         chosen = [centre for centre, yes in zip(centres, agreed & inside, strict=True) if yes]
         if not chosen:
-            raise InputError("the domain has no room for a test function of compact support; use kind='strong'")
+            raise InputError("the domain has no room for a test function of compact support; rows of kind='strong' need none")
         return chosen, width
 
     def _boundary_boxes(self) -> tuple[np.ndarray, np.ndarray]:

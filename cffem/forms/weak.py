@@ -202,7 +202,8 @@ class _Balance:
                 name = {"value": "value", "grad": "gradient"}.get(derived.operator, derived.operator)
                 what = name if derived.order == 1 else f"derivatives of order {derived.order}"
                 kind = self.carriers[derived.field].description
-                return f"integration by parts leaves the {what} of {derived.field}, which its {kind} does not have"
+                lacking = f"integration by parts leaves the {what} of {derived.field}, which its {kind} does not have"
+                return f"{lacking}; take a Lagrange element" if derived.order == 1 else lacking
         return "integration by parts leaves the derivative of a coefficient that jumps"
 
     # The discrete de Rham complex ------------------------------------------------------------------------------------------

@@ -25,23 +25,6 @@ PLANES, CLEARLY = (0.5, 0.35, 0.2), 1.5
 AXES = "xyz"
 
 
-def gather_fields(factual: Solution, deleted: Mapping[str, Solution | None], limit: int = LIMIT) -> Fields | None:
-    """The pictures of a study, on rank 0 (None elsewhere); collective.
-
-    Args:
-        factual: the factual solution.
-        deleted: by term, the solution without it; None where there is none, and then there is no picture.
-        limit: the largest number of points.
-    """
-    camera = Camera(factual, limit)
-    result = camera.drawing(camera.take(factual))
-    for term, solution in deleted.items():
-        if solution is not None:
-            values = camera.take(solution)
-            result = None if result is None or values is None else result.with_deleted(term, values)
-    return result
-
-
 class Camera:
     """Evaluates solutions of one model at the end of the window on the points of one drawing.
 

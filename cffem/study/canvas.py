@@ -67,7 +67,7 @@ def decades(axis: Any) -> None:
     short = high < 100 * low
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if short else (1,), numticks=9))
     power = FuncFormatter(lambda value, _: f"10{str(round(math.log10(value))).translate(digits)}")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}") if short else power)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}") if short else power)
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -109,7 +109,9 @@ def with_few_colours(figure: Any) -> io.BytesIO:
     full, small = io.BytesIO(), io.BytesIO()
     figure.savefig(full, format="png", dpi=110)
     full.seek(0)
-    Image.open(full).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, format="png")
+    # The palette must reach the rare colours at the ends of a scale too, which the usual one (median cut) blends into brown.
+    palette = Image.Quantize.MAXCOVERAGE
+    Image.open(full).convert("RGB").quantize(256, method=palette, dither=Image.Dither.NONE).save(small, format="png")
     return small
 
 

@@ -69,7 +69,8 @@ class Checkpoint:
             return self._enter(description, resume)
         except OSError as error:
             self.release()
-            raise OutputError(f"the folder {self.folder} cannot be written: {error.strerror or error}") from None
+            why = "it is no folder" if error.errno in (errno.EEXIST, errno.ENOTDIR) else error.strerror or error
+            raise OutputError(f"the folder {self.folder} cannot be written: {why}; choose another one") from None
         except InputError:
             self.release()
             raise

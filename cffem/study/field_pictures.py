@@ -109,8 +109,10 @@ def _draw_areas(figure: Any, drawing: Fields, values: Sequence[np.ndarray], name
         axes.set_title(title, fontsize=10)
         place = {"location": "right", "pad": 0.02} if stacked else {"location": "bottom", "shrink": 0.9, "pad": 0.03}
         colours = figure.colorbar(image, ax=axes, **place)
-        colours.ax.tick_params(labelsize=8)
-        colours.ax.locator_params(nbins=4)
+        # Matplotlib would write a factor such as 1e−15 beside the bar and push the titles out of the picture.
+        ticks = (low, (low + high) / 2, high)
+        colours.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8)
+        colours.minorticks_off()
         if vector and values[number].shape[1] >= 2:
             _arrows(axes, drawing, values[number], 2 * ARROWS if stacked else ARROWS)
     for axes in panels[-1:] if stacked else panels:

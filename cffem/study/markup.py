@@ -41,7 +41,9 @@ def number(value: float | None) -> str:
         return "–"
     if value == 0:
         return "0"
-    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.2e}"
+    if 1e3 <= abs(value) < 1e5:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 else f"{value:.2e}"
 
 
 def verdict(decision: str) -> Raw:
@@ -53,7 +55,13 @@ def verdict(decision: str) -> Raw:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name: str = "") -> Raw:
-    """A table with a caption, column heads and the first cell of each row as its head; numbers are aligned right."""
+    """A table with a caption, column heads and the first cell of each row as its head; numbers are aligned right.
+
+    A last column in which nothing stands, reasons that nobody needs, is left out.
+    """
+    rows = list(rows)
+    if rows and all(row[-1] == "" for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in head)
     body = []
     for row in rows:

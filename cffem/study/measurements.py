@@ -1,4 +1,5 @@
-"""Measured data that a study file names: arrays in `.npz` or variables of a netCDF file, read as data and nothing else."""
+"""Measured data that a study file names: arrays in `.npz`, variables of a netCDF file or columns of a table, read as data and
+nothing else."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cffem.data.csv_format import from_columns, read_columns
 from cffem.data.dataset import Dataset
 from cffem.engine.collective import collectively
 from cffem.study.allowed import inside
@@ -22,8 +24,9 @@ def read_dataset(table: Table, fields: Mapping[str, Field], folder: Path, anywhe
     """The dataset that a table describes; collective.
 
     Args:
-        table: `file`, `fields` (the array or variable of each field, a list for vectors), and for `.npz` either `coordinates` (the
-            array of each of x, y, z, t, in the order of the axes) or `points` and `times`; `projected` as in `Dataset`.
+        table: `file`, `fields` (the array, variable or column of each field, a list for vectors), for `.npz` either `coordinates`
+            (the array of each of x, y, z, t, in the order of the axes) or `points` and `times`, for `.csv` `coordinates` where the
+            columns have other names; `projected` as in `Dataset`.
         fields: the declared fields.
         folder: the folder of the study file.
         anywhere: whether the file may lie elsewhere.
@@ -52,8 +55,10 @@ def _read(path: Path, names: Mapping[Field, Any], options: Mapping[str, Any], pr
         raise ValueError(f"{path.name} is larger than {MOST_BYTES} bytes")
     if path.suffix in (".nc", ".nc4"):
         return _netcdf(path, names, projected)
+    if path.suffix == ".csv":
+        return from_columns(read_columns(path), names, options.get("coordinates"), projected)
     if path.suffix != ".npz":
-        raise ValueError(f"data are .npz or .nc files, not {path.name}")
+        raise ValueError(f"data are .npz, .nc or .csv files, not {path.name}")
     arrays = _arrays(path)
 
     def array(name: Any) -> np.ndarray:

@@ -96,7 +96,10 @@ def scope(report: Report) -> str:
     if (empty := skipped(part)) is not None:
         return empty
     known = ("observation", "norm", "epsilon", "relative", "factual_norm", "intervention", "interventions", "refit", "coefficients")
-    names = {"epsilon": "ε", "factual_norm": "norm of the factual solution", "relative": "ε relative to the solution"}
+    names = {"epsilon": "ε", "factual_norm": "norm of the factual solution", "relative": "ε relative to the solution",
+             "interventions": "all interventions studied"}  # fmt: skip
+    if part.get("interventions") == [part.get("intervention")]:
+        part = {key: value for key, value in part.items() if key != "interventions"}
     experiments = part.get("experiments") or {"this experiment": part.get("experiment", {})}
     return "".join(
         [

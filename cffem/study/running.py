@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,8 +149,3 @@ class Run:
         for model in self.models.values():
             model.destroy()
         self.models.clear()
-
-
-def plain_record(record: SolveRecord) -> dict[str, Any]:
-    """Solver statistics as plain data."""
-    return asdict(record)

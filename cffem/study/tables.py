@@ -62,7 +62,8 @@ class Table:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             where = self.key(name) if name else self.where
-            raise StudyFileError(f"{self.file}: {where}: {' '.join(str(error).split())}") from None
+            before = f"{self.file}: {where}: " if where else f"{self.file}: "
+            raise StudyFileError(f"{before}{' '.join(str(error).split())}") from None
 
     def __contains__(self, name: str) -> bool:
         self.known.append(name)

@@ -26,6 +26,7 @@ from cffem.study.measurements import read_dataset
 from cffem.study.study import Study
 from cffem.study.tables import StudyFileError, Table, is_number
 from cffem.symbols import constraints, observables
+from cffem.symbols.checks import nearest
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
@@ -59,7 +60,9 @@ def read_study(path: str | Path, comm: Any, overrides: Sequence[str] = (), anywh
     try:
         content = tomllib.loads(text)
     except ValueError as error:  # also numbers with thousands of digits
-        raise StudyFileError(f"{path.name}: this is not TOML: {error}") from None
+        # Python's words for a key that is given twice, two anchors say, do not tell that.
+        said = str(error).replace("Cannot overwrite a value", "a key is given twice, keep one of them")
+        raise StudyFileError(f"{path.name}: this is not TOML: {said}") from None
     except RecursionError:
         raise StudyFileError(f"{path.name}: tables or lists are nested too deeply") from None
     for pair in overrides:
@@ -195,8 +198,6 @@ class StudyReader:
     def field(self, name: str, table: Table, key: str) -> Field:
         """A declared field."""
         if name not in self.fields:
-            from cffem.symbols.checks import nearest
-
             raise StudyFileError(f"{table.file}: {table.key(key)}: there is no field {name!r}; {nearest(name, self.fields)}")
         return self.fields[name]
 

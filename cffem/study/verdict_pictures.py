@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from cffem.study.canvas import decades, label, mark, picture
+from cffem.study.markup import number
 from cffem.study.summary import plain, term_epsilon
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def _beside(term: TermReport) -> str:
     word = mark(term.decision).word
     if term.deletion is None:
         return f"{word} (no score)"
-    bar = f" ± {term.margin:.1e}" if term.margin is not None else ", no error bar"
-    return f"{word}: {term.deletion:.2e}{bar}"
+    bar = f" ± {number(term.margin)}" if term.margin is not None else ", no error bar"
+    return f"{word}: {number(term.deletion)}{bar}"
 
 
 # Two rankings ---------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ pytest.importorskip("dolfinx")
 
 from cffem.cases import validate as validation
 from cffem.cases.validate_board import Board, Settings, latex, markdown, write_tables
+from cffem.cases.validate_pictures import draw_pictures
 from cffem.cases.validate_scalar import GAP, GRID, TIMES, samples
 from cffem.symbols.errors import InputError
 
@@ -76,3 +77,17 @@ def test_tables_escape_what_their_language_reads(tmp_path):
 def test_every_case_is_met_with_one_seed(name):
     board = validation.CASES[name](Settings((0,), quick=True))
     assert board.failed == []
+
+
+def test_pictures_are_drawn_of_what_the_cases_found(tmp_path):
+    scores = {"u": (1e-3, 1e-3, 0.1), "lap": (0.0, 0.0, 0.0)}
+    scalar = Board("gap", "A gap")
+    scalar.pictures = {
+        "design": {"coherence": (0.9, 0.9), "smallest": (0.5, 0.4), "condition": (2.0, 2.5)},
+        "relevance": scores,
+        "gap": {"rho": [0.5, 1.0], "bounds": [0.01, 0.04], "linear": 0.3, "distance": [0.14, 0.27]},
+    }
+    reversal = Board("reversal", "Reversal")
+    reversal.pictures = {"reversal": {"u": (0.1, 0.2, 0.2), "lap": (0.3, 0.1, 0.1)}}
+    captions = draw_pictures([scalar, reversal], tmp_path)
+    assert set(captions) == {path.name for path in tmp_path.glob("*.png")} == {"design.png", "relevance.png", "gap.png"}

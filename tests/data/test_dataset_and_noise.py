@@ -9,6 +9,7 @@ from cffem.data import Dataset
 from cffem.data.integrands import hermite
 from cffem.data.noise import measure_noise, noise_sd
 from cffem.data.points import PointMesh, conical_rule
+from cffem.data.rows import RowBlock
 from cffem.data.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
 
 u = cf.ScalarField("u")
@@ -51,11 +52,62 @@ def test_xarray_dates_and_vectors():
         lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}),
         lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}),
         lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}),
+        lambda: Dataset.from_arrays([np.arange(2.0)] * 5, {u: np.zeros((2,) * 5)}),
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {"u": np.zeros((3, 2))}),
+        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}, mask=np.zeros(3, dtype=bool)),
+        lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.full((4, 2), np.nan)}),
+        lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}),
     ],
 )
 def test_misuse_is_named(make):
-    with pytest.raises(ValueError):
+    with pytest.raises(cf.InputError):
         make()
+
+
+def test_sensors_on_a_line_are_a_grid_whatever_their_order():
+    values = np.arange(8.0).reshape(4, 2)
+    data = Dataset.from_points(np.array([[3.0], [1.0], [2.0], [0.0]]), np.arange(2.0), {u: values})
+    np.testing.assert_array_equal(data.values[u], values[[3, 1, 2, 0]])
+    assert data.points is None
+
+
+def test_dimensions_of_other_names_are_told():
+    xarray = pytest.importorskip("xarray")
+    stored = xarray.Dataset({"u": (("row", "t"), np.zeros((3, 3)))}, {"row": np.arange(3.0), "t": np.arange(3.0)})
+    with pytest.raises(cf.InputError, match="rename the dimensions"):
+        Dataset.from_xarray(stored, {u: "u"})
+
+
+@pytest.mark.parametrize(
+    ("library", "data", "kind", "message"),
+    [
+        (cf.Library(terms={"u": u}, unknown=u), {}, "weak", "a design needs an anchor"),
+        (cf.Library(terms={"u": u}, unknown=u), {}, "strong", "a design needs an anchor"),
+        (cf.Library(anchor=cf.dt(u), terms={"u": u}), {"projected": True}, "weak", "exactly one vector field"),
+        (cf.Library(anchor=cf.dt(u), terms={"u": cf.lap(u)}), {}, "strong", "the grid is too small"),
+    ],
+)
+def test_data_that_give_no_design_are_told(library, data, kind, message):
+    small = Dataset.from_arrays({x: np.arange(4.0), t: np.arange(4.0)}, {u: np.eye(4)}, **data)
+    with pytest.raises(cf.InputError, match=message):
+        cf.Design.from_fields(library, [small], kind=kind)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"A": np.zeros((2, 2))}, {"weights": np.ones(2)}, {"denoised": np.zeros((3, 2))}, {"noise": np.zeros((5, 3, 2))}],
+)
+def test_rows_that_do_not_fit_together_are_refused(wrong):
+    given = {"A": np.zeros((3, 2)), "y": np.zeros(3), "weights": None, "block": 0}
+    RowBlock(**given)
+    with pytest.raises(ValueError, match="shape"):
+        RowBlock(**{**given, **wrong})
+
+
+def test_a_spectrum_that_ends_in_zeros_has_a_corner():
+    samples = np.cos(2 * np.pi * np.arange(32) / 32)[:, None] * np.ones(4)
+    samples = np.fft.irfft(np.where(np.abs(np.fft.rfft(samples, axis=0)) > 1, np.fft.rfft(samples, axis=0), 0), axis=0)
+    assert 1 <= spectral_corner(samples, 0) <= 8
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.5])

@@ -92,7 +92,7 @@ def test_changed_files_and_error_pages_are_refused(server, tmp_path):
         fetching.fetch("oisst", [1999], tmp_path)
 
 
-def test_command_line(server, tmp_path, capsys):
+def test_the_command_prints_the_files_and_refuses_unknown_sets_and_years(server, tmp_path, capsys):
     assert main(["fetch", "oisst", "--years", "2015-2016", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out.split()
     assert printed == [str(tmp_path / f"sst.day.mean.{year}.nc") for year in (2015, 2016)]

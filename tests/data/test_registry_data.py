@@ -134,7 +134,7 @@ def test_the_real_store():
     assert "u10" not in ds
 
 
-def test_velocimetry_files(tmp_path):
+def test_vectors_of_a_velocimetry_file_are_read_from_bottom_to_top(tmp_path):
     """Two by three vectors from top to bottom, one of them invalid; anything else is refused."""
     file = tmp_path / "a.vec"
     header = 'TITLE="a" VARIABLES="X mm", "Y mm", "U m/s", "V m/s", "CHC", ZONE I=2, J=3, F=POINT\n'

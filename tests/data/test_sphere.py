@@ -196,6 +196,15 @@ def test_wrong_data_are_refused_in_one_sentence(case):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("variables", "options", "message"),
+    [({T: "sst"}, {"anomaly": "week"}, "an anomaly is none, mean, month, not 'week'"), ({}, {}, "say which variable")],
+)
+def test_questions_that_make_no_sense_are_refused(variables, options, message):
+    with pytest.raises(DataError, match=message):
+        sphere_dataset(diffusing(), variables, EUROPE, **options)
+
+
 def test_files_that_are_none(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         sphere_dataset(tmp_path / "nothing.nc", {T: "sst"}, EUROPE)
@@ -218,7 +227,7 @@ def test_land_is_masked_and_rows_avoid_it():
     assert found == pytest.approx(DIFFUSIVITY, rel=0.01)
 
 
-def test_anomalies():
+def test_anomalies_take_away_the_mean_of_each_month_or_of_all():
     times = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[D]")
     yearly = np.sin(2 * np.pi * np.arange(24) / 12)[None, None, :] * np.ones((2, 3, 1))
     trend = np.repeat([0.0, 1.0], 12)
@@ -228,7 +237,7 @@ def test_anomalies():
     assert np.nanmax(np.abs(without_mean(holes, times, "month"))) == 0.0
 
 
-def test_units():
+def test_units_become_those_of_the_si():
     assert to_si(np.array([32.0]), "degF", "temperature", "t")[0] == pytest.approx(273.15)
     assert to_si(np.array([10.0]), "m s**-1", "velocity", "u10")[0] == 10.0
     assert to_si(np.array([100.0]), "cm s-1", "velocity", "u")[0] == 1.0

@@ -46,6 +46,26 @@ def test_variable_coefficients_go_onto_the_test_function():
     assert residual(design, {"x u_x": 1.0}) < 1e-8
 
 
+def test_strong_rows_know_the_coordinates():
+    xs, ts = np.linspace(0, 3, 80), np.linspace(0, 1, 60)
+    X, T = np.meshgrid(xs, ts, indexing="ij")
+    library = Library(anchor=dt(u), terms={"x u": x * u, "t u": t * u, "u": u})
+    values = np.exp(X * T - T**2)  # solves u_t = x u − 2 t u
+    design = Design.from_fields(library, Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind="strong")
+    assert residual(design, {"x u": 1.0, "t u": -2.0}) < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["weak", "strong"])
+def test_scattered_points_know_coordinates_and_squares_of_derivatives(kind):
+    points, ts = jittered_points(24, 2), np.linspace(0, 1, 41)
+    X, Y, T = points[:, :1], points[:, 1:], ts[None, :]
+    library = Library(anchor=dt(u), terms={"x u": x * u, "t u": t * u, "|grad u|^2": u.diff(x) ** 2 + u.diff(y) ** 2})
+    growing = Dataset.from_points(points, ts, {u: np.exp(X * T - T**2) * (1 + Y)})
+    assert residual(Design.from_fields(library, growing, kind=kind), {"x u": 1.0, "t u": -2.0}) < 1e-4
+    steepening = Dataset.from_points(points, ts, {u: (X**2 + Y**2) / (4 * (3 - T))})  # solves u_t = |∇u|²
+    assert residual(Design.from_fields(library, steepening, kind=kind), {"|grad u|^2": 1.0}) < 1e-3
+
+
 def test_rows_that_touch_a_gap_are_dropped():
     xs, ts = np.linspace(0, 6, 160), np.linspace(0, 2, 100)
     X, T = np.meshgrid(xs, ts, indexing="ij")
@@ -60,7 +80,7 @@ def test_rows_that_touch_a_gap_are_dropped():
 
 
 @pytest.mark.parametrize(("dim", "per_axis"), [(2, 40), (3, 12)])
-def test_scattered_points(dim, per_axis):
+def test_rows_of_scattered_points_obey_the_true_equation(dim, per_axis):
     points, times = jittered_points(per_axis, dim), np.linspace(0, 2, 31)
     velocity = (0.15, 0.1, -0.05)[:dim]
     values = moving_gaussians(points, times, velocity, 2e-3, (0.16, 0.22), count=3)
@@ -99,6 +119,22 @@ def test_divergence_free_tests_do_not_see_a_gradient():
     projected, tested = (Design.from_fields(small, d).grams.total() for d in (data, plain))
     assert np.abs(projected).max() < 1e-8 * np.abs(tested).max()
     assert "(v.grad)v" in library.terms
+
+
+def test_divergence_free_tests_in_space_do_not_see_a_gradient():
+    v = cf.VectorField("v", dim=3)
+    axis, ts = np.linspace(0, 1, 20), np.linspace(0, 1, 20)
+    X, Y, Z, T = np.meshgrid(axis, axis, axis, ts, indexing="ij")
+    phase = np.cos(X * Y + Z + T)
+    gradient, swirl = np.array([Y * phase, X * phase, phase]), np.array([-Y, X, 0 * Z]) * np.exp(-T)
+    small = Library(anchor=dt(v), terms={"v": v})
+
+    def largest(values, flag):
+        data = Dataset.from_arrays({x: axis, y: axis, cf.z: axis, t: ts}, {v: values}, projected=flag)
+        return np.abs(Design.from_fields(small, data).grams.total()).max()
+
+    assert largest(gradient, True) < 1e-6 * largest(gradient, False)
+    assert largest(swirl, True) > 1e-6 * largest(swirl, False)
 
 
 def test_divergence_free_tests_on_scattered_points_do_not_see_a_gradient():

@@ -41,7 +41,7 @@ def written(path, name, unit, values, longitude, latitude):
 
 
 @pytest.mark.slow
-def test_ocean_study(tmp_path, monkeypatch):
+def test_the_ocean_study_finds_and_deletes_a_known_drift(tmp_path, monkeypatch):
     """A sea east of a continent: the drift is found, on the sphere and up to what the anomaly adds, and deleted for real."""
     longitude, latitude = np.arange(40.125, 65, 0.5), np.arange(-14.875, 10, 0.5)
     values = 27 + drifting(24, longitude, latitude, 0.4)
@@ -59,7 +59,7 @@ def test_ocean_study(tmp_path, monkeypatch):
     assert report["screening"]["skill"]["skill"] == pytest.approx(found["skill"]["skill"], rel=1e-6)
 
 
-def test_atmosphere_study(tmp_path, monkeypatch, capsys):
+def test_the_atmosphere_study_finds_the_wind_term_alone(tmp_path, monkeypatch, capsys):
     """Temperature carried by a wind that changes with latitude: the wind term alone, with coefficient −1."""
     longitude, latitude = np.arange(20, 50, 0.9375), np.linspace(14.3, -14.3, 31)
     shear = 0.4 + 0.3 * np.sin(np.radians(6 * latitude))[None, :, None]

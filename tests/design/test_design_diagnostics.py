@@ -7,6 +7,7 @@ import sympy as sp
 from cffem.design import Design, RowBlock
 from cffem.design.gram import Accumulator, fold, gram
 from cffem.design.spectrum import irrepresentability, sparse_eigenvalues
+from cffem.symbols.errors import InputError
 
 
 def matrix(seed=0, rows=200, columns=5):
@@ -61,7 +62,7 @@ def test_reservoir_is_a_uniform_sample_of_the_rows():
     assert sample.mean() == pytest.approx(50_000, rel=0.05)
 
 
-def test_gram_chunks(monkeypatch):
+def test_a_gram_made_in_chunks_is_the_gram(monkeypatch):
     monkeypatch.setattr("cffem.design.gram.CHUNK", 7)
     A, y = matrix(rows=50)
     Z = np.column_stack([y, A])
@@ -199,3 +200,43 @@ def test_misuse_is_named(call):
     A, y = matrix()
     with pytest.raises(ValueError):
         call(A, y)
+
+
+def test_diagnostics_by_names_are_those_of_the_matrix():
+    random = np.random.default_rng(4)
+    A = random.standard_normal((60, 4))
+    design = Design.from_matrix(A, A @ [1.0, -2.0, 0.0, 0.0], ["a", "b", "c", "d"])
+    sigma = design.normalised_gram()
+    assert design.sparse_eigenvalues(4).lower == pytest.approx(np.linalg.eigvalsh(sigma)[0])
+    weights = sigma[2:, :2] @ np.linalg.inv(sigma[:2, :2])
+    assert design.irrepresentability(["b", "a"]) == pytest.approx(np.abs(weights).sum(axis=1).max())
+    signed = design.irrepresentability(["b", "a"], signs=[-1.0, 1.0])
+    assert signed == pytest.approx(np.abs(weights @ [1.0, -1.0]).max())
+    assert repr(design) == "Design(4 terms, 60 rows, 60 independent)"
+
+
+def test_too_many_supports_are_bounded_by_the_whole_spectrum():
+    sigma = np.eye(60) + 0.01
+    found = sparse_eigenvalues(sigma, 30)
+    assert not found.exact
+    assert (found.lower, found.upper) == (pytest.approx(1.0), pytest.approx(1.6))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: d.sparse_eigenvalues(5), "between 1 and 2 terms"),
+        (lambda d: d.selected_gram([]), "empty support"),
+        (lambda d: d.mask(["z"]), "no terms"),
+        (lambda d: d.restricted_eigenvalue_by_rows(1, [999]), "can draw between"),
+        (lambda d: d.best_addition({}), "at least one candidate"),
+    ],
+)
+def test_questions_without_an_answer_are_refused(make, message):
+    design = Design.from_matrix(np.eye(6)[:, :2], np.ones(6), ["a", "b"])
+    with pytest.raises(InputError, match=message):
+        make(design)
+
+
+def test_dependent_columns_are_never_irrepresentable():
+    assert irrepresentability(np.ones((3, 3)), np.array([True, True, False])) == np.inf

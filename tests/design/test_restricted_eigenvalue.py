@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from cffem.design import Design
-from cffem.design.cone import cone_generators, in_cone, restricted_eigenvalue, supports_with_signs
+from cffem.design.cone import SectorSearch, cone_generators, in_cone, restricted_eigenvalue, supports_with_signs
 
 
 def normalised(A):
@@ -115,3 +115,30 @@ def test_nearly_dependent_columns_give_a_valid_bracket():
     bracket = restricted_eigenvalue(sigma, 2, seconds=1.0)
     assert 0 <= bracket.lower <= bracket.upper <= sigma[0, 0]
     assert in_cone(bracket.minimiser, 2)
+
+
+def two_flat_directions(m=12):
+    """Two small eigenvalues with flat vectors, so that the search has a plane of directions to divide."""
+    flat = np.array([np.ones(m), np.tile([1.0, -1.0], m // 2)]).T / np.sqrt(m)
+    basis, _ = np.linalg.qr(np.column_stack([flat, np.random.default_rng(3).standard_normal((m, m - 2))]))
+    return basis * np.r_[0.01, 0.02, np.full(m - 2, 1.0)] @ basis.T
+
+
+def test_a_bracket_with_two_small_eigenvalues_holds_all_sampled_members_of_the_cone():
+    sigma = two_flat_directions()
+    bracket = restricted_eigenvalue(sigma, 1, seconds=4.0)
+    assert 0.02 < bracket.lower <= bracket.upper
+    random = np.random.default_rng(0)
+    for support, signs in supports_with_signs(len(sigma), 1):
+        members = cone_generators(len(sigma), support, signs) @ random.exponential(size=(2 * len(sigma) - 2, 200))
+        assert ((members * (sigma @ members)).sum(axis=0) / (members**2).sum(axis=0)).min() >= bracket.lower
+
+
+def test_a_target_that_a_member_of_the_cone_refutes_is_not_certified():
+    sigma = two_flat_directions()
+    upper = restricted_eigenvalue(sigma, 1, seconds=4.0).upper
+    search = SectorSearch(sigma, *np.linalg.eigh(sigma), 1, 1.2 * upper)
+    assert not search.certified(time.process_time() + 5)
+    size = np.sort(np.abs(search.best_vector))
+    assert size[:-1].sum() <= 3 * size[-1] * (1 + 1e-12)  # on the boundary of the cone, up to rounding
+    assert search.best_value < 1.2 * upper

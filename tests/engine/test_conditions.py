@@ -43,7 +43,7 @@ def test_neumann_on_all_sides_with_a_reaction():
     assert poisson([cf.Neumann(u, flux, on=side) for side, flux in on.items()]) < 1e-11
 
 
-def test_robin():
+def test_a_robin_condition_with_variable_coefficient_gives_the_exact_solution():
     value = -sp.diff(EXACT, x) + 3 * (1 + y) * EXACT
     assert poisson([cf.Dirichlet(u, EXACT, on=REST), cf.Robin(u, value, on="left", coefficient=3 * (1 + y))]) < 1e-11
 

@@ -9,9 +9,11 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
+import basix.ufl
 import sympy as sp
+import ufl
 from dolfinx import fem
-from dolfinx.mesh import create_unit_square
+from dolfinx.mesh import create_mesh, create_unit_square
 from engine_support import unit
 from mpi4py import MPI
 
@@ -56,12 +58,12 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, sp.nan, sp.oo, sp.zoo]
 
 
 @pytest.mark.parametrize("value", [*NOT_FINITE, "one", True, 1j, sp.Symbol("a"), None])
-def test_coefficients(value):
+def test_coefficients_that_are_no_finite_numbers(value):
     refused("coefficient of 'lap' is not a finite number", lambda: build(coefficients={"lap": value}))
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
-def test_numbers_in_data(value):
+def test_data_that_are_not_finite(value):
     refused("is not finite", lambda: build(initial={u: value}))
     refused("is not finite", lambda: build(initial={u: x + sp.sympify(value)}))
     refused("is not finite", lambda: build(forcing={u: value}))
@@ -80,7 +82,7 @@ def test_expressions_that_are_not_finite_somewhere_on_the_mesh():
     refused("root is not finite everywhere", lambda: build(broken, {"lap": 1.0, "root": 1.0}).solve())
 
 
-def test_functions():
+def test_functions_that_are_not_finite_or_of_another_mesh():
     domain = unit("triangle", 2)
     function = fem.Function(fem.functionspace(domain.mesh, ("Lagrange", 1)))
     function.x.array[0] = np.nan
@@ -99,11 +101,19 @@ def test_functions():
     refused("Python function", lambda: build(boundary=[cf.Neumann(u, lambda points: points[0])]))
 
 
-def test_meshes():
+def test_meshes_that_cannot_be_used():
     domain = create_unit_square(MPI.COMM_SELF, 2, 2)
     domain.geometry.x[3, 0] = np.nan
     refused("finite", lambda: build(mesh=domain))
     refused("mesh", lambda: build(mesh=3))
+    points = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+    curve = create_mesh(
+        MPI.COMM_SELF,
+        cells=np.array([[0, 1], [1, 2]]),
+        x=points,
+        e=ufl.Mesh(basix.ufl.element("Lagrange", "interval", 1, shape=(2,))),
+    )
+    refused("cells of dimension 1 in space of dimension 2.*name its surface as well", lambda: build(mesh=curve))
 
 
 def test_shapes_and_coordinates_of_data():
@@ -126,7 +136,7 @@ def flow(**changes):
     return build(**{"library": FLOW, **given, **changes})
 
 
-def test_elements():
+def test_elements_that_do_not_fit_their_fields():
     refused("no element", lambda: build(elements={w: ("Lagrange", 1)}, initial={}, boundary=[]))
     refused("elements must give", lambda: build(elements={}))
     refused("occurs in no equation", lambda: build(elements={u: ("Lagrange", 1), w: ("Lagrange", 1)}))
@@ -162,7 +172,7 @@ def test_initial_values_and_time():
     refused("unknown scheme", lambda: cf.Window(0, 1, steps=2, scheme="euler"))
 
 
-def test_boundary_conditions():
+def test_boundary_conditions_that_are_missing_double_or_without_effect():
     refused(
         "nothing is said about u on the boundary part 'right'",
         lambda: build(boundary=[cf.Dirichlet(u, 0, on=("left", "top", "bottom"))]),
@@ -187,7 +197,43 @@ def test_boundary_conditions():
     refused("given as a whole", lambda: build(carried, {"v_x": 1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
 
 
-def test_periodic_conditions():
+def test_conditions_that_are_none():
+    refused("not a boundary part", lambda: cf.Dirichlet(u, 0, on=3 * (None,)))
+    refused("needs a field or a component", lambda: cf.Dirichlet("u", 0))
+    refused("needs a vector field", lambda: cf.Tangential(u, 0))
+    refused("a whole field", lambda: cf.Neumann(v[0], 0))
+    refused("a whole field", lambda: cf.Robin(v[0], 0))
+    assert cf.Dirichlet(v, sp.Matrix([1, 2])).value == (1, 2)
+
+
+def test_equations_and_constraints_that_lack_something():
+    other = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "w": w})
+    refused("field w occurs in a term but has no equation", lambda: build(other))
+    measured = cf.Library(anchor=cf.dt(u), terms={"lap": cf.Parameter("k") * cf.lap(u)})
+    refused("no value for parameter k", lambda: build(measured))
+    refused("the constraint is on v, which has no equation here", lambda: build(constraint=cf.DivergenceFree(v)))
+    refused("needs a multiplier", lambda: build(constraint=cf.Constraint(u.diff(x))))
+
+
+def test_questions_that_a_solution_cannot_answer():
+    solution = build().solve()
+    refused("only equations of second order in time have a velocity", solution.velocity)
+    refused("no constraint, so there is no multiplier", solution.multiplier)
+    refused("w is not a field of this model", lambda: solution.function(w))
+    refused("two solutions of one model", lambda: solution.distance(build().solve()))
+    refused("is for vector fields, but u is a scalar", lambda: solution.norm("H(div)"))
+    assert repr(solution).endswith("3 time levels, 9 unknowns)")
+    pair = cf.System({"u": HEAT, "w": cf.Library(anchor=cf.dt(w), terms={"u": u})})
+    given = {"elements": {u: ("Lagrange", 1), w: ("Lagrange", 1)}, "initial": {u: 0, w: 0}}
+    refused("say which field: u, w", lambda: build(pair, {"u/lap": 1.0}, **given).solve().function())
+
+
+def test_the_norm_of_the_divergence_adds_up():
+    free = flow(initial={v: (x, y)}, boundary=[cf.Neumann(v, (0, 0))], coefficients={"lap": 0.0}).solve()
+    assert free.norm("H(div)") == pytest.approx(math.sqrt(2 / 3 + 4))
+
+
+def test_periodic_conditions_without_partners():
     refused("two different boundary parts", lambda: cf.Periodic(on="left", to="left"))
     refused("no boundary part 'rigt'", lambda: build(boundary=[cf.Periodic(on="rigt", to="left")]))
     skew = unit("triangle", 3)
@@ -200,7 +246,7 @@ def test_periodic_conditions():
     build(boundary=half).solve()
 
 
-def test_interventions():
+def test_interventions_that_do_not_fit_the_model():
     model = build()
     refused("needs a term called 'lpa'", lambda: model.solve(cf.delete("lpa")))
     refused("finite", lambda: cf.scale("lap", math.nan))

@@ -52,7 +52,7 @@ def assert_same(solution, coefficients=None, **changes):
     other.destroy()
 
 
-def test_coefficients(model):
+def test_changed_coefficients_give_the_model_with_those_coefficients(model):
     assert_same(model.solve(cf.delete("u_x")), {**COEFFICIENTS, "u_x": 0.0})
     assert_same(model.solve(cf.delete("cubic")), {**COEFFICIENTS, "cubic": 0.0})
     assert_same(model.solve(cf.delete("u", "lap")), {**COEFFICIENTS, "u": 0.0, "lap": 0.0})
@@ -75,12 +75,12 @@ def test_scaling_runs_from_the_factual_to_the_deleted_problem(model):
     assert distances[0] > 0
 
 
-def test_forcing(model):
+def test_a_changed_force_gives_the_model_with_that_force(model):
     assert_same(model.solve(cf.force({u: sp.cos(x) * t})), forcing={u: sp.cos(x) * t})
     assert_same(model.solve(cf.force({u: 0})), forcing={})
 
 
-def test_initial_values(model):
+def test_a_changed_start_gives_the_model_with_that_start(model):
     assert_same(model.solve(cf.start({u: x * (1 - x)})), initial={u: x * (1 - x)})
 
 
@@ -109,12 +109,12 @@ def test_initial_values(model):
         ([cf.Neumann(u, 0)], [cf.Neumann(u, 0)]),
     ],
 )
-def test_boundary_data(model, change, boundary):
+def test_changed_boundary_data_give_the_model_with_those_data(model, change, boundary):
     assert_same(model.solve(cf.boundary(*change)), boundary=boundary)
     assert_same(model.solve())
 
 
-def test_everything_together(model):
+def test_joint_changes_give_the_model_with_all_of_them(model):
     changed = (
         cf.delete("u_x") & cf.scale("lap", 2.0) & cf.force({u: y}) & cf.start({u: x}) & cf.boundary(cf.Dirichlet(u, y, on="left"))
     )

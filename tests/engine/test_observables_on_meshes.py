@@ -54,7 +54,7 @@ def model():
         (cf.PointAverage(u - x, point=(0.4, 0.6), radius=0.3), 1.0),
     ],
 )
-def test_values(model, observable, expected):
+def test_observables_have_their_exact_values(model, observable, expected):
     assert model.measurement(observable).value(model.factual) == pytest.approx(expected, rel=1e-12)
 
 

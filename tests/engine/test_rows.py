@@ -327,3 +327,19 @@ def test_ten_million_rows_by_twelve_columns_stream_in_constant_memory_at_no_extr
     assert rows >= 10_000_000
     assert growth < 200
     assert ours <= 1.5 * theirs
+
+
+def test_solutions_and_measurements_do_not_share_a_design():
+    u = cf.ScalarField("u")
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_interval(MPI.COMM_SELF, 4),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: sp.sin(sp.pi * x)},
+        time=cf.Window(0, 1, steps=2),
+    )
+    solution = cf.Model(library, {"u": 0.5, "lap": 0.1}, experiment).solve()
+    data = cf.Dataset.from_arrays({x: np.linspace(0, 1, 9), cf.t: np.linspace(0, 1, 9)}, {u: np.eye(9)})
+    with pytest.raises(cf.InputError, match="solutions or of measured data, not of both"):
+        cf.Design.from_fields(library, [data, solution])

@@ -91,7 +91,7 @@ def check_terms(dim: int, seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("dim", "seed", "count"), [(1, 11, 40), (1, 12, 30), (2, 21, 35), (2, 22, 35), (3, 31, 30), (3, 32, 30)])
-def test_random_terms(dim, seed, count):
+def test_random_terms_have_the_values_of_sympy(dim, seed, count):
     check_terms(dim, seed, count)
 
 

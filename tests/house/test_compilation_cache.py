@@ -46,5 +46,22 @@ def test_a_killed_compilation_is_repeated_not_waited_for(on_ranks, tmp_path):
     assert marker.exists()
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("Failed just-in-time compilation: no gcc")])
+def test_a_compiler_that_fails_is_told_in_a_sentence(monkeypatch, error):
+    from dolfinx import fem
+    from mpi4py import MPI
+
+    def fails(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(fem, "form", fails)
+    with pytest.raises(_compat.CompilationError, match=r"a form could not be compiled: .*; look whether .* have room"):
+        _compat.form(None, MPI.COMM_SELF)
+    error.args = ("another error",)
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError, match="another error"):
+            _compat.form(None, MPI.COMM_SELF)
+
+
 def test_the_compiler_flags_do_not_depend_on_the_machine():
     assert not any("native" in flag for flag in _compat.COMPILE_FLAGS)

@@ -50,6 +50,7 @@ def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
     assert demos <= {Path(name).name for name in names if name.startswith("cffem/_shared/demos/")}
     assert meshes <= {Path(name).name for name in names if name.startswith("cffem/_shared/meshes/")}
     assert not [name for name in names if name.startswith(("tests/", "meshes/", "demos/"))]
+    assert [name for name in names if name.endswith("/LICENSE")]
 
 
 def test_the_command_lists_the_demos_from_an_installed_wheel_outside_the_checkout(wheel, tmp_path):
@@ -79,3 +80,12 @@ def test_pip_installs_it_on_a_plain_python_without_dolfinx(wheel, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     missing = subprocess.run([python, "-c", "import cffem; cffem.Model"], cwd=tmp_path, capture_output=True, text=True)
     assert "needs DOLFINx" in missing.stderr
+
+
+def test_version_and_licence_are_the_same_wherever_they_are_told():
+    citation, changes = (TOP / "CITATION.cff").read_text(), (TOP / "CHANGELOG.md").read_text()
+    assert f"\nversion: {cffem.__version__}\n" in citation
+    assert f"\n## {cffem.__version__} " in changes
+    assert "\nlicense: MIT\n" in citation
+    assert 'license = "MIT"' in (TOP / "pyproject.toml").read_text()
+    assert (TOP / "LICENSE").read_text().startswith("MIT License")

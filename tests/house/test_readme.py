@@ -33,6 +33,12 @@ def test_files_that_the_readme_names_exist():
         assert (TOP / name.rstrip("./")).exists() or name.rstrip(".") == "cffem/", name
 
 
+def test_the_page_of_names_lists_the_public_names_and_no_others():
+    listed = re.findall(r"`cf\.(\w+)`", (TOP / "docs" / "names.md").read_text())
+    assert sorted(listed) == sorted(cffem.__all__)
+    assert set(re.findall(r"\bcf\.(\w+)", README)) <= set(cffem.__all__)
+
+
 def test_every_public_name_can_be_had():
     pytest.importorskip("dolfinx")
     for name in cffem.__all__:

@@ -75,7 +75,7 @@ def test_error_bound_of_the_theorem_holds():
     assert screen.contract_.estimated
 
 
-def test_contract_verdicts():
+def test_the_contract_holds_fails_or_is_unknown():
     from cffem.design.cone import Bracket
 
     sigma, beta = np.eye(3), np.array([1.0, 0.0, 0.0])
@@ -104,7 +104,7 @@ def test_errors_in_the_columns_do_not_attenuate():
     np.testing.assert_allclose(corrected.coef_, [1.0, -2.0], rtol=0.04)
 
 
-def test_intervals_cover():
+def test_intervals_cover_the_truth_nine_times_in_ten():
     covered = []
     for seed in range(40):
         A, beta, y = problem(seed=100 + seed, noise=1.0)

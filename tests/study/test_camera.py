@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import lap, x, y, z
-from cffem.study.camera import gather_fields
+from cffem.study.camera import Camera
 
 MESHES = {
     "interval": lambda comm: create_unit_interval(comm, 5),
@@ -32,7 +32,10 @@ def drawing(comm, kind, limit=20_000):
     library = cf.Library(terms={"lap": lap(u), "source": sp.Integer(1)}, unknown=u)
     experiment = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, exact)])
     model = cf.Model(library, {"lap": 1.0, "source": 1.0}, experiment)
-    return gather_fields(model.solve(cf.delete("source")), {"source": model.factual, "lap": None}, limit)
+    solution = model.solve(cf.delete("source"))
+    camera = Camera(solution, limit)
+    picture, values = camera.drawing(camera.take(solution)), camera.take(model.factual)
+    return None if picture is None else picture.with_deleted("source", values)
 
 
 @pytest.mark.parametrize("kind", MESHES)

@@ -36,7 +36,7 @@ def test_vector_valued_piecewise():
     assert cf.to_components(jump, 2) == tuple(sp.Piecewise((w[i], x < 0), (0, True)) for i in range(2))
 
 
-def test_normal_components():
+def test_the_normal_has_components():
     assert cf.to_components(cf.dot(cf.n, cf.grad(u)), 2) == (cf.n[0] * u.diff(x) + cf.n[1] * u.diff(y),)
 
 
@@ -63,7 +63,7 @@ def test_swapped_values_do_not_mix():
         (lambda: cf.evaluate_on(u, {cf.lap(u): x}, 2), cf.SymbolError, "not for lap"),
     ],
 )
-def test_refusals(call, error, message):
+def test_what_has_no_components_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
@@ -79,7 +79,7 @@ def test_refusals(call, error, message):
         (sp.sin(x) * y, (0, 0)),
     ],
 )
-def test_orders(expr, expected):
+def test_orders_in_space_and_time_are_counted(expr, expected):
     assert orders(expr) == expected
 
 
@@ -98,7 +98,7 @@ def test_orders(expr, expected):
         (sp.cos(v) ** 2 * u + sp.sin(v) ** 2 * u, "linear"),
     ],
 )
-def test_dependence(expr, expected):
+def test_dependence_on_fields_is_told(expr, expected):
     assert dependence(expr, [u, v, E]) == expected
 
 

@@ -103,7 +103,7 @@ def test_sympy_simplifications_keep_the_meaning(dim):
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-def test_exact_sequence(dim):
+def test_curl_grad_and_div_curl_vanish_by_normal_form(dim):
     """curl grad = 0 and div curl = 0 for every expression, by normal form and not only by value."""
 
     @quick

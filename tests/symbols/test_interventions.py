@@ -29,7 +29,7 @@ def test_a_partial_deletion_runs_from_factual_to_deleted():
     assert cf.scale("lap", 1 - 1).apply(COEFFICIENTS) == cf.delete("lap").apply(COEFFICIENTS)
 
 
-def test_joint_interventions():
+def test_joint_interventions_apply_all_their_changes():
     both = cf.delete("u") & cf.scale("lap", 0.5) & cf.force({u: x * t})
     assert both.apply(COEFFICIENTS) == {"u": 0.0, "u_x": 1.0, "lap": 5e-4}
     assert both.names == ("u", "lap")
@@ -40,13 +40,13 @@ def test_joint_interventions():
     assert cf.joint([]).apply(COEFFICIENTS) == COEFFICIENTS
 
 
-def test_released_constraints():
+def test_a_released_constraint_leaves_coefficients_alone():
     assert (cf.delete("u") & cf.release()).released
     assert not cf.delete("u").released
     assert cf.release().apply(COEFFICIENTS) == COEFFICIENTS
 
 
-def test_data_changes():
+def test_changes_of_data_are_kept_as_they_are():
     start = cf.start({E: (0, 0, x), dt(E): (0, 0, 0)})
     assert dict(start.initial) == {E: cf.vector(0, 0, x), dt(E): 0}
     assert cf.boundary("wall").conditions == ("wall",)
@@ -82,7 +82,7 @@ def test_interventions_are_checked(write, message):
         write()
 
 
-def test_interventions_print():
+def test_interventions_print_as_they_are_written():
     both = cf.delete("u") & cf.scale("l_p", 0.5) & cf.force({u: x})
     assert str(both) == "delete('u') & scale('l_p', 0.5) & force({u: x})"
     latex = both._repr_latex_()
@@ -91,7 +91,7 @@ def test_interventions_print():
     assert str(cf.Intervention()) == "nothing changed"
 
 
-def test_constraints():
+def test_constraints_know_their_expression_fields_and_multiplier():
     free = cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)})
     assert free.expr == div(v)
     assert free.multiplier == (p, ("Lagrange", 1))
@@ -128,7 +128,7 @@ def test_constraints_are_checked(write, message):
         write()
 
 
-def test_observables():
+def test_observables_know_their_integrand():
     assert cf.Integral(u**2).integrand == u**2
     assert cf.Integral(u, on="inner", at=0.5).at == 0.5
     assert cf.Average(u).normalised

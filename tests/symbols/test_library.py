@@ -61,7 +61,7 @@ def test_malformed_terms_are_named(terms, error, words):
         assert word in message
 
 
-def test_vector_libraries():
+def test_vector_terms_have_the_shape_of_their_anchor_and_differ():
     with pytest.raises(cf.TermShapeError, match="'one' is a scalar, but the anchor is a vector"):
         cf.Library(dt(E), {"one": 1})
     with pytest.raises(cf.LibraryError, match="'cc' is -1 times term 'hodge' in 3D"):
@@ -86,12 +86,12 @@ def test_vector_libraries():
         (None, {"a": x}, "no field"),
     ],
 )
-def test_anchors(anchor, terms, message):
+def test_anchors_of_another_kind_are_refused(anchor, terms, message):
     with pytest.raises(cf.LibraryError, match=message):
         cf.Library(anchor, terms)
 
 
-def test_unknowns():
+def test_the_unknown_is_told_by_anchor_terms_or_name():
     assert heat().unknown == u
     steady = cf.Library(None, {"conv": dot(grad(w), w), "lap": lap(w), "p": grad(p)})
     assert steady.unknown == w
@@ -120,7 +120,7 @@ def test_dependence_and_order():
     assert [library.order(n) for n in library] == [0, 1, 0, 0, 0, 4, 1]
 
 
-def test_mapping_manners():
+def test_a_library_behaves_as_a_mapping():
     library = heat()
     assert len(library) == 4
     assert list(library) == ["u", "u_x", "lap", "one"] == list(library.names)
@@ -173,7 +173,7 @@ def test_equality_hash_and_pickling():
     assert len({heat(), heat(), library}) == 2
 
 
-def test_parameters():
+def test_parameters_are_found_and_get_their_values():
     assert cf.Library(dt(u), {"a": nu * lap(u)}).parameters == {nu: None}
     assert cf.Library(dt(u), {"a": nu * lap(u)}, parameters={"nu": 2}).parameters == {nu: 2.0}
     with pytest.raises(cf.LibraryError, match="did you mean 'nu'"):

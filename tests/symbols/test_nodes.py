@@ -72,7 +72,7 @@ def test_strings_and_truth_values_are_not_terms():
         cf.grad(True)
 
 
-def test_component_indices():
+def test_components_are_taken_by_valid_indices_only():
     assert E[2] == cf.component(E, 2)
     with pytest.raises(IndexError, match="components 0 to 2"):
         E[3]
@@ -105,7 +105,7 @@ def test_component_indices():
         (sp.Piecewise((E, x > 0), (0, True)), (3,)),
     ],
 )
-def test_shapes(expr, shape):
+def test_expressions_know_their_shape(expr, shape):
     assert shape_of(expr) == shape
 
 
@@ -114,7 +114,7 @@ def test_ambiguous_curl_says_so():
         shape_of(cf.curl(u * cf.grad(v)))
 
 
-def test_one_dimension():
+def test_operators_in_one_dimension_are_derivatives():
     s = cf.ScalarField("s", dim=1)
     assert cf.to_components(cf.lap(s), 1) == (s.diff(x, 2),)
     assert cf.to_components(cf.grad(s), 1) == (s.diff(x),)
@@ -123,7 +123,7 @@ def test_one_dimension():
     assert cf.dot(cf.vector(2), cf.grad(s)) == 2 * s.diff(x)
 
 
-def test_substitution():
+def test_vectors_are_substituted_everywhere():
     assert (2 * E).subs(E, (x, y, z)) == 2 * cf.vector(x, y, z)
     assert (2 * E).xreplace({E: (x, y, z)}) == 2 * cf.vector(x, y, z)
     assert cf.div(E).subs({E: (x, y, z)}) == 3
@@ -194,7 +194,7 @@ def test_derivatives_with_respect_to_parameters():
         (cf.div(u * E, evaluate=False), "div(u*E)", r"\nabla \cdot \left(u \mathbf{E}\right)"),
     ],
 )
-def test_printing(expr, text, latex):
+def test_expressions_print_as_text_and_latex(expr, text, latex):
     assert str(expr) == text
     assert sp.latex(expr) == latex
 
@@ -213,7 +213,7 @@ def test_symbols_are_refused_by_name():
 
 
 @pytest.mark.parametrize("thing", [u, E, nu, cf.n, E[0], cf.n[1], cf.vector(x, 1), cf.dt(cf.curl(E)), cf.cross(cf.curl(E), E)])
-def test_everything_pickles(thing):
+def test_every_symbolic_object_survives_pickling(thing):
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         copy = pickle.loads(pickle.dumps(thing, protocol))
         assert copy == thing

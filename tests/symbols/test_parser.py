@@ -115,7 +115,7 @@ def test_reads_the_language(text):
     assert read(text) == WRITTEN[text]
 
 
-def test_names():
+def test_names_are_known_or_refused_with_the_nearest_one():
     assert parse("kappa*u", fields=[u], parameters=["kappa"]) == cf.Parameter("kappa") * u
     assert parse("E", fields=[E]) == E
     with pytest.raises(ParseError, match=r"column 5: unknown name 'laq'; did you mean 'lap'\?"):

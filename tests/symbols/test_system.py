@@ -42,7 +42,7 @@ def test_names_and_terms():
         system["u/la"]
 
 
-def test_new_systems():
+def test_systems_are_restricted_and_extended_by_full_names():
     system = reaction()
     assert system.without("u/lap", "v/v").names == ("u/uv2", "u/one", "v/lap")
     assert system.restrict(["v/v", "u/lap"]).names == ("u/lap", "v/v")

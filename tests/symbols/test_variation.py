@@ -61,7 +61,7 @@ def test_variation_is_linear_in_the_direction():
     assert sp.expand(cf.variation(term, u, v + 2 * w) - parts) == 0
 
 
-def test_refusals():
+def test_directions_of_another_shape_are_refused():
     with pytest.raises(cf.ShapeError, match="direction x is a scalar, but E is a vector"):
         cf.variation(cf.div(E), E, x)
     with pytest.raises(cf.SymbolError, match="with respect to a field"):

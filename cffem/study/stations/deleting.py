@@ -8,7 +8,7 @@ deletion alone, and deletion with the other coefficients refitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from cffem.certify.decisions import UNRESOLVED, decide
 from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
 from cffem.engine.sweep import Deletion
-from cffem.study.running import Run, WatchedModel, plain_record
+from cffem.study.running import Run, WatchedModel
 
 if TYPE_CHECKING:
     from cffem.study.camera import Camera
@@ -107,7 +107,7 @@ class Deletions:
             "score": deletion.score if deletion.status == "solved" else None,
             "status": deletion.status,
             "reason": deletion.reason,
-            "record": plain_record(deletion.record),
+            "record": asdict(deletion.record),
             "coefficients": deletion.intervention.apply(model.coefficients),
             "observables": observed,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cffem.bounds.observable import certify_observable
@@ -45,16 +45,21 @@ def contributions(model: WatchedModel) -> Facts:
 
 def adjoints(run: Run) -> Facts:
     """O[u] and I_j of each observable in each experiment; one backward solve each."""
+    return of_each_observable(run, "adjoint", "adjoint", adjoint)
+
+
+def of_each_observable(run: Run, stage: str, key: str, find: Callable[[WatchedModel, Any], Facts]) -> Facts:
+    """What there is to find out about each observable in each experiment."""
     observables = run.study.observables
-    found: Facts = {}
     if observables:
-        run.progress.begin("adjoint", len(observables) * len(run.models))
-    for name, model in run.models.items():
-        found[name] = {
-            label: run.once(f"adjoint/{name}/{label}", lambda m=model, o=observable: adjoint(m, o), label)
+        run.progress.begin(stage, len(observables) * len(run.models))
+    return {
+        name: {
+            label: run.once(f"{key}/{name}/{label}", lambda m=model, o=observable: find(m, o), label)
             for label, (observable, _) in observables.items()
         }
-    return found
+        for name, model in run.models.items()
+    }
 
 
 def adjoint(model: WatchedModel, observable: Any) -> Facts:
@@ -70,18 +75,11 @@ def adjoint(model: WatchedModel, observable: Any) -> Facts:
 
 def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
     """Error bars of what each deletion does to each observable, in each experiment."""
-    observables = run.study.observables
-    found: Facts = {}
-    if observables:
-        run.progress.begin("error bounds of observables", len(observables) * len(run.models))
-    for name, model in run.models.items():
-        found[name] = {
-            label: run.once(
-                f"observables/{name}/{label}", lambda m=model, o=observable: bounds_of(run, deletions, m, o, facts[ALONE]), label
-            )
-            for label, (observable, _) in observables.items()
-        }
-    return found
+
+    def bounds(model: WatchedModel, observable: Any) -> Facts:
+        return bounds_of(run, deletions, model, observable, facts[ALONE])
+
+    return of_each_observable(run, "error bounds of observables", "observables", bounds)
 
 
 def bounds_of(run: Run, deletions: Deletions, model: WatchedModel, observable: Any, facts: Facts) -> Facts:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from cffem.study.running import Run, WatchedModel, plain_record
+from cffem.engine.linear import SolveError
+from cffem.engine.wellposed import check_direction_of_time
+from cffem.study.running import Run, WatchedModel
+from cffem.symbols.errors import InputError
 
 Facts = dict[str, Any]
 
 
 def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
-    """Make the models."""
+    """Make the models; known coefficients with the wrong sign are refused, estimated ones are a finding."""
     for name in run.experiments:
-        run.models[name] = WatchedModel(run, name, coefficients)
+        run.models[name] = model = WatchedModel(run, name, coefficients)
+        if run.study.coefficients is not None:
+            check_direction_of_time(run.study.library, coefficients, model.discretisation.mesh.geometry.dim)
 
 
 def factual(run: Run) -> Facts:
@@ -27,11 +33,17 @@ def factual(run: Run) -> Facts:
 
 def solved(run: Run, model: WatchedModel) -> Facts:
     """Solve one experiment."""
-    solution = model.factual
+    try:
+        solution = model.factual
+    except SolveError as error:
+        raise InputError(
+            f"the model cannot be solved in {model.name!r}, before anything is deleted: {error}; look at the signs and sizes of "
+            "its coefficients and at its boundary conditions, or take more time steps"
+        ) from error
     mesh = model.discretisation.mesh
     return {
         "norm": solution.norm(run.study.certification.norm),
-        "record": plain_record(solution.record),
+        "record": asdict(solution.record),
         "unknowns": model.spaces.size,
         "cells": mesh.topology.index_map(mesh.topology.dim).size_global,
         "cell": mesh.topology.cell_name(),
