@@ -20,27 +20,33 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.constraints.base import Projection, assembled, global_rows
+from cffem.constraints.kernel import KernelCorrections
 from cffem.constraints.solver import MASS, Solver
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
 from cffem.symbols.errors import InputError
 
-# The diagonal of the mass matrix is equivalent to it on any mesh, so its Schur complement is a Laplacian of the multiplier.
-KRYLOV_SADDLE: dict[str, Any] = {
+# Conjugate gradients on the class (`cffem.constraints.kernel`) instead of factors of the whole saddle-point matrix.
+KRYLOV_SADDLE: dict[str, Any] = {"preset": "kernel"}
+# For multiplier spaces that are too large for factors of their own: the diagonal of the mass matrix is equivalent to it on any
+# mesh, so its Schur complement is a Laplacian of the multiplier.
+BLOCKS: dict[str, Any] = {
     "ksp_type": "fgmres",
-    "ksp_rtol": 1e-9,
-    "ksp_gmres_restart": 100,
+    "ksp_rtol": 1e-13,
+    "ksp_gmres_restart": 60,
     "pc_type": "fieldsplit",
     "pc_fieldsplit_type": "schur",
     "pc_fieldsplit_schur_fact_type": "full",
     "pc_fieldsplit_schur_precondition": "selfp",
-    "fieldsplit_field_ksp_type": "cg",
-    "fieldsplit_field_ksp_rtol": 1e-4,
+    "fieldsplit_field_ksp_type": "preonly",
     "fieldsplit_field_pc_type": "jacobi",
     "fieldsplit_multiplier_ksp_type": "preonly",
     "fieldsplit_multiplier_pc_type": "hypre",
 }
+# Unknowns up to which factors of the saddle-point matrix, and of the multiplier space, are kept, by the dimension of the mesh.
+MOST_FACTORISED = {1: 10**6, 2: 400_000, 3: 20_000}
+MOST_FACTORISED_MULTIPLIERS = {1: 10**6, 2: 400_000, 3: 60_000}
 
 
 class SaddleProjection(Projection):
@@ -49,7 +55,8 @@ class SaddleProjection(Projection):
     Args:
         discretisation: a state space whose experiment declares the constraint.
         essential: its essential conditions.
-        options: PETSc options of the saddle-point solver: None solves directly, `KRYLOV_SADDLE` iteratively.
+        options: `KRYLOV_SADDLE` for conjugate gradients on the class, an empty mapping for factors of the saddle-point matrix, else
+            PETSc options for it. None takes what is faster for many fields: factors in the plane and for few unknowns.
     """
 
     def __init__(self, discretisation: Discretisation, essential: EssentialConditions, options: Mapping[str, Any] | None = None):
@@ -73,9 +80,31 @@ class SaddleProjection(Projection):
             self._shares = self._constant_shares()
         matrix = self._saddle()
         self._change, self._defect = matrix.createVecs()
-        blocks = self._blocks() if options and options.get("pc_type") == "fieldsplit" else None
-        self.solver = Solver(matrix, options or {}, blocks)
+        self.corrections: KernelCorrections | None = None
+        self.solver = self._solver(matrix, self._chosen() if options is None else options)
         self._masses: Solver | None = None
+
+    def _chosen(self) -> Mapping[str, Any]:
+        """Factors of the saddle-point matrix where they are cheap, else those of the multiplier space, else none."""
+        dimension = self.discretisation.mesh.topology.dim
+        if self.spaces.size <= MOST_FACTORISED[dimension]:
+            return {}
+        multipliers = self.comm.allreduce(int(self.on_multiplier.sum()))
+        return KRYLOV_SADDLE if multipliers <= MOST_FACTORISED_MULTIPLIERS[dimension] else BLOCKS
+
+    def _solver(self, matrix: Any, options: Mapping[str, Any]) -> Any:
+        """What solves the saddle-point problem."""
+        if options and options.get("preset") != "kernel":
+            return Solver(matrix, options, self._blocks() if options.get("pc_type") == "fieldsplit" else None)
+        free = np.ones(self.spaces.owned, dtype=bool)
+        free[self.essential.owned] = False
+        fields, multipliers = (np.flatnonzero(free & (mask != 0.0)) for mask in (self.mask, self.on_multiplier))
+        first = self.spaces.space.dofmap.index_map.local_range[0] * self.spaces.space.dofmap.index_map_bs
+        self.corrections = KernelCorrections(matrix, fields, multipliers, first)
+        if not options:
+            return Solver(matrix, options)
+        matrix.destroy()
+        return self.corrections
 
     def _constant_shares(self) -> np.ndarray:
         """∫ φ / |Ω| of the multiplier's basis functions, periodic ones identified: how a constant is spread over the rows."""
@@ -123,15 +152,30 @@ class SaddleProjection(Projection):
             self.periodicity.gather(self._defect)
         return self._defect.array_r * self._rows
 
-    def corrected(self, state: np.ndarray) -> np.ndarray:
-        self._defect.array[:] = -self.defect(state)
+    def target(self, state: np.ndarray) -> np.ndarray:
+        """The constraint residual that a correction of a state is to have."""
+        target = -self.defect(state)
         if self.essential.floating is not None:
             # What interpolated boundary values lack in balance no correction can mend; it is spread over the domain.
-            surplus = self.comm.allreduce(float(self._defect.array_r.sum()))
-            self._defect.array[:] -= surplus * self._shares
-        self._defect.array[self.essential.owned] = 0.0
+            target -= self.comm.allreduce(float(target.sum())) * self._shares
+        target[self.essential.owned] = 0.0
+        return target
+
+    def corrected(self, state: np.ndarray) -> np.ndarray:
+        target = self.target(state)
+        if isinstance(self.solver, KernelCorrections):
+            return self._changed(state, self.solver.nearest(target))
+        self._defect.array[:] = target
         self.solver.solve(self._defect, self._change, "the projection onto the constraint")
-        change = self._change.array_r * self.mask
+        return self._changed(state, self._change.array_r * self.mask)
+
+    def refined(self, state: np.ndarray) -> np.ndarray:
+        """What is left is so small that any correction of its size will do, not only the nearest."""
+        if self.corrections is None:
+            return self.corrected(state)
+        return self._changed(state, self.corrections.cheap(self.target(state)))
+
+    def _changed(self, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         self.essential.complete(change)
         return state + change
 
@@ -151,6 +195,8 @@ class SaddleProjection(Projection):
         """Free PETSc objects; collective."""
         super().destroy()
         self.solver.destroy()
+        if self.corrections is not None and self.corrections is not self.solver:
+            self.corrections.destroy()
         if self._masses is not None:
             self._masses.destroy()
         for thing in (self.coupling, self._change, self._defect):
