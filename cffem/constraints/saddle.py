@@ -26,7 +26,7 @@ from cffem import _compat
 from cffem.constraints.averaged import averaged_inverse, can_be_averaged
 from cffem.constraints.base import Projection, assembled, global_rows
 from cffem.constraints.kernel import KernelCorrections
-from cffem.constraints.solver import MASS, Solver, multigrid, without_zeros
+from cffem.constraints.solver import MASS, Solver, boomeramg, multigrid, without_zeros
 from cffem.constraints.stream import StreamFunctions, has_stream_function
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
@@ -49,7 +49,7 @@ BLOCKS: dict[str, Any] = {
     "fieldsplit_field_ksp_type": "preonly",
     "fieldsplit_field_pc_type": "jacobi",
     "fieldsplit_multiplier_ksp_type": "preonly",
-    "fieldsplit_multiplier_pc_type": "hypre",
+    **boomeramg(3, "fieldsplit_multiplier_"),
 }
 # Unknowns up to which factors of the saddle-point matrix, and of the multiplier space, are kept, by the dimension of the mesh.
 # Normal-continuous fields couple through facets only, and in space their factors fill much less than those of Lagrange fields.
@@ -216,19 +216,24 @@ class SaddleProjection(Projection):
         target = self.target(state)
         if isinstance(self.solver, KernelCorrections):
             return self._changed(state, self.solver.nearest(target))
-        self._defect.array[:] = target
-        self.solver.solve(self._defect, self._change, "the projection onto the constraint")
-        return self._changed(state, self._change.array_r * self.mask)
+        return self._changed(state, self._solved(target))
 
     def refined(self, state: np.ndarray) -> np.ndarray:
         """What is left is so small that any correction of its size will do, not only the nearest."""
         if isinstance(self.solver, StreamFunctions):
             return state
+        target = self.target(state)
         if isinstance(self.solver, KernelCorrections):
-            return self._changed(state, self.solver.nearest(self.target(state), again=True))
+            return self._changed(state, self.solver.nearest(target, again=True))
         if self.corrections is None:
-            return self.corrected(state)
-        return self._changed(state, self.corrections.cheap(self.target(state)))
+            return self._changed(state, self._solved(target, loosely=True))
+        return self._changed(state, self.corrections.cheap(target))
+
+    def _solved(self, target: np.ndarray, loosely: bool = False) -> np.ndarray:
+        """The change that the saddle-point problem gives."""
+        self._defect.array[:] = target
+        self.solver.solve(self._defect, self._change, "the projection onto the constraint", loosely)
+        return self._change.array_r * self.mask
 
     def _changed(self, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         self.essential.complete(change)

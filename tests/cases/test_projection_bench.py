@@ -29,7 +29,7 @@ def rows(seconds, iterations, error=1e-15, ratio=1.0):
     """Three sizes, each four times the one before."""
     shared = {"method": "CG", "P² − P": error, "orthogonality": 0.0, "constraint": 0.0, "ratios": {"same degree": ratio}}
     return [
-        {"case": "rt", "title": "RT", "unknowns": 4**k, "ways": [{**shared, "seconds": s, "iterations": i}]}
+        {"case": "rt", "title": "RT", "unknowns": 4**k, "poisson": [], "ways": [{**shared, "seconds": s, "iterations": i}]}
         for k, (s, i) in enumerate(zip(seconds, iterations, strict=True), start=5)
     ]
 
