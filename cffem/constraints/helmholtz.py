@@ -90,14 +90,20 @@ class HelmholtzProjection(Projection):
         self._field.array[:] = state[self._where]
         self.constraint.mult(self._field, self._source)
 
-    def potential(self, state: np.ndarray) -> None:
+    def potential(self, state: np.ndarray, loosely: bool = False) -> None:
         """The scalar φ of the gradient part, into the work vector."""
         self.source(state)
         self._source.array[self._pinned] = 0.0
-        self.solver.solve(self._source, self._potential, "the Poisson problem of the projection")
+        self.solver.solve(self._source, self._potential, "the Poisson problem of the projection", loosely)
 
     def corrected(self, state: np.ndarray) -> np.ndarray:
-        self.potential(state)
+        return self._without_gradient(state)
+
+    def refined(self, state: np.ndarray) -> np.ndarray:
+        return self._without_gradient(state, loosely=True)
+
+    def _without_gradient(self, state: np.ndarray, loosely: bool = False) -> np.ndarray:
+        self.potential(state, loosely)
         self.gradient.mult(self._potential, self._change)
         result = state.copy()
         result[self._where] -= self._change.array_r

@@ -54,7 +54,7 @@ BLOCKS: dict[str, Any] = {
 # Unknowns up to which factors of the saddle-point matrix, and of the multiplier space, are kept, by the dimension of the mesh.
 # Normal-continuous fields couple through facets only, and in space their factors fill much less than those of Lagrange fields.
 MOST_FACTORISED = {1: 10**6, 2: 400_000, 3: 20_000}
-MOST_FACTORISED_NORMAL = {1: 10**6, 2: 400_000, 3: 200_000}
+MOST_FACTORISED_NORMAL = {1: 10**6, 2: 800_000, 3: 200_000}
 MOST_FACTORISED_MULTIPLIERS = {1: 10**6, 2: 400_000, 3: 60_000}
 
 

@@ -38,7 +38,7 @@ ROUND_OFF = 1e-13
 
 
 def boomeramg(dimension: int, prefix: str = "") -> dict[str, Any]:
-    """Options of algebraic multigrid for a Laplacian: in space PETSc's defaults coarsen so slowly that a cycle costs up to twice."""
+    """Options of algebraic multigrid for a Laplacian: in space PETSc's defaults coarsen too slowly, at up to twice the cost."""
     chosen: dict[str, Any] = {"strong_threshold": 0.25}
     if dimension == 3:
         chosen |= {"coarsen_type": "HMIS", "interp_type": "ext+i", "P_max": 4}
@@ -47,8 +47,8 @@ def boomeramg(dimension: int, prefix: str = "") -> dict[str, Any]:
 
 
 def multigrid(dimension: int) -> dict[str, Any]:
-    """Options for a Poisson problem that is solved twice, the second time for what the first one left: together to round-off."""
-    return {"ksp_type": "cg", "ksp_rtol": 1e-7, **boomeramg(dimension)}
+    """Options for a Poisson problem that is solved twice, the second time loosely for what the first one left."""
+    return {"ksp_type": "cg", "ksp_rtol": 1e-9, **boomeramg(dimension)}
 
 
 class Solver:

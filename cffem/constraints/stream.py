@@ -28,8 +28,6 @@ from cffem.engine.traces import essential as all_given
 from cffem.forms.elements import HDIV, L2, before, carrier
 from cffem.symbols.constraints import DivergenceFree
 
-PASSES = 2
-
 
 def has_stream_function(discretisation: Discretisation, essential: EssentialConditions) -> bool:
     """Whether all members of the declared class that vanish where they are held are curls; collective."""
@@ -164,11 +162,11 @@ class StreamFunctions:
     def nearest(self, values: np.ndarray) -> np.ndarray:
         """The curl that is nearest to a field, both as owned values of the field."""
         result = np.zeros_like(values)
-        for _ in range(PASSES):
+        for loosely in (False, True):
             self._field.array[:] = values - result
             self.mass.mult(self._field, self._image)
             self.curl.multTranspose(self._image, self._source)
-            self.solver.solve(self._source, self._stream, "the stream function")
+            self.solver.solve(self._source, self._stream, "the stream function", loosely)
             self.curl.mult(self._stream, self._field)
             result += self._field.array_r
         return result
