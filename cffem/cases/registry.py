@@ -33,4 +33,17 @@ def sweep(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
-BENCHES: dict[str, Callable[[Sequence[str]], int]] = {"screening": screening, "certify": certify, "leray": leray, "sweep": sweep}
+def projection(arguments: Sequence[str]) -> int:
+    """What one projection onto a constraint class costs, in units of one scalar Poisson solve on the same mesh."""
+    from cffem.cases.projection_bench import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
+    "screening": screening,
+    "certify": certify,
+    "leray": leray,
+    "sweep": sweep,
+    "projection": projection,
+}

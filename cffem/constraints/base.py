@@ -7,8 +7,8 @@ keeps their essential boundary values: with w = P w + (I − P) w,
     P² = P,   (P w, (I − P) w) = 0,   c(P w, q) = 0,
 
 the second for fields with homogeneous boundary values, in the inner product of the class (L2, weighted where the constraint is).
-A solve is followed by a second one for the constraint residual that is left, so that the class is met to round-off and not only
-to the tolerance of one solve.
+A solve is followed by a second one, or by a cheaper correction, for the constraint residual that is left, so that the class is met
+to round-off and not only to the tolerance of one solve.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
-
-PASSES = 2
 
 
 class Projection(ABC):
@@ -68,10 +66,7 @@ class Projection(ABC):
 
     def project(self, w: Any) -> Any:
         """P w, of the same kind as w."""
-        state = self.state_of(w)
-        for _ in range(PASSES):
-            state = self.corrected(state)
-        return self.like(w, state)
+        return self.like(w, self.refined(self.corrected(self.state_of(w))))
 
     def complement(self, w: Any) -> Any:
         """(I − P) w, of the same kind as w."""
@@ -105,6 +100,10 @@ class Projection(ABC):
     @abstractmethod
     def corrected(self, state: np.ndarray) -> np.ndarray:
         """One solve: the state minus its component outside the class."""
+
+    def refined(self, state: np.ndarray) -> np.ndarray:
+        """A corrected state with the constraint residual that one solve left taken away."""
+        return self.corrected(state)
 
     @abstractmethod
     def violation(self, state: np.ndarray) -> float:

@@ -39,7 +39,8 @@ def projection(
         mesh: a path, a DOLFINx mesh, or what `cffem.mesh` makes.
         elements: the elements of the constrained fields.
         boundary: essential conditions; where none is given the boundary is natural (open).
-        options: PETSc options of the solver; None is the default of the projection, `{}` a direct solve.
+        options: PETSc options of the solver; None is the default of the projection, `{}` a direct solve, `KRYLOV_SADDLE` of
+            `cffem.constraints.saddle` an iterative one.
 
     Example:
         >>> import cffem as cf

@@ -25,21 +25,12 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.constraints.base import Projection
 from cffem.constraints.harmonic import HarmonicFields
-from cffem.constraints.solver import MASS, Solver
+from cffem.constraints.solver import MASS, ROUND_OFF, Solver, multigrid, without_zeros
 from cffem.engine.dirichlet import EssentialConditions, local_dofs
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.traces import essential as all_given
 from cffem.forms.elements import before
 from cffem.symbols.fields import VectorField
-
-# Two passes of this make round-off; a tighter tolerance would only iterate on noise.
-POISSON: dict[str, Any] = {
-    "ksp_type": "cg",
-    "pc_type": "hypre",
-    "pc_hypre_type": "boomeramg",
-    "pc_hypre_boomeramg_strong_threshold": 0.5,
-    "ksp_rtol": 1e-9,
-}
 
 
 class HelmholtzProjection(Projection):
@@ -64,8 +55,10 @@ class HelmholtzProjection(Projection):
         super().__init__(discretisation, essential, [field], weight)
         self.vectors, _ = self.spaces.own(field)
         self.scalars = fem.functionspace(discretisation.mesh, before(self.spaces.elements[field]))
-        self.gradient = petsc.discrete_gradient(self.scalars, self.vectors)
-        self.gradient.assemble()
+        gradient = petsc.discrete_gradient(self.scalars, self.vectors)
+        gradient.assemble()
+        # Most stored entries are zeros of the reference cell; they would fill the stiffness matrix and every level of multigrid.
+        self.gradient = without_zeros(gradient, ROUND_OFF)
         boundary = discretisation.boundary
         parts = tuple(part for part, conditions in boundary.conditions.items() if all_given(conditions, field))
         dofs = local_dofs(self.scalars, boundary, parts)
@@ -75,7 +68,7 @@ class HelmholtzProjection(Projection):
         self._where = self._where[self._where < self.spaces.owned]
         factor = ufl.as_ufl(1) if weight is None else weight
         self._assemble(factor)
-        self.solver = Solver(self.stiffness, POISSON if options is None else options)
+        self.solver = Solver(self.stiffness, multigrid(discretisation.mesh.topology.dim) if options is None else options)
         self._masses: Solver | None = None
 
     def _assemble(self, factor: Any) -> None:
@@ -97,14 +90,20 @@ class HelmholtzProjection(Projection):
         self._field.array[:] = state[self._where]
         self.constraint.mult(self._field, self._source)
 
-    def potential(self, state: np.ndarray) -> None:
+    def potential(self, state: np.ndarray, loosely: bool = False) -> None:
         """The scalar φ of the gradient part, into the work vector."""
         self.source(state)
         self._source.array[self._pinned] = 0.0
-        self.solver.solve(self._source, self._potential, "the Poisson problem of the projection")
+        self.solver.solve(self._source, self._potential, "the Poisson problem of the projection", loosely)
 
     def corrected(self, state: np.ndarray) -> np.ndarray:
-        self.potential(state)
+        return self._without_gradient(state)
+
+    def refined(self, state: np.ndarray) -> np.ndarray:
+        return self._without_gradient(state, loosely=True)
+
+    def _without_gradient(self, state: np.ndarray, loosely: bool = False) -> np.ndarray:
+        self.potential(state, loosely)
         self.gradient.mult(self._potential, self._change)
         result = state.copy()
         result[self._where] -= self._change.array_r

@@ -7,6 +7,9 @@ P w minimises ‖P w − w‖ subject to c(P w, μ) = 0 for all multipliers μ:
 For velocities this is the Leray projection: discretely divergence-free on Taylor–Hood pairs, pointwise divergence-free on
 Raviart–Thomas or Brezzi–Douglas–Marini fields with discontinuous multipliers. The correction δ vanishes where boundary values are
 given, so no-slip, slip and inflow data are kept; at open boundaries λ vanishes weakly.
+
+How the nearest member is found: from a stream function where there is one (`cffem.constraints.stream`), else with factors of the
+saddle-point matrix while they are cheap, else by conjugate gradients on the class (`cffem.constraints.kernel`).
 """
 
 from __future__ import annotations
@@ -16,31 +19,43 @@ from typing import Any
 
 import numpy as np
 import ufl
+from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.constraints.averaged import averaged_inverse, can_be_averaged
 from cffem.constraints.base import Projection, assembled, global_rows
-from cffem.constraints.solver import MASS, Solver
+from cffem.constraints.kernel import KernelCorrections
+from cffem.constraints.solver import MASS, Solver, boomeramg, multigrid, without_zeros
+from cffem.constraints.stream import StreamFunctions, has_stream_function
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
+from cffem.forms.elements import HDIV, carrier
 from cffem.symbols.errors import InputError
 
-# The diagonal of the mass matrix is equivalent to it on any mesh, so its Schur complement is a Laplacian of the multiplier.
-KRYLOV_SADDLE: dict[str, Any] = {
+# Iterations instead of factors of the saddle-point matrix: for a stream function, or on the class.
+KRYLOV_SADDLE: dict[str, Any] = {"preset": "krylov"}
+# For multiplier spaces that are too large for factors of their own: the diagonal of the mass matrix is equivalent to it on any
+# mesh, so its Schur complement is a Laplacian of the multiplier.
+BLOCKS: dict[str, Any] = {
     "ksp_type": "fgmres",
-    "ksp_rtol": 1e-9,
-    "ksp_gmres_restart": 100,
+    "ksp_rtol": 1e-13,
+    "ksp_gmres_restart": 60,
     "pc_type": "fieldsplit",
     "pc_fieldsplit_type": "schur",
     "pc_fieldsplit_schur_fact_type": "full",
     "pc_fieldsplit_schur_precondition": "selfp",
-    "fieldsplit_field_ksp_type": "cg",
-    "fieldsplit_field_ksp_rtol": 1e-4,
+    "fieldsplit_field_ksp_type": "preonly",
     "fieldsplit_field_pc_type": "jacobi",
     "fieldsplit_multiplier_ksp_type": "preonly",
-    "fieldsplit_multiplier_pc_type": "hypre",
+    **boomeramg(3, "fieldsplit_multiplier_"),
 }
+# Unknowns up to which factors of the saddle-point matrix, and of the multiplier space, are kept, by the dimension of the mesh.
+# Normal-continuous fields couple through facets only, and in space their factors fill much less than those of Lagrange fields.
+MOST_FACTORISED = {1: 10**6, 2: 400_000, 3: 20_000}
+MOST_FACTORISED_NORMAL = {1: 10**6, 2: 800_000, 3: 200_000}
+MOST_FACTORISED_MULTIPLIERS = {1: 10**6, 2: 400_000, 3: 60_000}
 
 
 class SaddleProjection(Projection):
@@ -49,7 +64,8 @@ class SaddleProjection(Projection):
     Args:
         discretisation: a state space whose experiment declares the constraint.
         essential: its essential conditions.
-        options: PETSc options of the saddle-point solver: None solves directly, `KRYLOV_SADDLE` iteratively.
+        options: `KRYLOV_SADDLE` for iterations instead of large factors, an empty mapping for factors of the saddle-point matrix,
+            or PETSc options for it. None takes what is fastest for many fields: factors in the plane and for few unknowns.
     """
 
     def __init__(self, discretisation: Discretisation, essential: EssentialConditions, options: Mapping[str, Any] | None = None):
@@ -73,9 +89,71 @@ class SaddleProjection(Projection):
             self._shares = self._constant_shares()
         matrix = self._saddle()
         self._change, self._defect = matrix.createVecs()
-        blocks = self._blocks() if options and options.get("pc_type") == "fieldsplit" else None
-        self.solver = Solver(matrix, options or {}, blocks)
+        self.corrections: KernelCorrections | None = None
+        self._saddle_matrix = matrix
+        self._member: tuple[np.ndarray, np.ndarray] | None = None
+        self.solver = self._solver(options)
         self._masses: Solver | None = None
+
+    def _solver(self, options: Mapping[str, Any] | None) -> Any:
+        """What finds the nearest member of the class."""
+        dimension = self.discretisation.mesh.topology.dim
+        krylov = options is not None and options.get("preset") == "krylov"
+        normal = all(carrier(self.spaces.elements[field]).space == HDIV for field in self.fields)
+        small = not krylov and self.spaces.size <= (MOST_FACTORISED_NORMAL if normal else MOST_FACTORISED)[dimension]
+        if options is not None and not krylov:
+            blocks = self._blocks() if options.get("pc_type") == "fieldsplit" else None
+            if not options:
+                self._cheap()
+            return Solver(self._saddle_matrix, options, blocks)
+        if has_stream_function(self.discretisation, self.essential):
+            plan = {} if small else multigrid(dimension)
+            return StreamFunctions(self.discretisation, plan)
+        if small:
+            self._cheap()
+            return Solver(self._saddle_matrix, {})
+        if self.comm.allreduce(int(self.on_multiplier.sum())) <= MOST_FACTORISED_MULTIPLIERS[dimension]:
+            return self._on_the_class()
+        return Solver(self._saddle_matrix, BLOCKS, self._blocks())
+
+    def _field_positions(self) -> np.ndarray:
+        """Positions of the one constrained field's owned unknowns, in the order of its own space."""
+        where = self.spaces.dofs(self._only_field())
+        return where[where < self.spaces.owned]
+
+    def _cheap(self) -> KernelCorrections:
+        """Corrections onto the class that need factors of the multiplier space only; made when first asked for."""
+        if self.corrections is None:
+            self.corrections = KernelCorrections(self._saddle_matrix, *self._free(), self._first)
+        return self.corrections
+
+    def _on_the_class(self) -> KernelCorrections:
+        """The same with a better approximation of the inverse mass, for many iterations."""
+        fields, multipliers = self._free()
+        inverse = None
+        if len(self.fields) == 1 and self.periodicity is None:
+            field = self._only_field()
+            space, element = self.spaces.own(field)[0], self.spaces.elements[field]
+            if can_be_averaged(self.discretisation.mesh, element):
+                imap = self.spaces.space.dofmap.index_map
+                whole = averaged_inverse(space, element, self.mass, imap.local_to_global(self.spaces.dofs(field)))
+                chosen = PETSc.IS().createGeneral(global_rows(self.spaces, fields), comm=self.comm)
+                inverse = without_zeros(whole.createSubMatrix(chosen, chosen))
+                for thing in (whole, chosen):
+                    thing.destroy()
+        self.corrections = KernelCorrections(self._saddle_matrix, fields, multipliers, self._first, inverse)
+        return self.corrections
+
+    @property
+    def _first(self) -> int:
+        """The global number of this rank's first unknown."""
+        return self.spaces.space.dofmap.index_map.local_range[0] * self.spaces.space.dofmap.index_map_bs
+
+    def _free(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the unknowns of the constrained fields and of multipliers that are not held."""
+        free = np.ones(self.spaces.owned, dtype=bool)
+        free[self.essential.owned] = False
+        return np.flatnonzero(free & (self.mask != 0.0)), np.flatnonzero(free & (self.on_multiplier != 0.0))
 
     def _constant_shares(self) -> np.ndarray:
         """∫ φ / |Ω| of the multiplier's basis functions, periodic ones identified: how a constant is spread over the rows."""
@@ -123,17 +201,65 @@ class SaddleProjection(Projection):
             self.periodicity.gather(self._defect)
         return self._defect.array_r * self._rows
 
-    def corrected(self, state: np.ndarray) -> np.ndarray:
-        self._defect.array[:] = -self.defect(state)
+    def target(self, state: np.ndarray) -> np.ndarray:
+        """The constraint residual that a correction of a state is to have."""
+        target = -self.defect(state)
         if self.essential.floating is not None:
             # What interpolated boundary values lack in balance no correction can mend; it is spread over the domain.
-            surplus = self.comm.allreduce(float(self._defect.array_r.sum()))
-            self._defect.array[:] -= surplus * self._shares
-        self._defect.array[self.essential.owned] = 0.0
-        self.solver.solve(self._defect, self._change, "the projection onto the constraint")
-        change = self._change.array_r * self.mask
+            target -= self.comm.allreduce(float(target.sum())) * self._shares
+        target[self.essential.owned] = 0.0
+        return target
+
+    def corrected(self, state: np.ndarray) -> np.ndarray:
+        if isinstance(self.solver, StreamFunctions):
+            return self._curl_nearest(state)
+        target = self.target(state)
+        if isinstance(self.solver, KernelCorrections):
+            return self._changed(state, self.solver.nearest(target))
+        return self._changed(state, self._solved(target))
+
+    def refined(self, state: np.ndarray) -> np.ndarray:
+        """What is left is so small that any correction of its size will do, not only the nearest."""
+        if isinstance(self.solver, StreamFunctions):
+            return state
+        target = self.target(state)
+        if isinstance(self.solver, KernelCorrections):
+            return self._changed(state, self.solver.nearest(target, again=True))
+        if self.corrections is None:
+            return self._changed(state, self._solved(target, loosely=True))
+        return self._changed(state, self.corrections.cheap(target))
+
+    def _solved(self, target: np.ndarray, loosely: bool = False) -> np.ndarray:
+        """The change that the saddle-point problem gives."""
+        self._defect.array[:] = target
+        self.solver.solve(self._defect, self._change, "the projection onto the constraint", loosely)
+        return self._change.array_r * self.mask
+
+    def _changed(self, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         self.essential.complete(change)
         return state + change
+
+    def _curl_nearest(self, state: np.ndarray) -> np.ndarray:
+        """A member with the boundary values of the state, plus the curl that is nearest to what is left."""
+        where = self._field_positions()
+        member = self._member_with_values_of(state)
+        result = state.copy()
+        result[where] = member[where] + self.solver.nearest(state[where] - member[where])
+        return result
+
+    def _member_with_values_of(self, state: np.ndarray) -> np.ndarray:
+        """Any member of the class with the boundary values of a state; the last one is kept, as values seldom change."""
+        values = (state * self.mask)[self.essential.owned]
+        if self.comm.allreduce(float(np.abs(values).max(initial=0.0)), op=MPI.MAX) == 0.0:
+            return np.zeros_like(state)
+        same = self._member is not None and bool(np.array_equal(self._member[0], values))
+        if not self.comm.allreduce(same, op=MPI.LAND) or self._member is None:
+            member = np.zeros_like(state)
+            member[self.essential.owned] = values
+            for _ in range(2):
+                member = self._changed(member, self._cheap().cheap(self.target(member)))
+            self._member = values, member
+        return self._member[1]
 
     def violation(self, state: np.ndarray) -> float:
         """The L2 norm of the Riesz representative of c(w, ·) in the multiplier space."""
@@ -151,6 +277,10 @@ class SaddleProjection(Projection):
         """Free PETSc objects; collective."""
         super().destroy()
         self.solver.destroy()
+        if self.corrections is not None and self.corrections is not self.solver:
+            self.corrections.destroy()
+        if not isinstance(self.solver, Solver):
+            self._saddle_matrix.destroy()
         if self._masses is not None:
             self._masses.destroy()
         for thing in (self.coupling, self._change, self._defect):

@@ -232,17 +232,3 @@ def test_projection_costs_at_most_three_poisson_solves_and_iterations_stay_flat(
     unit = time.perf_counter() - started
     print(f"projection {cost:.3f} s, Poisson {unit:.3f} s, iterations {iterations}")
     assert cost <= 3 * unit
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("element", [("Lagrange", 2), ("BDM", 1)], ids=str)
-def test_iterations_of_the_leray_projection_stay_flat(element):
-    iterations = []
-    for cells in (10, 20, 40):
-        mesh = create_unit_square(MPI.COMM_SELF, cells, cells)
-        P = projection(cf.DivergenceFree(v), mesh, {v: element}, NO_SLIP, KRYLOV_SADDLE)
-        P.project(support.free_state(P, support.plane_waves))
-        iterations.append(P.solver.iterations)
-        P.destroy()
-    print(iterations)
-    assert max(iterations) <= 1.2 * min(iterations)
