@@ -47,13 +47,13 @@ class Refinement:
         first: Mapping[str, Any] | None = None,
         changes: Mapping[str, Any] | None = None,
     ):
-        self.model, self.certification = model, certification
+        self.given, self.certification = model, certification
         self.first, self.changes = dict(first or {}), dict(changes or {})
         self._ladder: Ladder | None = None
 
     def __call__(self, names: tuple[str, ...], level: int) -> dict[str, Any] | None:
         """The bounds of some terms on a level, or None where it is beyond the budget or cannot be reached; collective."""
-        model = self._model(level)
+        model = self.model(level)
         if model is None:
             return None
         known = self.first if level == 0 else {}
@@ -73,11 +73,12 @@ class Refinement:
         )
         return replace(bound, score=score, margin=margin, certificate=certificate)
 
-    def _model(self, level: int) -> Any:
+    def model(self, level: int) -> Any:
+        """The model on a level, None where it is beyond the budget or cannot be reached; collective."""
         if level == 0:
-            return self.model
+            return self.given
         try:
-            self._ladder = self._ladder or Ladder(self.model, BOTH)
+            self._ladder = self._ladder or Ladder(self.given, BOTH)
         except NotCovered:
             return None
         return None if self._ladder.size(level) > self.certification.budget else self._ladder.model(level)

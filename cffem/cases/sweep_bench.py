@@ -20,6 +20,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from cffem.cases.sweep_extras import measured, sections
 from cffem.cases.sweep_problems import PROBLEMS, Problem
 
 ACCURACY = 1e-4
@@ -62,9 +63,9 @@ def by_hand(problem: Problem, n: int, steps: int, comm: Any) -> tuple[dict[str, 
     return seconds, scores
 
 
-def by_cffem(problem: Problem, n: int, steps: int, comm: Any, solver: str) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+def by_cffem(problem: Problem, n: int, steps: int, comm: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
     """Seconds of cffem's sweeps, the full sweep, and the sweeps that only decide."""
-    options = {} if solver == "LU" or problem.nonlinear else {"preset": "ilu", "ksp_rtol": 1e-8}
+    options = {"preset": "ilu", "ksp_rtol": 1e-8} if steps else {}
     model, setup = timed(lambda: problem.model(n, steps, comm, petsc_options=options))
     factual, solve = timed(lambda: model.factual)
     sweep, full = timed(lambda: model.deletions(accuracy=ACCURACY if steps else 0.0))
@@ -77,36 +78,52 @@ def by_cffem(problem: Problem, n: int, steps: int, comm: Any, solver: str) -> tu
     return seconds, sweep, decided
 
 
-def by_levels(problem: Problem, n: int, steps: int, comm: Any, epsilon: float) -> dict[str, str]:
-    """Verdicts with estimated three-level margins, from coarse levels up; only what is undecided goes on to a finer one."""
-    from cffem.bounds.certificate import NotCovered
-    from cffem.bounds.levels import LevelCertifier
-    from cffem.certify.decisions import decide
-    from cffem.engine.linear import SolveError
+def by_refinement(problem: Problem, size: float, comm: Any, epsilon: float, guaranteed: bool = False) -> dict[str, Any]:
+    """Verdicts from a coarse level up, everything included; only what is undecided goes on to a finer one.
 
-    least = 10 if problem.dimension == 2 else 5
-    factor = 2 ** max(2, int(math.log2(n / least)))
-    verdicts = dict.fromkeys(problem.coefficients, "unresolved")
-    while factor >= 4 and "unresolved" in verdicts.values():
-        model = problem.model(max(n // factor, 2), max(steps // factor, 3) if steps else 0, comm)
-        certifier = LevelCertifier(model, "mesh")
-        for name in [name for name, verdict in verdicts.items() if verdict == "unresolved"]:
-            try:
-                bound = certifier.deletion(name)
-                verdicts[name] = decide(bound.score, epsilon, margin=bound.margin)
-            except (NotCovered, SolveError):
-                continue
-        certifier.destroy()
-        model.destroy()
-        factor //= 2
+    Args:
+        problem: the problem.
+        size: unknowns times time steps of the fine problem, beyond which nothing is solved.
+        comm: the communicator.
+        epsilon: the threshold.
+        guaranteed: whether only guaranteed margins count, otherwise three-level ones are used as well.
+    """
+    from cffem.bounds.refinement import Refinement
+    from cffem.certify.certification import Certification
+    from cffem.certify.refinement import decide_by_refinement
+
+    with problem.model(*problem.coarse, comm) as model:
+        levels = Refinement(model, Certification(epsilon=epsilon, budget=size))
+        certify = (lambda names, level: guarantees(levels, names, level)) if guaranteed else levels
+        verdicts = decide_by_refinement(list(problem.coefficients), epsilon, certify)
+        levels.destroy()
     return verdicts
+
+
+def guarantees(levels: Any, names: Sequence[str], level: int) -> dict[str, Any] | None:
+    """Guaranteed bounds on a level of refinement, the deletions of all terms solved in one sweep."""
+    from cffem.bounds.deletions import certify_deletion
+
+    model = levels.model(level)
+    return None if model is None else {name: certify_deletion(model, name) for name in names}
+
+
+def judged(verdicts: Mapping[str, Any], exact: Mapping[str, float], epsilon: float) -> dict[str, Any]:
+    """How many of some verdicts resolve their term, how many are wrong, and the levels they were made on."""
+    truth = {term: "relevant" if score > epsilon else "irrelevant" for term, score in exact.items()}
+    return {
+        "resolved": sum(verdict.decision != "unresolved" for verdict in verdicts.values()),
+        "wrong": sum(verdicts[term].decision not in ("unresolved", truth[term]) for term in exact),
+        "levels": sorted({verdict.level for verdict in verdicts.values()}),
+        "kinds": sorted({getattr(getattr(v.bound, "certificate", None), "kind", "none") for v in verdicts.values()}),
+    }
 
 
 def measure(name: str, n: int, steps: int, comm: Any) -> dict[str, Any]:
     """One problem of one size."""
     problem = PROBLEMS[name]()
     hand, exact = by_hand(problem, n, steps, comm)
-    ours, sweep, decided = by_cffem(problem, n, steps, comm, hand["solver"])
+    ours, sweep, decided = by_cffem(problem, n, steps, comm)
     unit = hand["unit"]
     row: dict[str, Any] = {
         "problem": name,
@@ -118,27 +135,21 @@ def measure(name: str, n: int, steps: int, comm: Any) -> dict[str, Any]:
         "seconds of cffem": ours,
         "strategies": sorted({deletion.strategy for deletion in sweep.values()}),
         "error": max(abs(sweep[term].score / exact[term] - 1.0) for term in exact if sweep[term].status == "solved"),
-        "ratios": {
-            "study by hand": hand["whole study"] / unit,
-            "all scores": ours["all scores"] / unit,
-            "decide, far": ours["decide, far"] / unit,
-            "decide, near": ours["decide, near"] / unit,
-        },
+        "ratios": {"study by hand": hand["whole study"] / unit, "all scores": ours["all scores"] / unit},
         "gain, all scores": hand["whole study"] / (ours["set-up"] + ours["factual"] + ours["all scores"]),
-        "levels": {},
+        "verdicts": {},
     }
+    size = float(ours["unknowns"] * max(steps, 1))
     for where, epsilon in thresholds(exact).items():
-        verdicts, seconds = timed(lambda e=epsilon: by_levels(problem, n, steps, comm, e))
-        truth = {term: "relevant" if score > epsilon else "irrelevant" for term, score in exact.items()}
-        row["ratios"][f"estimated margins, {where}"] = seconds / unit
-        row["levels"][where] = {
-            "seconds": seconds,
-            "resolved": sum(verdict != "unresolved" for verdict in verdicts.values()),
-            "wrong": sum(verdicts[term] not in ("unresolved", truth[term]) for term in exact),
-            "gain": hand["whole study"] / seconds,
-        }
-        ours_say = {t: "relevant" if d.score > epsilon else "irrelevant" for t, d in decided[where].items()}
-        row["levels"][where]["early exits wrong"] = sum(ours_say[term] != truth[term] for term in exact)
+        row["ratios"][f"decide, {where}"] = ours[f"decide, {where}"] / unit
+        wrong = sum((decided[where][term].score > epsilon) != (score > epsilon) for term, score in exact.items())
+        row["verdicts"][f"decide, {where}"] = {"resolved": len(exact), "wrong": wrong}
+        for kind in ("estimated", "guaranteed") if problem.guaranteed else ("estimated",):
+            column = f"{kind} margins, {where}"
+            only = kind == "guaranteed"
+            verdicts, seconds = timed(lambda e=epsilon, g=only: by_refinement(problem, size, comm, e, g))
+            row["ratios"][column] = seconds / unit
+            row["verdicts"][column] = {**judged(verdicts, exact, epsilon), "gain": hand["whole study"] / seconds}
     return row
 
 
@@ -146,9 +157,10 @@ def warm_up(name: str, comm: Any) -> None:
     """Compile, or load, every form that will be needed."""
     problem = PROBLEMS[name]()
     n, steps = 4, 4 if problem.sizes[0][1] else 0
-    hand, scores = by_hand(problem, n, steps, comm)
-    by_cffem(problem, n, steps, comm, hand["solver"])
-    by_levels(problem, n, steps, comm, 1.5 * max(scores.values()))
+    _, scores = by_hand(problem, n, steps, comm)
+    by_cffem(problem, n, steps, comm)
+    for guaranteed in (False, True) if problem.guaranteed else (False,):
+        by_refinement(problem, 1e5, comm, 1.5 * max(scores.values()), guaranteed)
 
 
 def machine() -> dict[str, str]:
@@ -168,7 +180,8 @@ def machine() -> dict[str, str]:
     }
 
 
-COLUMNS = ("study by hand", "all scores", "decide, far", "decide, near", "estimated margins, far", "estimated margins, near")
+MARGINS = tuple(f"{kind} margins, {where}" for kind in ("estimated", "guaranteed") for where in ("far", "near"))
+COLUMNS = ("study by hand", "all scores", "decide, far", "decide, near", *MARGINS)
 
 
 INTRODUCTION = f"""Written by `cffem bench sweep`. The unit of every ratio is one efficient factual solve: assembly of its operator
@@ -176,9 +189,10 @@ and its march, by the faster of MUMPS LU and GMRES with ILU (in space beyond {MO
 DOLFINx and measured in the same run (processor time, one process). *Study by hand*: the factual and all deleted problems,
 matrices assembled once per problem, by the same solver. *All scores*: cffem's scores of all terms, asked for to {ACCURACY:g}
 (steady: to working precision), beyond the factual solve. *Decide*: early exit on the fine mesh, for a threshold in the widest gap
-between the scores, and for one 3 % above a score; without a certificate. *Estimated margins*: verdicts with three-level margins
-(estimated, not guaranteed) from coarse levels up, all set-up of all levels included; the fine mesh is the finest of the levels at
-most."""
+between the scores, and for one 3 % above a score; without a certificate. *Estimated margins*: verdicts by refinement from a coarse
+mesh and few time steps up, with margins from three levels (estimated, not guaranteed), everything included: the fine mesh is not
+needed at all, and nothing larger than it is solved. *Guaranteed margins*: the same with guaranteed margins only, where they
+exist."""
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -195,18 +209,21 @@ def page(result: Mapping[str, Any]) -> str:
         hand, ours = row["seconds by hand"], row["seconds of cffem"]
         cells = [row["title"], f"{ours['unknowns']} × {row['steps'] or 1}", f"{hand['unit']:.2f} s, {hand['solver']}"]
         for column in COLUMNS:
-            resolved = row["levels"].get(column.rsplit(", ", 1)[-1]) if column.startswith("estimated") else None
-            shown = "" if resolved is None else f" ({resolved['resolved']}/{row['terms']})"
-            cells.append(f"{row['ratios'][column]:.2f}{shown}")
+            verdicts = row["verdicts"].get(column, {}) if column in MARGINS else {}
+            shown = f" ({verdicts['resolved']}/{row['terms']})" if verdicts else ""
+            cells.append(f"{row['ratios'][column]:.2f}{shown}" if column in row["ratios"] else "–")
         cells += [f"{row['error']:.0e}", ", ".join(row["strategies"])]
         lines.append("| " + " | ".join(cells) + " |")
-    wrong = sum(level["wrong"] + level["early exits wrong"] for row in result["rows"] for level in row["levels"].values())
+    wrong = sum(verdicts["wrong"] for row in result["rows"] for verdicts in row["verdicts"].values())
     lines += ["", f"In brackets: how many of the terms were resolved. Wrong verdicts in all columns together: {wrong}.", ""]
     lines += ["Against the study by hand, end to end with forms loaded from the cache:", ""]
-    lines += ["| problem | unknowns | all scores | decisions, far | decisions, near |", "|---|---|---|---|---|"]
+    lines += ["| problem | unknowns | all scores | " + " | ".join(MARGINS) + " |", "|---|---|---|" + "---|" * len(MARGINS)]
     for row in result["rows"]:
-        gains = [row["gain, all scores"], *(row["levels"][where]["gain"] for where in ("far", "near"))]
-        lines.append(f"| {row['title']} | {row['seconds of cffem']['unknowns']} | " + " | ".join(f"{g:.1f}×" for g in gains) + " |")
+        gains = [row["gain, all scores"], *(row["verdicts"].get(column, {}).get("gain") for column in MARGINS)]
+        shown = [f"{gain:.1f}×" if gain else "–" for gain in gains]
+        lines.append(f"| {row['title']} | {row['seconds of cffem']['unknowns']} | " + " | ".join(shown) + " |")
+    if "further" in result:
+        lines += ["", sections(result["further"])]
     lines += ["", "Measured on: " + ", ".join(f"{key} {value}" for key, value in result["machine"].items()) + ".", ""]
     return "\n".join(lines)
 
@@ -221,7 +238,7 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
     rows, width = result["rows"], 0.8 / len(COLUMNS)
     figure, axes = pyplot.subplots(figsize=(1.6 + 1.5 * len(rows), 4), layout="constrained")
     for k, column in enumerate(COLUMNS):
-        axes.bar([i + width * k for i in range(len(rows))], [row["ratios"][column] for row in rows], width, label=column)
+        axes.bar([i + width * k for i in range(len(rows))], [row["ratios"].get(column, 0) for row in rows], width, label=column)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylabel("factual solves")
@@ -238,6 +255,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--problems", default=",".join(PROBLEMS), help="names, separated by commas (default: all)")
     parser.add_argument("--small", action="store_true", help="the smaller of the two sizes only")
     parser.add_argument("--tiny", action="store_true", help="a size that only shows that everything runs")
+    parser.add_argument("--further", action="store_true", help="also NGSolve, growth with size and terms, and a second rank")
     parser.add_argument("--out", default="bench-sweep", help="folder for the results")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.problems.split(",") if name not in PROBLEMS]
@@ -254,9 +272,12 @@ def main(arguments: Sequence[str]) -> int:
         for n, steps in [(4, 4 if sizes[0][1] else 0)] if options.tiny else sizes:
             row = measure(name, n, steps, MPI.COMM_SELF)
             result["rows"].append(row)
-            ratios = ", ".join(f"{column} {row['ratios'][column]:.2f}" for column in COLUMNS)
+            ratios = ", ".join(f"{column} {ratio:.2f}" for column, ratio in row["ratios"].items())
             print(f"{row['title']}, {row['seconds of cffem']['unknowns']} unknowns: {ratios}", flush=True)
             (out / "sweep.json").write_text(json.dumps(result, indent=1))
+    if options.further:
+        result["further"] = measured(MPI.COMM_SELF, options.tiny, large=not options.small)
+        (out / "sweep.json").write_text(json.dumps(result, indent=1))
     (out / "sweep.md").write_text(page(result))
     picture(result, out / "sweep.png")
     return 0

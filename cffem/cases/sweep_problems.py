@@ -36,6 +36,8 @@ class Problem:
         end: the end of the time window.
         nonlinear: whether a term is.
         sizes: cells per side and time steps, of a small and a large instance.
+        coarse: cells per side and time steps from which decisions start.
+        guaranteed: whether there are guaranteed error bounds for it.
     """
 
     title: str
@@ -50,6 +52,8 @@ class Problem:
     end: float
     nonlinear: bool
     sizes: tuple[tuple[int, int], ...]
+    coarse: tuple[int, int]
+    guaranteed: bool = False
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -124,13 +128,38 @@ PLANE_START = sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y)
 def transient() -> Problem:
     """Advection, diffusion and reaction in the plane."""
     return Problem("2D transient, P2", u, 1, ("Lagrange", 2), 2, _plane_terms(0.02), _plane_forms(), _plane_start, PLANE_START, 0.5,
-                   False, ((96, 48), (192, 48)))  # fmt: skip
+                   False, ((96, 48), (192, 48)), (5, 5))  # fmt: skip
 
 
 def steady() -> Problem:
     """The steady version of it."""
     return Problem("2D steady, P2", u, 0, ("Lagrange", 2), 2, _plane_terms(1.0), _plane_forms(), _plane_start, PLANE_START, 0.0,
-                   False, ((96, 0), (192, 0)))  # fmt: skip
+                   False, ((96, 0), (192, 0)), (6, 0))  # fmt: skip
+
+
+def constant() -> Problem:
+    """Transport, diffusion and reaction with coefficients for which there are guaranteed bounds."""
+    import ufl
+
+    terms = {
+        "u": (u, 0.6),
+        "u_x": (u.diff(x), 0.4),
+        "u_y": (u.diff(y), -0.3),
+        "lap": (lap(u), 0.04),
+        "lap+u": (lap(u) + u, 0.02),
+        "yu_x": (y * u.diff(x), 0.3),
+        "xu_y": (x * u.diff(y), 0.05),
+        "turn": (y * u.diff(x) - x * u.diff(y), 0.2),
+    }
+    plane = _plane_forms()
+    weak = {
+        **{name: plane[name] for name in ("u", "u_x", "u_y", "lap", "yu_x")},
+        "lap+u": lambda u, v, x: u * v - ufl.inner(ufl.grad(u), ufl.grad(v)),
+        "xu_y": lambda u, v, x: x[0] * u.dx(1) * v,
+        "turn": lambda u, v, x: (x[1] * u.dx(0) - x[0] * u.dx(1)) * v,
+    }
+    return Problem("2D transient with guarantees, P2", u, 1, ("Lagrange", 2), 2, terms, weak, _plane_start, PLANE_START, 0.5, False,
+                   ((96, 48), (192, 48)), (6, 6), guaranteed=True)  # fmt: skip
 
 
 def nonlinear() -> Problem:
@@ -158,7 +187,7 @@ def nonlinear() -> Problem:
         "graded": lambda u, v, x: -(1 + x[0]) * ufl.inner(ufl.grad(u), ufl.grad(v)),
     }
     return Problem("2D nonlinear, P2", u, 1, ("Lagrange", 2), 2, terms, weak, _plane_start, PLANE_START, 0.5, True,
-                   ((40, 16), (64, 24)))  # fmt: skip
+                   ((40, 16), (64, 24)), (4, 3))  # fmt: skip
 
 
 def transient_3d() -> Problem:
@@ -190,7 +219,8 @@ def transient_3d() -> Problem:
         return np.sin(np.pi * points[0]) * np.sin(2 * np.pi * points[1]) * np.sin(np.pi * points[2])
 
     symbols = sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y) * sp.sin(sp.pi * z)
-    return Problem("3D transient, P2", u, 1, ("Lagrange", 2), 3, terms, weak, start, symbols, 0.5, False, ((11, 24), (22, 24)))
+    return Problem("3D transient, P2", u, 1, ("Lagrange", 2), 3, terms, weak, start, symbols, 0.5, False,
+                   ((11, 24), (22, 24)), (2, 3))  # fmt: skip
 
 
 def maxwell() -> Problem:
@@ -223,11 +253,13 @@ def maxwell() -> Problem:
         return np.stack([one, np.sin(2 * np.pi * points[2]) * np.sin(np.pi * points[0]), 0 * one])
 
     symbols = (sp.sin(sp.pi * y) * sp.sin(sp.pi * z), sp.sin(2 * sp.pi * z) * sp.sin(sp.pi * x), 0)
-    return Problem("Maxwell, N1curl 1", E, 2, ("N1curl", 1), 3, terms, weak, start, symbols, 1.0, False, ((10, 30), (19, 30)))
+    return Problem("Maxwell, N1curl 1", E, 2, ("N1curl", 1), 3, terms, weak, start, symbols, 1.0, False,
+                   ((10, 30), (19, 30)), (3, 5))  # fmt: skip
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "transient": transient,
+    "constant": constant,
     "transient-3d": transient_3d,
     "maxwell": maxwell,
     "nonlinear": nonlinear,
