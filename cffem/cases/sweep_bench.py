@@ -220,8 +220,8 @@ def page(result: Mapping[str, Any]) -> str:
     lines += ["| problem | unknowns | all scores | " + " | ".join(MARGINS) + " |", "|---|---|---|" + "---|" * len(MARGINS)]
     for row in result["rows"]:
         gains = [row["gain, all scores"], *(row["verdicts"].get(column, {}).get("gain") for column in MARGINS)]
-        shown = [f"{gain:.1f}×" if gain else "–" for gain in gains]
-        lines.append(f"| {row['title']} | {row['seconds of cffem']['unknowns']} | " + " | ".join(shown) + " |")
+        texts = [f"{gain:.1f}×" if gain else "–" for gain in gains]
+        lines.append(f"| {row['title']} | {row['seconds of cffem']['unknowns']} | " + " | ".join(texts) + " |")
     if "further" in result:
         lines += ["", sections(result["further"])]
     lines += ["", "Measured on: " + ", ".join(f"{key} {value}" for key, value in result["machine"].items()) + ".", ""]

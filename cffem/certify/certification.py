@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from cffem.symbols.errors import InputError
 
 BUDGET = 5e5
+SCORES = ("auto", "full", "decide")
+# Unknowns times time steps of one solution from which a study is a large one, and the accuracy of scores that verdicts need there.
+LARGE, ENOUGH = 2e6, 1e-5
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Certification:
             (unknowns for a steady problem). It is a number of unknowns and not of seconds, so that verdicts do not depend on the
             machine.
         enriched: whether the guaranteed certificates solve the problem with one degree more, which is sharper and costs more.
+        scores: "full", every deletion is solved to working precision; "decide", only as far as the verdict needs, which is cheaper
+            in time and enters the error bar; "auto", "decide" for large studies.
 
     Example:
         >>> Certification(epsilon=1e-3, relative=True).threshold(2.0)
@@ -36,12 +41,19 @@ class Certification:
     refine: bool = False
     budget: float = BUDGET
     enriched: bool = False
+    scores: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.scores not in SCORES:
+            raise InputError(f"scores are {', '.join(map(repr, SCORES))}, not {self.scores!r}")
         for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
             value = getattr(self, name)
             if isinstance(value, bool) or not math.isfinite(float(value)) or float(value) <= 0:
                 raise InputError(f"{meaning} must be a positive number, not {value!r}")
+
+    def accuracy(self, size: float) -> float:
+        """The relative accuracy of scores that is asked of deletions with so many unknowns times time steps; zero: all digits."""
+        return ENOUGH if self.scores == "decide" or (self.scores == "auto" and size > LARGE) else 0.0
 
     def threshold(self, size: float) -> float:
         """The absolute tolerance for a factual solution of this norm."""

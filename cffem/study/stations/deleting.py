@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cffem.bounds import NoCertificate, certify_sweep
+from cffem.bounds.certificate import GUARANTEED
 from cffem.bounds.refinement import Refinement
 from cffem.certify.decisions import UNRESOLVED, decide
 from cffem.certify.refinement import decide_by_refinement
@@ -96,7 +97,10 @@ class Deletions:
         refit: Any = "none"
         if kind == REFITTED:
             refit = "remaining" if self.refits is None else {term: self.refits(term)}
-        deletion = model.deletions([term], study.certification.norm, keep=True, refit=refit)[term]
+        # Observables are measured on the deleted solution itself, so that one has to have all its digits.
+        size = float(model.spaces.size * max(len(model.times) - 1, 1))
+        accuracy = 0.0 if study.observables else study.certification.accuracy(size)
+        deletion = model.deletions([term], study.certification.norm, keep=True, refit=refit, accuracy=accuracy)[term]
         held.append(deletion)
         if deletion.solution is not None:
             self.run.keep_field(key, deletion.solution)
@@ -108,6 +112,8 @@ class Deletions:
             "status": deletion.status,
             "reason": deletion.reason,
             "record": asdict(deletion.record),
+            "strategy": deletion.strategy,
+            "error": deletion.error,
             "coefficients": deletion.intervention.apply(model.coefficients),
             "observables": observed,
         }
@@ -117,7 +123,7 @@ class Deletions:
         term = key.split("/", 2)[2]
         change = deleting(model, (term,), "none" if kind == ALONE else {term: fact["coefficients"]})[term]
         solution = self.run.solved(key, model, change)
-        return replace(Deletion(term, fact["score"]), solution=solution, intervention=change)
+        return replace(Deletion(term, fact["score"]), solution=solution, intervention=change, error=fact["error"])
 
     # Refinement ---------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +232,22 @@ def levels_tried(found: Any) -> list[Facts]:
 
 def certified(run: Run, model: WatchedModel, deletion: Deletion) -> Facts:
     """The error bound of a score as plain data, or the reason why there is none."""
-    return plain_bound(certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term])
+    bound = certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term]
+    return plain_bound(with_residuals(bound, deletion.error))
+
+
+def with_residuals(bound: Any, error: float) -> Any:
+    """An error bound of a deletion that was not solved to all digits; guaranteed bounds see the residuals themselves."""
+    if not bound or not error or bound.certificate.kind == GUARANTEED:
+        return bound
+    kept = bound.certificate
+    hypothesis = ("residuals of the deleted solve change the score by little", f"estimated, {error:.2g} added to the margin")
+    margin = bound.margin + error
+    return replace(
+        bound,
+        margin=margin,
+        certificate=replace(kept, value=margin, hypotheses=(*kept.hypotheses, hypothesis)),
+    )
 
 
 def plain_bound(bound: Any) -> Facts:

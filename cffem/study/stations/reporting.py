@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import resource
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
@@ -289,6 +290,7 @@ class Reporting:
         return {
             "factual": len(found.factual),
             "deleted": len(everything),
+            "strategies": dict(Counter(fact["strategy"] for fact in everything)),
             "linearised": sum(len(each["scores"]) for each in found.linearised.values()),
             "adjoint": sum(len(each) for each in found.adjoints.values()),
             "linear_solves": sum(record["solves"] for record in records),
