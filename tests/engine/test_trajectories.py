@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("dolfinx")
 
 from derivative_problems import PROBLEMS
+from mpi4py import MPI
 
 import cffem as cf
 from cffem.engine.trajectories import DiskLevels, on_disk
@@ -65,3 +67,23 @@ def test_large_trajectories_go_to_disk_by_themselves_and_small_ones_do_not():
     with pytest.raises(cf.InputError, match="'memory', on 'disk'"):
         cf.Model(model.library, model.coefficients, model.experiment, trajectories="tape")
     model.destroy()
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("transient", 0.0), ("transient", 1e-4), ("nonlinear", 1e-4)])
+def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
+    from cffem.cases.sweep_problems import PROBLEMS as SWEEPS
+
+    def peak(steps, place="disk"):
+        with SWEEPS[name]().model(16, steps, MPI.COMM_SELF, trajectories=place) as model:
+            tracemalloc.start()
+            _ = model.factual
+            tracemalloc.reset_peak()  # compiling and assembling take more for a moment than the sweep
+            model.deletions(["u", "xu"], accuracy=accuracy)
+            most = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return most, 8 * model.spaces.size
+
+    peak(2)  # what is made once and kept
+    (few, state), (many, _) = peak(6), peak(24)
+    assert many - few < 18 * state / 2  # not one more array for every second of the further steps
+    assert peak(24, "memory")[0] - peak(6, "memory")[0] > 18 * state  # as it is where they are kept
