@@ -190,9 +190,7 @@ class LevelCertifier:
         raised = [raised_states(states[k], solutions[k].model.spaces, self.finest.spaces, self._up[k]) for k in (0, 1)]
         return Trajectories((raised[0], raised[1], states[2]), (states[0], *states[3:]))
 
-    def _levels(
-        self, kind: str, field: Trajectories, scale: float = 0.0, residuals: float = 0.0, combined: bool = False
-    ) -> Levels:
+    def _levels(self, kind: str, field: Trajectories, scale: float = 0.0, residuals: float = 0.0, combined: bool = False) -> Levels:
         """The gaps of one field on all levels.
 
         Args:
