@@ -67,6 +67,7 @@ def test_every_function_in_the_table_is_the_one_it_is_named_after():
         sp.Rational(1, 3) / x,
     ]
     terms += [sp.Piecewise((1, sp.Not(x < sp.Rational(1, 2))), (x, sp.Ne(x, 2)), (5, True)), sp.Integer(7), x**2 / (1 + x) / nu]
+    terms += [sp.Piecewise((x, sp.Not(sp.And(x > sp.Rational(1, 5), x < sp.Rational(4, 5)))), (2 - x, True))]
     rates = {nu: fem.Constant(domain, 1.7), t: fem.Constant(domain, 0.3)}
     low = Lowering(Context(domain.ufl_domain(), rates))
     points, cells = np.array([[0.15], [0.63], [0.9]]), np.arange(3, dtype=np.int32)
