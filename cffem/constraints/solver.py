@@ -32,7 +32,7 @@ DIRECT: dict[str, Any] = {
 # A mass matrix is as well conditioned as its cells are; diagonal scaling is all it needs.
 MASS: dict[str, Any] = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 # Digits of a solution that mends the last digits of another one.
-LOOSE = 1e-4
+LOOSE = 1e-6
 # What interpolation on the reference cell leaves instead of zeros.
 ROUND_OFF = 1e-13
 
