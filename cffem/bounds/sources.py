@@ -84,8 +84,19 @@ class Sources:
             while len(self._kept) >= self.kept:
                 del self._kept[next(iter(self._kept))]
             parts = self.separated(source)
-            self._kept[key] = self._sampled(source, when) if parts is None else parts.at(when)
+            if not source.free_symbols & {*SPACE}:
+                self._kept[key] = self._constant(source, when)
+            else:
+                self._kept[key] = self._sampled(source, when) if parts is None else parts.at(when)
         return self._kept[key]
+
+    def _constant(self, source: sp.Expr, when: float) -> Sampled:
+        """A source that is the same everywhere, which any rule integrates."""
+        value = float(_callable(source, 0)(when))
+        self._check_finite(math.isfinite(value))
+        moments = value * self.rules[0].projection.sum(axis=0)
+        count = len(self.corners)
+        return Sampled(np.broadcast_to(moments[:, None], (len(moments), count)), np.zeros(count), 0.0)
 
     def _sampled(self, source: sp.Expr, when: float) -> Sampled:
         """By rules of low degree if they do not disagree about anything that matters."""
@@ -123,10 +134,7 @@ class Sources:
 
     def _evaluated(self, source: sp.Expr, rule: Rule, when: float, here: slice = slice(None)) -> np.ndarray:
         """Values at the points of a rule, shape (cells, points)."""
-        corners = self.corners[here]
-        if not source.free_symbols & {*SPACE}:
-            return np.full((len(corners), len(rule.weights)), float(_callable(source, 0)(when)))
-        return at_quadrature_points(source, corners, rule.degree, when)[0]
+        return at_quadrature_points(source, self.corners[here], rule.degree, when)[0]
 
     def distance(self, source: sp.Expr, coefficients: np.ndarray) -> float:
         """‖s − w‖ for a function w of degree k given by its coefficients on each cell, by the less favourable rule; collective."""
