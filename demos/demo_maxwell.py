@@ -78,8 +78,8 @@ if comm.rank == 0:
 # * `curl curl` is relevant: without it there is no wave, and the error bar, wide as it is on this coarse mesh, stays clear of ε.
 # * `damping` is irrelevant at this tolerance: within one period it takes almost nothing from the field. Both error bars are
 #   guaranteed; they come from a majorant of the energy error whose hypotheses the code has checked.
-# * `Hall` turns the field, by less than ε. The plain error bar reaches ε, so the problem is solved once more with one degree more and
-#   half the time step; the error bar of that solution is guaranteed too, and small enough.
+# * `Hall` turns the field, by less than ε. The plain error bar reaches ε, so the problem is solved once more with one degree more
+#   and half the time step; the error bar of that solution is guaranteed too, and small enough.
 # * `grad div` has coefficient 1, and yet deleting it moves the field by round-off only: $\nabla(\nabla\cdot E)$ vanishes on
 #   divergence-free fields, so no experiment of this kind can tell its coefficient. That is a property of the class, proved by
 #   rewriting and measured on random members, and not of this one trajectory.

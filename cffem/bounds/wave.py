@@ -132,7 +132,10 @@ class WaveCertifier(SecondOrderCertifier):
                 "u_h is continuous, piecewise polynomial and otherwise arbitrary",
                 "element of the model; its residual is computed anew",
             ),
-            ("integrals of data are those of the quadrature", "two rules compared, their difference is in the bound"),
+            (
+                "integrals of data are those of the quadrature",
+                "two rules compared, and enclosures where functions have them; what differs is in the bound",
+            ),
             ("rounding errors are negligible", "not enclosed"),
             *self.domain.evidence,
         )
