@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ Interval = tuple[np.ndarray, np.ndarray]
 
 # Values that lie outside the sampled ones by less than this share of the largest one anywhere do not count.
 HIDDEN = 0.1
+# Polynomials of higher degree are taken apart like other functions.
+LARGEST_DEGREE = 8
 # How often cells are divided, and into how many parts altogether.
 DEPTH, PARTS = 7, 200_000
 
@@ -48,15 +51,21 @@ def enclosed(expr: sp.Expr, where: Mapping[sp.Symbol, Interval]) -> Interval:
     """
     known: dict[sp.Basic, Interval] = dict(where)
 
+    def read(node: sp.Basic) -> Interval:
+        rule = next((rule for kind, rule in RULES.items() if isinstance(node, kind)), None)
+        if rule is None:
+            raise NotEnclosed(f"there is no enclosure of {node.func}")
+        low, high = rule(node, visit)
+        polynomial = _polynomial(node) if node.is_Add else None
+        if polynomial is None:
+            return low, high
+        # Squares that are not negative are seen by the one form, cancellation by the other.
+        other = _centred(polynomial, where)
+        return np.maximum(low, other[0]), np.minimum(high, other[1])
+
     def visit(node: sp.Basic) -> Interval:
         if node not in known:
-            if node.is_number:
-                known[node] = (np.array(float(node)),) * 2
-            else:
-                rule = next((rule for kind, rule in RULES.items() if isinstance(node, kind)), None)
-                if rule is None:
-                    raise NotEnclosed(f"there is no enclosure of {node.func}")
-                known[node] = rule(node, visit)
+            known[node] = (np.array(float(node)),) * 2 if node.is_number else read(node)
         return known[node]
 
     with np.errstate(all="ignore"):
@@ -66,6 +75,35 @@ def enclosed(expr: sp.Expr, where: Mapping[sp.Symbol, Interval]) -> Interval:
 
 
 # Rules --------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _polynomial(node: sp.Expr) -> sp.Poly | None:
+    """A sum as a polynomial, where it is one that is worth a form of its own."""
+    symbols = sorted(node.free_symbols, key=str)
+    if not symbols or not node.is_polynomial(*symbols):
+        return None
+    found = sp.Poly(node, *symbols)
+    return found if 1 < found.total_degree() <= LARGEST_DEGREE else None
+
+
+def _centred(polynomial: sp.Poly, where: Mapping[sp.Symbol, Interval]) -> Interval:
+    """A polynomial by its Taylor coefficients in the middle, in which large terms have cancelled already."""
+    boxes = [where[symbol] for symbol in polynomial.gens]
+    middles, radii = [(low + high) / 2 for low, high in boxes], [(high - low) / 2 for low, high in boxes]
+    value, spread = np.zeros(np.shape(middles[0])), np.zeros(np.shape(middles[0]))
+    terms = [(powers, float(coefficient)) for powers, coefficient in polynomial.terms()]
+    for order in product(*(range(max(powers[i] for powers, _ in terms) + 1) for i in range(len(boxes)))):
+        above = [(powers, factor) for powers, factor in terms if all(p >= k for p, k in zip(powers, order, strict=True))]
+        taylor = np.zeros_like(value)
+        for powers, factor in above:
+            counts = math.prod(math.comb(p, k) for p, k in zip(powers, order, strict=True))
+            taylor += factor * counts * math.prod(m ** (p - k) for m, p, k in zip(middles, powers, order, strict=True) if p > k)
+        if any(order):
+            spread += np.abs(taylor) * math.prod(r**k for r, k in zip(radii, order, strict=True) if k)
+        else:
+            value = taylor
+    return value - spread, value + spread
 
 
 def _sum(node: sp.Basic, visit: Callable[[Any], Interval]) -> Interval:
@@ -140,9 +178,30 @@ def _extreme(choose: Any) -> Callable[[sp.Basic, Callable[[Any], Interval]], Int
 
 
 def _pieces(node: sp.Basic, visit: Callable[[Any], Interval]) -> Interval:
-    """Any of the pieces may hold."""
-    parts = [visit(value) for value, _ in node.args]
-    return reduce(np.minimum, [low for low, _ in parts]), reduce(np.maximum, [high for _, high in parts])
+    """All pieces that may hold; none after one that surely does."""
+    low, high, left = np.array(np.inf), np.array(-np.inf), np.array(True)
+    for value, condition in node.args:
+        (first, last), (possible, certain) = visit(value), _truth(condition, visit)
+        here = left & possible
+        low, high = np.where(here, np.minimum(low, first), low), np.where(here, np.maximum(high, last), high)
+        left = left & ~certain
+    return low, high
+
+
+def _truth(condition: sp.Basic, visit: Callable[[Any], Interval]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a condition may hold, and whether it surely does."""
+    if condition in (sp.true, sp.false):
+        return (np.array(condition == sp.true),) * 2
+    if isinstance(condition, sp.And | sp.Or):
+        parts = [_truth(part, visit) for part in condition.args]
+        join = np.logical_and if isinstance(condition, sp.And) else np.logical_or
+        return reduce(join, [possible for possible, _ in parts]), reduce(join, [certain for _, certain in parts])
+    if isinstance(condition, sp.StrictLessThan | sp.LessThan | sp.StrictGreaterThan | sp.GreaterThan):
+        below = isinstance(condition, sp.StrictLessThan | sp.LessThan)
+        (first, last), (other, end) = visit(condition.lhs), visit(condition.rhs)
+        low, high = (first - end, last - other) if below else (other - last, end - first)
+        return low <= 0, high < 0
+    return np.array(True), np.array(False)
 
 
 def _step(node: sp.Basic, visit: Callable[[Any], Interval]) -> Interval:
@@ -173,7 +232,7 @@ RULES: dict[Any, Callable[[Any, Callable[[Any], Interval]], Interval]] = {
 
 
 def hidden(expr: sp.Expr, symbols: tuple[sp.Symbol, ...], corners: np.ndarray, sampled: Interval, size: float) -> float:
-    """A bound of the L2 size of what lies outside sampled values, on this rank's cells.
+    """A bound of the L2 size of what lies outside sampled values, on this rank's cells; infinite where enclosures have no end.
 
     Args:
         expr: the expression in the coordinates.

@@ -35,7 +35,7 @@ LARGEST_SUM = 6
 GAUSS = (4, 6)
 # Degrees of the two quadrature rules in space, beyond twice the degree of the elements; the quick ones are enough where what they
 # do not see is at most this share of (h/π) times the oscillation.
-QUICK, RULES = (2, 5), (4, 8)
+QUICK, RULES = (2, 3), (4, 8)
 UNSEEN = 0.01
 # The same for functions that cannot be enclosed.
 BLIND = (8, 14)
@@ -111,14 +111,14 @@ class Sources:
 
     def _sampled(self, source: sp.Expr, when: float) -> Sampled:
         """By rules of low degree if they do not disagree about anything that matters."""
-        if not encloses(source):
-            return self._projected(source, when, self._pair(BLIND))
         found = self._projected(source, when, self.quick)
+        if not math.isfinite(found.unseen):
+            return self._projected(source, when, self._pair(BLIND), blind=True)
         size = math.sqrt(self.comm.allreduce(float(((self.widths * found.oscillation) ** 2).sum())))
         return found if found.unseen <= UNSEEN * size else self._projected(source, when, self.rules)
 
-    def _projected(self, source: sp.Expr, when: float, rules: list[Rule]) -> Sampled:
-        """The source by two rules, a block of cells at a time; collective."""
+    def _projected(self, source: sp.Expr, when: float, rules: list[Rule], blind: bool = False) -> Sampled:
+        """The source by two rules, a block of cells at a time, and by enclosures unless there are none; collective."""
         count = len(self.corners)
         moments, squares, ranges = np.empty((len(rules[0].basis), count)), np.empty((2, count)), np.empty((2, count))
         unseen, finite = 0.0, True
@@ -134,10 +134,11 @@ class Sources:
             unseen += float(self.volume[here] @ ((rests[1] @ rules[1].projection) ** 2).sum(axis=1))
         self._check_finite(finite)
         oscillation = np.sqrt(squares.max(axis=0) + excess(*squares))
-        return Sampled(moments, oscillation, math.sqrt(self.comm.allreduce(unseen)) + self.hidden(source, when, ranges))
+        between = 0.0 if blind else self.hidden(source, when, ranges)
+        return Sampled(moments, oscillation, math.sqrt(self.comm.allreduce(unseen)) + between)
 
     def hidden(self, source: sp.Expr, when: float, ranges: np.ndarray) -> float:
-        """The L2 size of what may lie between the points where the source has been sampled; collective.
+        """The L2 size of what may lie between the points where the source has been sampled, infinite if unknown; collective.
 
         Args:
             source: the source.
@@ -145,8 +146,10 @@ class Sources:
             ranges: the smallest and the largest sampled value on each cell.
         """
         # A rule that is exact for the product with the projection's polynomials has seen all of a polynomial.
-        if not encloses(source) or _degree(source) <= self.degree + QUICK[0]:
+        if _degree(source) <= self.degree + QUICK[0]:
             return 0.0
+        if not encloses(source):
+            return math.inf
         size = self.comm.allreduce(float(np.abs(ranges).max(initial=0.0)), op=MPI.MAX)
         found = hidden(source.subs(t, when), SPACE[: self.dim], self.corners, (ranges[0], ranges[1]), size)
         return math.sqrt(self.comm.allreduce(found**2))
@@ -173,7 +176,7 @@ class Sources:
             for sampled, rule in zip(values, self.rules, strict=True)
         ]
         first, second = self.comm.allreduce(np.array([s.sum() for s in squares]))
-        return math.sqrt(max(first, second) + excess(first, second)) + self.hidden(source, 0.0, sampled_range(values))
+        return math.sqrt(max(first, second) + excess(first, second)) + finite(self.hidden(source, 0.0, sampled_range(values)))
 
     def separated(self, source: sp.Expr) -> Parts | None:
         """The source as a sum of products of functions of time and of the place; None where it is no short one."""
@@ -182,7 +185,7 @@ class Sources:
             shapes = None if found is None else [self._values(shape, 0.0) for shape in found]
             self._parts[source] = None
             if found is not None and shapes is not None:
-                unseen = [self.hidden(shape, 0.0, sampled_range(v)) for shape, v in zip(found, shapes, strict=True)]
+                unseen = [finite(self.hidden(shape, 0.0, sampled_range(v))) for shape, v in zip(found, shapes, strict=True)]
                 self._parts[source] = Parts(self, list(found.values()), shapes, np.array(unseen))
         return self._parts[source]
 
@@ -297,6 +300,11 @@ class Parts:
 def sampled_range(values: list[np.ndarray]) -> np.ndarray:
     """The smallest and the largest of the values at all points of each cell."""
     return np.array([np.minimum.reduce([v.min(axis=1) for v in values]), np.maximum.reduce([v.max(axis=1) for v in values])])
+
+
+def finite(between: float) -> float:
+    """What may lie between points, nothing where that is not known: then two rules are all there is."""
+    return between if math.isfinite(between) else 0.0
 
 
 @lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ from cffem._compat import assemble_matrix, cell_name, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosure import hidden
 from cffem.bounds.geometry import Domain, volumes
-from cffem.bounds.sources import ROUNDING, at_quadrature_points, encloses
+from cffem.bounds.sources import ROUNDING, at_quadrature_points, encloses, finite
 from cffem.symbols.coordinates import SPACE, t
 
 # Degrees of the quadrature rules for data above that of the basis; what the finer one sees and the other does not is added.
@@ -157,7 +157,7 @@ class Broken:
         for entry, low, high in zip(entries, least.T, largest.T, strict=True):
             if encloses(entry) and entry.free_symbols & {*SPACE}:
                 total += hidden(entry.subs(t, when), SPACE[: self.domain.dim], self.domain.corners, (low, high), size) ** 2
-        return math.sqrt(self.comm.allreduce(total))
+        return finite(math.sqrt(self.comm.allreduce(total)))
 
     def _projected(
         self, entries: Sequence[sp.Expr], when: float, degree: int
