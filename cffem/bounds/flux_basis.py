@@ -20,7 +20,7 @@ import numpy as np
 from cffem.bounds.flux import Equilibration
 
 # Directions are added until what is left is at most this share of all columns, and of all their differences.
-SHARE = 2e-3
+SHARE = 5e-3
 # Rounding errors of products of misfits, relative to the sizes of their factors.
 ROUNDING = 1e-13
 

@@ -61,6 +61,28 @@ class Elliptic:
     levels: np.ndarray
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a source contributes to the measurement of any trajectory.
+
+    Attributes:
+        moments: coefficients of Π f at the levels, None where f is zero.
+        loads: (f, v) for the nodal functions v.
+        levels, rates: ‖(h_K C_K/π) (f − Π f)‖ at the levels, and of their differences over τ.
+        missed: ‖f − If_h‖ in L2 of each step, what quadrature does not see included.
+    """
+
+    moments: np.ndarray | None
+    loads: np.ndarray | None
+    levels: np.ndarray
+    rates: np.ndarray
+    missed: np.ndarray
+
+
+def _nothing(count: int) -> Given:
+    return Given(None, None, np.zeros(count), np.zeros(count - 1), np.zeros(count - 1))
+
+
 class EllipticReconstruction:
     """Measures trajectories in one Lagrange space on a convex plane domain.
 
@@ -76,6 +98,7 @@ class EllipticReconstruction:
         self.sources = self.equilibration.sources
         self.sources.kept = len(times) + 1
         self.basis = FluxBasis(self.equilibration)
+        self._known: dict[sp.Expr, Given] = {}
         u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
         self._stiffness = assemble_matrix(form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, domain.mesh.comm))
 
@@ -101,33 +124,32 @@ class EllipticReconstruction:
         given = own.mass * path.states + own.damping * path.rates
         if deleted is not None:
             given = given + deleted[0].mass * deleted[1].states + deleted[0].damping * deleted[1].rates
-        data = None if source == 0 else np.stack([self.sources.at(source, float(when)).moments for when in self.times], axis=2)
-        slopes = self._slopes(own, path, given, data, guess)
-        levels, rates = self.basis.measured(Columns(own.stiffness * path.states, -slopes - given, data), path.step)
-        oscillation = self._oscillations(source, path.step)
+        data = self._given(source, path.step)
+        slopes = self._slopes(own, path, given, data.loads, guess)
+        levels, rates = self.basis.measured(Columns(own.stiffness * path.states, -slopes - given, data.moments), path.step)
         change_u, change_v = np.diff(path.rates, axis=1) / path.step, np.diff(slopes, axis=1) / path.step
         defect_u = np.diff(path.states, axis=1) / path.step - (path.rates[:, 1:] + path.rates[:, :-1]) / 2
         defect_v = change_u - (slopes[:, 1:] + slopes[:, :-1]) / 2
         sizes = [self.equilibration.mass_norms(columns) for columns in (defect_u, defect_v, change_u, change_v)]
         gradient = self.equilibration.norms_by(self._stiffness, change_u)
         return Elliptic(
-            levels + oscillation[0],
-            rates + oscillation[1],
+            levels + data.levels,
+            rates + data.rates,
             np.array(sizes[:2]),
             np.array(sizes[2:]),
             gradient,
-            self._missed(source, path.step),
+            data.missed,
             slopes,
         )
 
     def _slopes(
-        self, own: WaveOperator, path: Trajectory, given: np.ndarray, data: np.ndarray | None, guess: np.ndarray | None
+        self, own: WaveOperator, path: Trajectory, given: np.ndarray, loads: np.ndarray | None, guess: np.ndarray | None
     ) -> np.ndarray:
         """Z at the levels."""
         equilibration = self.equilibration
         right = -own.stiffness * product(self._stiffness, path.states) - equilibration.mass_times_columns(given)
-        if data is not None:
-            right += np.stack([equilibration.load(part) for part in np.moveaxis(data, 2, 0)], axis=1)
+        if loads is not None:
+            right += loads
         right[equilibration.held] = 0.0
         result = np.zeros_like(right)
         for n in range(right.shape[1]):
@@ -138,26 +160,31 @@ class EllipticReconstruction:
             result[:, n] = equilibration.represented(right[:, n], guesses)
         return result
 
-    def _oscillations(self, source: sp.Expr, step: float) -> tuple[np.ndarray, np.ndarray]:
+    def _given(self, source: sp.Expr, step: float) -> Given:
+        """What a source contributes, kept because most trajectories have the same; collective."""
+        if source not in self._known:
+            self._known[source] = self._sampled(source, step) if source != 0 else _nothing(len(self.times))
+        return self._known[source]
+
+    def _sampled(self, source: sp.Expr, step: float) -> Given:
+        when = [float(time) for time in self.times]
+        samples = [self.sources.at(source, now) for now in when]
+        unseen = np.array([sample.unseen for sample in samples])
+        missed = self.sources.not_linear(source, self.times) + math.sqrt(step) * np.maximum(unseen[1:], unseen[:-1])
+        moments = np.stack([sample.moments for sample in samples], axis=2)
+        loads = np.stack([self.equilibration.load(sample.moments) for sample in samples], axis=1)
+        return Given(moments, loads, *self._oscillations(source, when, step), missed)
+
+    def _oscillations(self, source: sp.Expr, when: list[float], step: float) -> tuple[np.ndarray, np.ndarray]:
         """‖(h_K C_K/π) (f − Π f)‖ at the levels, and of the differences of levels over τ; collective."""
-        count, domain = len(self.times), self.equilibration.domain
-        if source == 0:
-            return np.zeros(count), np.zeros(count - 1)
+        domain = self.equilibration.domain
         assert domain.interpolation is not None
         weights = (domain.interpolation * domain.diameters / math.pi) ** 2
-        when = [float(time) for time in self.times]
         wanted = [[(now, 1.0)] for now in when]
         wanted += [[(after, 1 / step), (before, -1 / step)] for before, after in pairwise(when)]
         squares = [float(weights @ self.sources.oscillation(source, pairs) ** 2) for pairs in wanted]
         sizes = np.sqrt(domain.mesh.comm.allreduce(np.array(squares)))
-        return sizes[:count], sizes[count:]
-
-    def _missed(self, source: sp.Expr, step: float) -> np.ndarray:
-        """‖f − If_h‖ in L2 of each step, what quadrature does not see included; collective."""
-        if source == 0:
-            return np.zeros(len(self.times) - 1)
-        unseen = np.array([self.sources.at(source, float(when)).unseen for when in self.times])
-        return self.sources.not_linear(source, self.times) + math.sqrt(step) * np.maximum(unseen[1:], unseen[:-1])
+        return sizes[: len(when)], sizes[len(when) :]
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
