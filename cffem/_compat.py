@@ -181,13 +181,23 @@ def geometric_dimension(domain: Any) -> int:
 
 
 def collapsed(space: Any, index: int) -> tuple[Any, Any]:
-    """Collapse sub-space `index`: the space and a flat array of its dofs in the parent."""
-    import numpy as np
+    """A space of its own for sub-space `index`, and a flat array of its local dofs in the parent.
 
-    sub, dofs = space.sub(index).collapse()
-    if isinstance(dofs, list) and dofs and isinstance(dofs[0], list | np.ndarray):
-        dofs = dofs[0]
-    return sub, np.asarray(dofs, dtype=np.int32)
+    DOLFINx 0.9 collapses vectors of Lagrange elements of degree three and more wrongly: where two cells see their common edge in
+    opposite directions, the collapsed space has the edge's unknowns in the order of one of them for both. So the space is made anew
+    and matched with the parent cell by cell, where both list their unknowns in the order of the reference cell.
+    """
+    import numpy as np
+    from dolfinx import fem
+
+    sub = space.sub(index)
+    own = fem.functionspace(space.mesh, sub.ufl_element())
+    block, imap = own.dofmap.index_map_bs, own.dofmap.index_map
+    ours = own.dofmap.list[:, :, None] * block + np.arange(block)
+    theirs = sub.dofmap.list[:, :, None] * sub.dofmap.bs + np.arange(sub.dofmap.bs)
+    dofs = np.full((imap.size_local + imap.num_ghosts) * block, -1, dtype=np.int32)
+    dofs[ours.reshape(len(ours), -1)] = theirs.reshape(len(theirs), -1)
+    return own, dofs
 
 
 def cell_geometry(mesh: Any) -> tuple[Any, int]:

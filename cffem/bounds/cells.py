@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from cffem._compat import cell_geometry
+from cffem.bounds.geometry import determinants, inverses
 from cffem.bounds.problem import Operator
 from cffem.bounds.reference import Reference, permuted_nodes
 
 # Cells are treated so many at a time: their arrays stay in the cache and are not asked of the system again and again.
-BLOCK = 1024
+BLOCK = 2048
 
 
 class Cells:
@@ -50,10 +51,11 @@ class Cells:
         self.corners = np.take_along_axis(corners, order[:, :, None], axis=1)
         self.nodes = self._sorted_nodes(space, order, dim, degree)
         jacobian = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 2)
-        self.jacobian, self.volume = jacobian, np.abs(np.linalg.det(jacobian))
-        self.inverse = np.linalg.inv(jacobian)
-        self.gamma = np.einsum("clm,cln->mnc", jacobian, jacobian) / self.volume
-        self.kappa = np.einsum("cml,cnl->mnc", self.inverse, self.inverse) * self.volume
+        determinant = determinants(jacobian)
+        self.jacobian, self.volume = jacobian, np.abs(determinant)
+        self.inverse = inverses(jacobian, determinant)
+        self.gamma = _products(np.moveaxis(jacobian, 2, 0)) / self.volume
+        self.kappa = _products(np.moveaxis(self.inverse, 1, 0)) * self.volume
 
     @staticmethod
     def _sorted_nodes(space: Any, order: np.ndarray, dim: int, degree: int) -> np.ndarray:
@@ -79,6 +81,16 @@ class Cells:
                 self.inverse[here],
                 self.corners[here, 0],
             )
+
+
+def _products(vectors: np.ndarray) -> np.ndarray:
+    """Σ_l v_ml v_nl for vectors of all cells, shape (m, cells, l); the last axis of the result counts the cells."""
+    count = len(vectors)
+    result = np.empty((count, count, vectors.shape[1]))
+    for m in range(count):
+        for n in range(m + 1):
+            result[m, n] = result[n, m] = sum(vectors[m, :, axis] * vectors[n, :, axis] for axis in range(vectors.shape[2]))
+    return result
 
 
 @dataclass

@@ -9,12 +9,14 @@ from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
-from cffem.bounds.enriched import EnrichedCertifier
+from cffem.bounds.enriched import FINER, EnrichedCertifier
 from cffem.bounds.levels import Estimates
 from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
+from cffem.bounds.refined import DEGREE, Ladder
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 from cffem.bounds.wave import WaveCertifier
+from cffem.bounds.wave_enriched import FINER as FINER_WAVES
 from cffem.bounds.wave_enriched import EnrichedSecondOrderCertifier
 from cffem.engine.linear import SolveError
 from cffem.symbols.fields import ScalarField
@@ -150,8 +152,9 @@ def best_certificate(
 ) -> DeletionBound | NoCertificate:
     """The best certificate of one deletion; collective.
 
-    A guaranteed certificate, enriched where that is asked for, if there is one and it decides; else an estimated one that decides;
-    else the guaranteed one, if there is one.
+    A guaranteed certificate if there is one and it decides: the plain one, or an enriched one where that is asked for, or where the
+    plain one does not decide and the enriched problem is within the budget. Else an estimated one that decides; else the sharpest
+    guaranteed one, if there is one.
 
     Args:
         model: the model.
@@ -161,23 +164,45 @@ def best_certificate(
         deleted: its solution, where it is known already.
     """
     change = change if change is not None and change.changes else delete(name)
-    norm, reason, guaranteed = certification.norm, "", None
-    for enriched in (True, False) if certification.enriched else (False,):
-        if change == delete(name):
-            found = certify_deletion(model, name, norm, deleted, enriched)
-        else:
-            found = _certify_change(model, name, change, norm, deleted, enriched)
-        if isinstance(found, DeletionBound):
-            guaranteed = found
-            break
-        reason = found.reason
+    norm = certification.norm
     threshold = certification.threshold(model.factual.norm(norm))
-    if guaranteed is not None and _decides(guaranteed, threshold):
-        return guaranteed
+    reason, guaranteed = "", None
+    for enriched in (True, False) if certification.enriched else (False, True):
+        if enriched and not certification.enriched and (guaranteed is None or enriched_size(model) > certification.budget):
+            continue
+        found = _guaranteed(model, name, change, norm, deleted, enriched)
+        if isinstance(found, NoCertificate):
+            reason = reason or found.reason
+            continue
+        if _decides(found, threshold):
+            return found
+        guaranteed = found if guaranteed is None else min(guaranteed, found, key=lambda bound: bound.margin)
+        if certification.enriched:
+            break
     estimated = estimates_of(model, certification.budget).deletion(name, norm, deleted, change)
     if isinstance(estimated, NoCertificate):
         return guaranteed or NoCertificate(f"{reason}; {estimated.reason}")
     return estimated if guaranteed is None or _decides(estimated, threshold) else guaranteed
+
+
+def _guaranteed(
+    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+) -> DeletionBound | NoCertificate:
+    if change == delete(name):
+        return certify_deletion(model, name, norm, deleted, enriched)
+    return _certify_change(model, name, change, norm, deleted, enriched)
+
+
+def enriched_size(model: Any) -> float:
+    """Unknowns times time steps of the enriched problem, infinite where there is none; collective."""
+    try:
+        size = Ladder(model, DEGREE).size(1)
+    except NotCovered:
+        return math.inf
+    if model.experiment.time is None:
+        return size
+    second = {equation.time_order for equation in model.library.equations.values()} == {2}
+    return size * (FINER_WAVES if second else FINER)
 
 
 def _decides(bound: DeletionBound, threshold: float) -> bool:

@@ -36,12 +36,15 @@ from cffem.bounds.patches import Patches, contracted, inverted
 from cffem.bounds.problem import Operator
 from cffem.bounds.reference import Stack, lagrange, reference
 from cffem.bounds.sources import Sources
+from cffem.bounds.wave_columns import product
 from cffem.engine.linear import LinearSolver
 
 # Above this share of the fluxes their jumps and the errors of their divergence are no rounding errors.
 EQUILIBRATED = 1e-9
 # A guess that represents a functional up to this share of it is taken.
 GUESSED = 1e-10
+# −Δ.
+LAPLACE = {dim: Operator(1.0, np.zeros(dim), np.zeros((dim, dim)), 0.0, sp.S.Zero) for dim in (2, 3)}
 # The mass matrix is well conditioned whatever the mesh.
 MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 
@@ -143,21 +146,20 @@ class Equilibration:
     def _prepare(self) -> None:
         """Invert the small matrices of all cells and vertices."""
         cells, tensors, stack = self.cells, self.reference, Stack(self.reference)
-        self._stack, rows = stack, tensors.moments * tensors.dim
-        schur = np.empty((rows, rows, tensors.dim + 1, len(cells.corners)))
+        self._stack, corners, size = stack, tensors.dim + 1, stack.null.shape[2]
+        row, column = np.tril_indices(size)
+        schur = np.empty((stack.schur.shape[1], corners, len(cells.corners)))
         for block in self.blocks:
-            metric = np.stack(block.gammas)
-            energies = [np.tensordot(np.moveaxis(energy, 0, -1), metric, axes=1) for energy in stack.energy]
-            block.inverses = np.stack([inverted(energy) for energy in energies])
-            for i, (trace, inverse) in enumerate(zip(stack.null, block.inverses, strict=True)):
-                # Symmetric, so that the order of the two factors does not matter.
-                schur[:, :, i, block.here] = np.tensordot(trace, np.tensordot(trace, inverse, axes=1), axes=((1,), (1,)))
+            energies = (stack.energy @ np.stack(block.gammas)).reshape(corners, size, size, -1)
+            inverses = inverted(np.moveaxis(energies, 0, 2))
+            block.inverses = np.moveaxis(inverses, 2, 0)
+            schur[:, :, block.here] = (stack.schur @ block.inverses[:, row, column]).transpose(1, 0, 2)
         self._patches = Patches(
             self.comm,
             cells.vertices.T.ravel(),
             cells.owners.T.ravel(),
             np.concatenate([cells.facets.T[list(corner.facets)] for corner in tensors.corners], axis=1),
-            schur.reshape(rows, rows, -1),
+            schur.reshape(len(schur), -1),
             tensors.moments,
         )
         self.size = self.comm.allreduce(len(cells.corners)) * tensors.mass.shape[1]
@@ -207,6 +209,27 @@ class Equilibration:
         self.solves += 1
         self.seconds += time.perf_counter() - start
         return Flux(misfit, functional, represented, source, when)
+
+    def galerkin(self, state: np.ndarray, density: np.ndarray, moments: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Make w the Galerkin solution of −Δω = g and find its flux: q + ∇w by the unknowns of RT_{k+1}; collective.
+
+        Args:
+            state: w, by its owned values.
+            density: the part of g in the space, by its owned values, nearly right.
+            moments: coefficients of another part of g, where there is one.
+
+        Returns:
+            q + ∇w, and the part of g in the space for which it is.
+        """
+        start = time.perf_counter()
+        if moments is None:
+            moments = np.zeros((len(self.reference.values), len(self.cells.corners)))
+        full = self.with_ghosts(state)
+        density = density - self.represented(self._functional(LAPLACE[self.domain.dim], full, moments) + self.mass_times(density))
+        found = self._equilibrated(LAPLACE[self.domain.dim], full, moments, -self.with_ghosts(density))
+        self.solves += 1
+        self.seconds += time.perf_counter() - start
+        return found, density
 
     def _functional(self, operator: Operator, full: np.ndarray, moments: np.ndarray) -> np.ndarray:
         """R of the nodal functions; collective."""
@@ -327,6 +350,16 @@ class Equilibration:
                 squares[block.here] += metric * np.einsum("ic,ic->c", part, mass @ part)
         return np.sqrt(np.maximum(squares, 0.0))
 
+    def products(self, misfit: np.ndarray, others: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:
+        """Σ_K ω_K (m, m′)_K of one misfit and others, given by the unknowns of RT_{k+1}; collective."""
+        result = np.zeros(len(others))
+        for block in self.blocks:
+            part = misfit[:, block.here]
+            image = sum(metric * (mass @ part) for metric, mass in zip(block.gammas, self.reference.mass, strict=True))
+            image = weights[block.here] * image
+            result += [float(np.vdot(other[:, block.here], image)) for other in others]
+        return self.comm.allreduce(result)
+
     def size_of(self, state: np.ndarray) -> tuple[float, float]:
         """‖w‖ and ‖∇w‖ of a function of the space, given by its owned values; collective."""
         squares, full = np.zeros(2), self.with_ghosts(state)
@@ -356,10 +389,23 @@ class Equilibration:
         """The mass matrix times the owned values of a function that vanishes on the boundary; collective."""
         return self._image(self._mass.matrix, values)
 
+    def mass_times_columns(self, columns: np.ndarray) -> np.ndarray:
+        """The same for many functions, one column each; collective."""
+        return product(self._mass.matrix, columns)
+
     def norm_by(self, matrix: Any, values: np.ndarray) -> float:
         """(wᵀ A w)^{1/2} for owned values w; collective."""
         squared = self.comm.allreduce(float(np.dot(self._image(matrix, values), values)))
         return math.sqrt(max(squared, 0.0))
+
+    def norms_by(self, matrix: Any, columns: np.ndarray) -> np.ndarray:
+        """(wᵀ A w)^{1/2} for columns of owned values; collective."""
+        squares = self.comm.allreduce(np.einsum("ij,ij->j", columns, product(matrix, columns)))
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def mass_norms(self, columns: np.ndarray) -> np.ndarray:
+        """‖w‖ of functions that vanish on the boundary, one column each; collective."""
+        return self.norms_by(self._mass.matrix, columns)
 
     def mass_norm(self, values: np.ndarray) -> float:
         """‖w‖ of a function that vanishes on the boundary, given by its owned values; collective."""

@@ -38,14 +38,37 @@ BELOW = 1e-7
 
 def edge_lengths(corners: np.ndarray) -> np.ndarray:
     """Lengths of all edges of simplices given by their corners, shape (cells, dim + 1, dim)."""
-    pairs = [(i, j) for i in range(corners.shape[1]) for j in range(i)]
-    return np.stack([np.linalg.norm(corners[:, i] - corners[:, j], axis=1) for i, j in pairs], axis=1)
+    pairs, axes = [(i, j) for i in range(corners.shape[1]) for j in range(i)], range(corners.shape[2])
+    return np.stack([np.sqrt(sum((corners[:, i, n] - corners[:, j, n]) ** 2 for n in axes)) for i, j in pairs], axis=1)
+
+
+def determinants(matrices: np.ndarray) -> np.ndarray:
+    """Determinants of many matrices of two or three rows, by the rule of Sarrus; the first axis counts them.
+
+    Example:
+        >>> determinants(np.array([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+        [-2.0]
+    """
+    if matrices.shape[1] == 2:
+        return matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] * matrices[:, 1, 0]
+    return np.einsum("ci,ci->c", matrices[:, 0], np.cross(matrices[:, 1], matrices[:, 2]))
+
+
+def inverses(matrices: np.ndarray, determinant: np.ndarray) -> np.ndarray:
+    """Inverses of many matrices of two or three rows with these determinants, by their adjugates; the first axis counts them."""
+    result = np.empty_like(matrices)
+    if matrices.shape[1] == 2:
+        result[:, 0, 0], result[:, 1, 1] = matrices[:, 1, 1], matrices[:, 0, 0]
+        result[:, 0, 1], result[:, 1, 0] = -matrices[:, 0, 1], -matrices[:, 1, 0]
+    else:
+        for i in range(3):
+            result[:, :, i] = np.cross(matrices[:, (i + 1) % 3], matrices[:, (i + 2) % 3])
+    return result / determinant[:, None, None]
 
 
 def volumes(corners: np.ndarray) -> np.ndarray:
     """Areas or volumes of simplices."""
-    jacobians = corners[:, 1:] - corners[:, :1]
-    return np.abs(np.linalg.det(jacobians)) / math.factorial(corners.shape[2])
+    return np.abs(determinants(corners[:, 1:] - corners[:, :1])) / math.factorial(corners.shape[2])
 
 
 def kobayashi(corners: np.ndarray) -> np.ndarray:

@@ -5,9 +5,10 @@ contributes S λ to the jumps of its fluxes, where S depends on the cell alone, 
 
     Σ_K S_K λ = Σ_K t_K,    t_K the normal moments that cell K would have without multipliers.
 
-Facets of the boundary carry no multiplier: what flows through them is free where a state is held. Around an inner vertex the
-constant multiplier moves nothing, and the data are such that nothing needs it to. Cells belong to ranks and so do vertices;
-what a cell has to say to the vertex of another rank is sent there, and the multipliers are sent back.
+Symmetric matrices are given by their lower triangles, row after row. Facets of the boundary carry no multiplier: what flows through
+them is free where a state is held. Around an inner vertex the constant multiplier moves nothing, and the data are such that nothing
+needs it to. Cells belong to ranks and so do vertices; what a cell has to say to the vertex of another rank is sent there, and the
+multipliers are sent back.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-# Pairs and systems are treated so many at a time, so that their arrays stay in the cache.
-BLOCK, SYSTEMS = 2048, 256
+# Pairs are treated so many at a time, and systems so many that their triangles have about so many numbers: they stay in the cache.
+BLOCK, NUMBERS = 2048, 150_000
+# Systems of this many unknowns and more are inverted one by one, smaller ones many at a time.
+LARGE = 32
 
 
 class Exchange:
@@ -64,7 +67,7 @@ class Patches:
         vertices: the number of the corner of each pair in the mesh.
         owners: the rank that owns it.
         facets: the numbers in the mesh of the facets of the cell that share the corner, shape (dim, pairs).
-        schur: S of each pair, shape (dim * moments, dim * moments, pairs).
+        schur: the lower triangle of S of each pair, whose order is dim * moments; shape (entries, pairs).
         moments: how many multipliers a facet has.
     """
 
@@ -72,49 +75,54 @@ class Patches:
         self.comm, self.exchange, self.moments = comm, Exchange(comm, owners), moments
         about = self.exchange.forward(np.vstack([vertices, facets]).astype(np.int64))
         self.schur = self.exchange.forward(schur)
-        self.groups: list[tuple[slice, np.ndarray]] = []
+        self.groups: list[tuple[slice, list[np.ndarray]]] = []
         self._lay_out(*_numbered(about[0], about[1:]))
 
     def _lay_out(self, vertex: np.ndarray, slot: np.ndarray, sizes: np.ndarray, closed: np.ndarray) -> None:
-        """Put systems of equal size next to one another and invert them; `positions` says where the multipliers of a pair are."""
-        found, members = np.unique(sizes[sizes > 0]), np.zeros(len(sizes), dtype=np.int64)
-        starts, blocks, end = np.zeros(len(sizes), dtype=np.int64), [], 0
-        for size in found:
+        """Put systems of equal size next to one another and invert them; `positions` says where the multipliers of a pair are.
+
+        The unknowns of a group of systems are laid out like a matrix whose columns are the systems.
+        """
+        starts, strides, blocks, end = np.zeros_like(sizes), np.zeros_like(sizes), [], 0
+        for size in np.unique(sizes[sizes > 0]):
             here, width = np.flatnonzero(sizes == size), int(size) * self.moments
-            members[here] = np.arange(len(here))
-            starts[here] = end + np.arange(len(here)) * width
+            starts[here], strides[here] = end + np.arange(len(here)), len(here)
             blocks.append((slice(end, end + len(here) * width), here, width))
             end += len(here) * width
         self.size, inner, count = end, slot >= 0, np.arange(self.moments)[:, None]
+        place = (slot * self.moments)[:, None] + count
         # Facets of the boundary share one place after the end, whose value is always zero.
-        first = np.where(inner, starts[vertex] + slot * self.moments, end)
-        self.positions = (first[:, None] + inner[:, None] * count).reshape(-1, len(vertex))
-        local = np.where(inner, slot * self.moments, sizes[vertex] * self.moments)
-        local = (local[:, None] + inner[:, None] * count).reshape(-1, len(vertex))
+        positions = np.where(inner[:, None], starts[vertex] + place * strides[vertex], end)
+        self.positions = positions.reshape(-1, len(vertex))
+        local = np.where(inner[:, None], place, sizes[vertex] * self.moments).reshape(-1, len(vertex))
         order = np.flatnonzero(sizes[vertex] > 0)
         order = order[np.argsort(starts[vertex[order]], kind="stable")]
-        local, systems, firsts = local[:, order], members[vertex[order]], starts[vertex[order]]
+        local, firsts = local[:, order], starts[vertex[order]]
         for block, here, width in blocks:
-            mine = slice(*np.searchsorted(firsts, (block.start, block.stop)))
-            pairs, inverse = order[mine], np.empty((len(here), width, width))
-            ends = np.searchsorted(systems[mine], np.arange(0, len(here) + SYSTEMS, SYSTEMS))
-            for first, last, start in zip(ends[:-1], ends[1:], range(0, len(here), SYSTEMS), strict=True):
-                some, part = slice(mine.start + first, mine.start + last), slice(start, start + SYSTEMS)
-                rows = self.schur[:, :, pairs[first:last]]
-                inverse[part] = self._inverted(rows, local[:, some], systems[some] - start, width, closed[here[part]])
-            self.groups.append((block, inverse))
+            chunk, inverses = 1 + NUMBERS // _entries(width), []
+            for start in range(0, len(here), chunk):
+                stop = min(start + chunk, len(here))
+                some = slice(*np.searchsorted(firsts, (block.start + start, block.start + stop)))
+                system = firsts[some] - block.start - start
+                matrices = self._assembled(order[some], local[:, some], system, width, closed[here[start:stop]])
+                inverses.append(symmetric_inverses(matrices, width))
+            self.groups.append((block, inverses))
 
-    def _inverted(self, rows: np.ndarray, local: np.ndarray, system: np.ndarray, width: int, closed: np.ndarray) -> np.ndarray:
-        """The inverses of some systems of one size, to which pairs contribute `rows` at their local positions."""
-        wide = width + 1
-        # What belongs to the boundary goes to a last row and column, which are dropped.
-        flat = (system * wide**2 + local * wide)[:, None] + local
-        total = np.bincount(flat.ravel(), np.ascontiguousarray(rows).ravel(), minlength=len(closed) * wide**2)
-        matrix = total.reshape(-1, wide, wide)[:, :width, :width]
+    def _assembled(self, pairs: np.ndarray, local: np.ndarray, system: np.ndarray, width: int, closed: np.ndarray) -> np.ndarray:
+        """The lower triangles of some systems of one size, to which pairs contribute at their local positions."""
+        count = len(closed)
+        row, column = np.tril_indices(len(local))
+        first, second = local[row], local[column]
+        high = np.maximum(first, second)
+        # What belongs to the boundary goes to a last row, which is dropped.
+        flat = (_entries(high) + np.minimum(first, second)) * count + system
+        total = np.bincount(flat.ravel(), self.schur[:, pairs].ravel(), minlength=count * _entries(width + 1))
+        result = total[: count * _entries(width)].reshape(-1, count)
         # The constant multiplier, first of each facet, is fixed at a scale of the matrix.
-        scale = closed * np.einsum("pii->p", matrix) / width
-        matrix[:, :: self.moments, :: self.moments] += scale[:, None, None]
-        return np.linalg.inv(matrix)
+        row, column = np.tril_indices(width)
+        constant = (row % self.moments == 0) & (column % self.moments == 0)
+        result[constant] += closed * result[row == column].mean(axis=0)
+        return result
 
     def multipliers(self, moments: np.ndarray) -> tuple[np.ndarray, float]:
         """The multipliers of each pair, and Σ (jump)² that remains over this rank's vertices; collective.
@@ -124,12 +132,15 @@ class Patches:
         """
         right = self._summed(self.exchange.forward(moments))
         solution = np.zeros(self.size + 1)
-        for block, inverse in self.groups:
-            solution[block] = np.matmul(inverse, right[block].reshape(len(inverse), -1, 1)).ravel()
+        for block, inverses in self.groups:
+            given = right[block].reshape(-1, sum(inverse.shape[-1] for inverse in inverses))
+            ends = np.cumsum([inverse.shape[-1] for inverse in inverses])[:-1]
+            parts = zip(inverses, np.split(given, ends, axis=1), strict=True)
+            solution[block] = np.concatenate([symmetric_products(*part) for part in parts], axis=1).ravel()
         found, image = solution[self.positions], np.empty(self.positions.shape)
         for start in range(0, found.shape[1], BLOCK):
             part = slice(start, start + BLOCK)
-            image[:, part] = contracted(self.schur[:, :, part], found[:, part])
+            image[:, part] = symmetric_products(self.schur[:, part], found[:, part])
         jumps = (right - self._summed(image))[:-1]
         return self.exchange.back(found), float(np.dot(jumps, jumps))
 
@@ -145,13 +156,14 @@ def contracted(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         [[1.0, 3.0], [3.0, 3.0]]
     """
     result = matrices[..., 0, :] * vectors[..., None, 0, :]
+    product = np.empty_like(result)
     for j in range(1, vectors.shape[-2]):
-        result += matrices[..., j, :] * vectors[..., None, j, :]
+        result += np.multiply(matrices[..., j, :], vectors[..., None, j, :], out=product)
     return result
 
 
 def inverted(matrices: np.ndarray) -> np.ndarray:
-    """Inverses of many small positive definite matrices at once, the last axis counting them.
+    """Inverses of many small positive definite matrices at once, the axes after the first two counting them.
 
     Example:
         >>> inverted(np.array([[[2.0], [1.0]], [[1.0], [1.0]]]))[..., 0].round(12).tolist()
@@ -168,6 +180,65 @@ def inverted(matrices: np.ndarray) -> np.ndarray:
     return result
 
 
+def _entries(size: Any) -> Any:
+    """How many entries the lower triangle of a matrix has, which is also where the row after it starts."""
+    return size * (size + 1) // 2
+
+
+def symmetric_inverses(matrices: np.ndarray, size: int) -> np.ndarray:
+    """Inverses of many positive definite matrices of one size at once, the last axis counting them.
+
+    Args:
+        matrices: their lower triangles, which are overwritten.
+        size: the number of their rows.
+
+    Returns:
+        The lower triangles of the inverses, or from a certain size on whole matrices, shape (size, size, count).
+
+    Example:
+        >>> symmetric_inverses(np.array([[2.0], [1.0], [1.0]]), 2)[:, 0].round(12).tolist()
+        [1.0, -1.0, 2.0]
+    """
+    row, column = np.tril_indices(size)
+    if size >= LARGE:
+        whole = np.empty((size, size, matrices.shape[1]))
+        whole[row, column] = whole[column, row] = matrices
+        return np.ascontiguousarray(np.moveaxis(np.linalg.inv(np.moveaxis(whole, 2, 0)), 0, 2))
+    for p in range(size):
+        # The sweep of one pivot: with all of them the matrix has become minus its inverse.
+        places = np.flatnonzero((row == p) | (column == p))
+        pivots = matrices[places]
+        inverse = 1 / pivots[p]
+        scaled = pivots * inverse
+        for i in range(size):
+            if i != p:
+                start = _entries(i)
+                matrices[start : start + i + 1] -= pivots[i] * scaled[: i + 1]
+        scaled[p] = -inverse
+        matrices[places] = scaled
+    return np.negative(matrices, out=matrices)
+
+
+def symmetric_products(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """A x for many symmetric matrices at once, given as `symmetric_inverses` gives them; the last axis counts them.
+
+    Example:
+        >>> symmetric_products(np.array([[2.0], [1.0], [3.0]]), np.array([[1.0], [2.0]]))[:, 0].tolist()
+        [4.0, 7.0]
+    """
+    if matrices.ndim == 3:
+        return np.matmul(np.moveaxis(matrices, 2, 0), vectors.T[:, :, None])[..., 0].T
+    result = np.zeros(vectors.shape)
+    for i in range(len(vectors)):
+        start = _entries(i)
+        part = matrices[start : start + i]
+        result[:i] += part * vectors[i]
+        result[i] += matrices[start + i] * vectors[i]
+        for k in range(i):
+            result[i] += part[k] * vectors[k]
+    return result
+
+
 def _numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Number the facets that two cells share around each vertex.
 
@@ -175,12 +246,26 @@ def _numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.
         For each pair its vertex and the numbers of its facets, −1 on the boundary; for each vertex how many there are, and
         whether none of its facets is on the boundary.
     """
-    _, vertex = np.unique(vertices, return_inverse=True)
-    count, many = int(vertex.max(initial=-1)) + 1, int(facets.max(initial=-1)) + 1
-    keys, place, copies = np.unique(vertex * many + facets, return_inverse=True, return_counts=True)
+    found, vertex, _ = _distinct(vertices)
+    count, many = len(found), int(facets.max(initial=-1)) + 1
+    keys, place, copies = _distinct((vertex * many + facets).ravel())
     owner, shared = keys // max(many, 1), copies == 2
     sizes = np.bincount(owner[shared], minlength=count)
     closed = np.bincount(owner[~shared], minlength=count) == 0
     before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
     number = np.where(shared, np.cumsum(shared) - 1 - before[owner] if count else 0, -1)
     return vertex, number[place].reshape(facets.shape), sizes, closed
+
+
+def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different keys in order, which of them each one is, and how often each occurs.
+
+    Keys along a mesh are nearly sorted, which a stable sort makes use of and that of NumPy's `unique` does not.
+    """
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)])
+    copies = np.diff(np.append(first, len(keys)))
+    place = np.empty(len(keys), dtype=np.int64)
+    place[order] = np.repeat(np.arange(len(first)), copies)
+    return ordered[first], place, copies

@@ -188,7 +188,9 @@ class Stack:
         hat: from the moments of Π g to those of ψ Π g around each corner.
         slope: ∇ψ of each corner, shape (corners, 1, 1, dim).
         pull: from the nodal values to −Nᵀ ∫ ψ ∇ŵ·q̂.
-        energy, coupled: Nᵀ M N and Nᵀ M P, for each pair (m, n) of the metric.
+        energy: from the pairs (m, n) of the metric to Nᵀ M N of all corners.
+        coupled: Nᵀ M P, for each pair (m, n) of the metric.
+        schur: from the lower triangle of (Nᵀ M N)⁻¹ to that of S, with the rows of N on the facets of each corner.
         particular, null: the rows of P and N on the facets of each corner.
         spread: from d and z of all corners to the unknowns of a cell.
     """
@@ -199,16 +201,25 @@ class Stack:
         self.slope = np.array([corner.slope for corner in corners])[:, None, None]
         self.pull = np.concatenate([-corner.null.T @ corner.pull for corner in corners])
         masses = [tensors.mass[:, corner.free[:, None], corner.free] for corner in corners]
-        self.energy, self.coupled = (
+        energy, self.coupled = (
             np.stack(
                 [np.einsum("ri,srt,tj->sij", c.null, mass, getattr(c, right)) for c, mass in zip(corners, masses, strict=True)]
             )
             for right in ("null", "particular")
         )
+        self.energy = np.ascontiguousarray(np.moveaxis(energy, 1, -1)).reshape(-1, len(tensors.mass))
         self.coupled = np.ascontiguousarray(np.moveaxis(self.coupled, 1, 0))
         self.particular = np.stack([corner.particular[:rows] for corner in corners])
         self.null = np.stack([corner.null[:rows] for corner in corners])
+        self.schur = np.stack([self._schur(corner.null[:rows]) for corner in corners])
         self.spread = [self._spread(tensors, [getattr(c, name) for c in corners]) for name in ("particular", "null")]
+
+    @staticmethod
+    def _schur(null: np.ndarray) -> np.ndarray:
+        """From the lower triangle of a symmetric A to that of N A Nᵀ."""
+        (i, j), (k, m) = (np.tril_indices(size) for size in null.shape)
+        left, right = null[i[:, None], k] * null[j[:, None], m], null[i[:, None], m] * null[j[:, None], k]
+        return left + np.where(k == m, 0.0, right)
 
     @staticmethod
     def _spread(tensors: Reference, parts: list[np.ndarray]) -> np.ndarray:

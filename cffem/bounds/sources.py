@@ -1,5 +1,8 @@
 """Sources of an equation cell by cell: their polynomial part, what is left of it, and what quadrature does not see.
 
+What two rules disagree about is not seen by one of them. What lies between the points of both, such as a narrow spike, is looked
+for by enclosures (`enclosure`); functions that have none are sampled at more points.
+
 A source is taken apart into Σ_i T_i(t) S_i(x) where it can be, so that a march evaluates functions of the place once and not at
 every time level. The part that no polynomial of degree k on the cell carries is the data oscillation of a flux.
 """
@@ -16,8 +19,10 @@ from typing import Any
 import basix
 import numpy as np
 import sympy as sp
+from mpi4py import MPI
 
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enclosure import NotEnclosed, enclosed, hidden
 from cffem.bounds.geometry import edge_lengths, volumes
 from cffem.bounds.reference import CELLS, orthonormal
 from cffem.symbols.coordinates import SPACE, t
@@ -30,8 +35,10 @@ LARGEST_SUM = 6
 GAUSS = (4, 6)
 # Degrees of the two quadrature rules in space, beyond twice the degree of the elements; the quick ones are enough where what they
 # do not see is at most this share of (h/π) times the oscillation.
-QUICK, RULES = (2, 5), (4, 8)
+QUICK, RULES = (2, 3), (4, 8)
 UNSEEN = 0.01
+# The same for functions that cannot be enclosed.
+BLIND = (8, 14)
 # Cells are evaluated so many at a time, so that their values stay in the cache.
 BLOCK = 1024
 
@@ -43,7 +50,7 @@ class Sampled:
     Attributes:
         moments: coefficients of Π s in orthonormal polynomials of the reference cell, shape (polynomials, cells).
         oscillation: a bound of ‖s − Π s‖ on each cell, two quadrature rules considered.
-        unseen: the L2 size of the difference of Π s by two quadrature rules.
+        unseen: the L2 size of the difference of Π s by two quadrature rules, and of what may lie between their points.
     """
 
     moments: np.ndarray
@@ -65,7 +72,8 @@ class Sources:
 
     def __init__(self, comm: Any, corners: np.ndarray, degree: int):
         self.comm, self.corners, self.dim = comm, corners, corners.shape[2]
-        self.quick, self.rules = ([Rule(self.dim, degree, 2 * degree + more) for more in pair] for pair in (QUICK, RULES))
+        self.degree = degree
+        self.quick, self.rules = (self._pair(more) for more in (QUICK, RULES))
         self.area = volumes(corners)
         self.volume = self.area * math.factorial(self.dim)
         self.widths = edge_lengths(corners).max(axis=1, initial=0.0) / math.pi
@@ -84,24 +92,41 @@ class Sources:
             while len(self._kept) >= self.kept:
                 del self._kept[next(iter(self._kept))]
             parts = self.separated(source)
-            self._kept[key] = self._sampled(source, when) if parts is None else parts.at(when)
+            if not source.free_symbols & {*SPACE}:
+                self._kept[key] = self._constant(source, when)
+            else:
+                self._kept[key] = self._sampled(source, when) if parts is None else parts.at(when)
         return self._kept[key]
+
+    def _constant(self, source: sp.Expr, when: float) -> Sampled:
+        """A source that is the same everywhere, which any rule integrates."""
+        value = float(_callable(source, 0)(when))
+        self._check_finite(math.isfinite(value))
+        moments = value * self.rules[0].projection.sum(axis=0)
+        count = len(self.corners)
+        return Sampled(np.broadcast_to(moments[:, None], (len(moments), count)), np.zeros(count), 0.0)
+
+    def _pair(self, more: tuple[int, int]) -> list[Rule]:
+        return [Rule(self.dim, self.degree, 2 * self.degree + degree) for degree in more]
 
     def _sampled(self, source: sp.Expr, when: float) -> Sampled:
         """By rules of low degree if they do not disagree about anything that matters."""
         found = self._projected(source, when, self.quick)
+        if not math.isfinite(found.unseen):
+            return self._projected(source, when, self._pair(BLIND), blind=True)
         size = math.sqrt(self.comm.allreduce(float(((self.widths * found.oscillation) ** 2).sum())))
         return found if found.unseen <= UNSEEN * size else self._projected(source, when, self.rules)
 
-    def _projected(self, source: sp.Expr, when: float, rules: list[Rule]) -> Sampled:
-        """The source by two rules, a block of cells at a time; collective."""
+    def _projected(self, source: sp.Expr, when: float, rules: list[Rule], blind: bool = False) -> Sampled:
+        """The source by two rules, a block of cells at a time, and by enclosures unless there are none; collective."""
         count = len(self.corners)
-        moments, squares = np.empty((len(rules[0].basis), count)), np.empty((2, count))
+        moments, squares, ranges = np.empty((len(rules[0].basis), count)), np.empty((2, count)), np.empty((2, count))
         unseen, finite = 0.0, True
         for start in range(0, count, BLOCK):
             here = slice(start, start + BLOCK)
             values = [self._evaluated(source, rule, when, here) for rule in rules]
             finite = finite and all(bool(np.isfinite(v).all()) for v in values)
+            ranges[:, here] = sampled_range(values)
             projected = values[0] @ rules[0].projection
             rests = [v - projected @ rule.basis for v, rule in zip(values, rules, strict=True)]
             moments[:, here] = projected.T
@@ -109,7 +134,25 @@ class Sources:
             unseen += float(self.volume[here] @ ((rests[1] @ rules[1].projection) ** 2).sum(axis=1))
         self._check_finite(finite)
         oscillation = np.sqrt(squares.max(axis=0) + excess(*squares))
-        return Sampled(moments, oscillation, math.sqrt(self.comm.allreduce(unseen)))
+        between = 0.0 if blind else self.hidden(source, when, ranges)
+        return Sampled(moments, oscillation, math.sqrt(self.comm.allreduce(unseen)) + between)
+
+    def hidden(self, source: sp.Expr, when: float, ranges: np.ndarray) -> float:
+        """The L2 size of what may lie between the points where the source has been sampled, infinite if unknown; collective.
+
+        Args:
+            source: the source.
+            when: the time.
+            ranges: the smallest and the largest sampled value on each cell.
+        """
+        # A rule that is exact for the product with the projection's polynomials has seen all of a polynomial.
+        if _degree(source) <= self.degree + QUICK[0]:
+            return 0.0
+        if not encloses(source):
+            return math.inf
+        size = self.comm.allreduce(float(np.abs(ranges).max(initial=0.0)), op=MPI.MAX)
+        found = hidden(source.subs(t, when), SPACE[: self.dim], self.corners, (ranges[0], ranges[1]), size)
+        return math.sqrt(self.comm.allreduce(found**2))
 
     def _check_finite(self, finite: bool) -> None:
         if self.comm.allreduce(int(not finite)):
@@ -123,26 +166,27 @@ class Sources:
 
     def _evaluated(self, source: sp.Expr, rule: Rule, when: float, here: slice = slice(None)) -> np.ndarray:
         """Values at the points of a rule, shape (cells, points)."""
-        corners = self.corners[here]
-        if not source.free_symbols & {*SPACE}:
-            return np.full((len(corners), len(rule.weights)), float(_callable(source, 0)(when)))
-        return at_quadrature_points(source, corners, rule.degree, when)[0]
+        return at_quadrature_points(source, self.corners[here], rule.degree, when)[0]
 
     def distance(self, source: sp.Expr, coefficients: np.ndarray) -> float:
         """‖s − w‖ for a function w of degree k given by its coefficients on each cell, by the less favourable rule; collective."""
+        values = self._values(source, 0.0)
         squares = [
-            self.area * ((values - coefficients @ rule.basis) ** 2 @ rule.weights)
-            for values, rule in zip(self._values(source, 0.0), self.rules, strict=True)
+            self.area * ((sampled - coefficients @ rule.basis) ** 2 @ rule.weights)
+            for sampled, rule in zip(values, self.rules, strict=True)
         ]
         first, second = self.comm.allreduce(np.array([s.sum() for s in squares]))
-        return math.sqrt(max(first, second) + excess(first, second))
+        return math.sqrt(max(first, second) + excess(first, second)) + finite(self.hidden(source, 0.0, sampled_range(values)))
 
     def separated(self, source: sp.Expr) -> Parts | None:
         """The source as a sum of products of functions of time and of the place; None where it is no short one."""
         if source not in self._parts:
             found = taken_apart(source) if source.has(t) else None
             shapes = None if found is None else [self._values(shape, 0.0) for shape in found]
-            self._parts[source] = None if found is None or shapes is None else Parts(self, list(found.values()), shapes)
+            self._parts[source] = None
+            if found is not None and shapes is not None:
+                unseen = [finite(self.hidden(shape, 0.0, sampled_range(v))) for shape, v in zip(found, shapes, strict=True)]
+                self._parts[source] = Parts(self, list(found.values()), shapes, np.array(unseen))
         return self._parts[source]
 
     def size(self, source: sp.Expr, weights: list[tuple[float, float]]) -> float:
@@ -222,8 +266,8 @@ class Parts:
         gram: (S_i, S_j).
     """
 
-    def __init__(self, sources: Sources, factors: list[sp.Expr], shapes: list[list[np.ndarray]]):
-        self._factors = [_callable(factor, 0) for factor in factors]
+    def __init__(self, sources: Sources, factors: list[sp.Expr], shapes: list[list[np.ndarray]], between: np.ndarray):
+        self._factors, self._between = [_callable(factor, 0) for factor in factors], between
         self._area, self._comm, rules, area = sources.area, sources.comm, sources.rules, sources.area
         moments = np.stack([values[0] @ rules[0].projection for values in shapes])
         self.moments = np.ascontiguousarray(np.moveaxis(moments, 1, 2))
@@ -249,8 +293,34 @@ class Parts:
         return Sampled(
             np.tensordot(factors, self.moments, axes=1),
             self.oscillation(factors),
-            math.sqrt(max(float(factors @ self._unseen @ factors), 0.0)),
+            math.sqrt(max(float(factors @ self._unseen @ factors), 0.0)) + float(np.abs(factors) @ self._between),
         )
+
+
+def sampled_range(values: list[np.ndarray]) -> np.ndarray:
+    """The smallest and the largest of the values at all points of each cell."""
+    return np.array([np.minimum.reduce([v.min(axis=1) for v in values]), np.maximum.reduce([v.max(axis=1) for v in values])])
+
+
+def finite(between: float) -> float:
+    """What may lie between points, nothing where that is not known: then two rules are all there is."""
+    return between if math.isfinite(between) else 0.0
+
+
+@lru_cache(maxsize=64)
+def encloses(source: sp.Expr) -> bool:
+    """Whether there is an interval rule for every function in an expression."""
+    try:
+        enclosed(source, {symbol: (np.zeros(1), np.ones(1)) for symbol in (*SPACE, t)})
+    except NotEnclosed:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _degree(source: sp.Expr) -> float:
+    """The degree of a polynomial in the coordinates, infinite for other functions."""
+    return float(sp.Poly(source, *SPACE).total_degree()) if source.is_polynomial(*SPACE) else math.inf
 
 
 def taken_apart(source: sp.Expr) -> dict[sp.Expr, sp.Expr] | None:
@@ -264,7 +334,9 @@ def taken_apart(source: sp.Expr) -> dict[sp.Expr, sp.Expr] | None:
         True
     """
     shapes: dict[sp.Expr, list[sp.Expr]] = {}
-    for product in sp.Add.make_args(sp.expand(source)):
+    # Nothing inside of functions is expanded: a narrow spike exp(−(x − a)²/w) would become a product of huge and tiny factors.
+    terms = [term for part in sp.Add.make_args(source) for term in sp.Add.make_args(sp.expand_mul(part, deep=False))]
+    for product in terms:
         shape, factor = product.as_independent(t)
         if factor.free_symbols & {*SPACE}:
             return None

@@ -249,7 +249,10 @@ HYPOTHESES = (
         "declared conditions, held unknowns and values of the solution",
     ),
     ("u_h is continuous, piecewise polynomial and otherwise arbitrary", "element of the model; its residual is computed anew"),
-    ("integrals of the source are those of the quadrature", "two rules compared cell by cell, their difference is in the bound"),
+    (
+        "integrals of the source are those of the quadrature",
+        "two rules compared cell by cell, and enclosures where functions have them; what differs is in the bound",
+    ),
     ("rounding errors are negligible", "not enclosed"),
 )
 

@@ -71,8 +71,7 @@ class WaveCertifier(SecondOrderCertifier):
     @cached_property
     def reconstruction(self) -> EllipticReconstruction:
         """Where trajectories are measured on convex plane domains."""
-        data = [*self.forcing, *(entry for term in self.terms.values() for entry in term.source)]
-        return EllipticReconstruction(self.ruler, self.space, self.domain, self.walls, any(entry != 0 for entry in data))
+        return EllipticReconstruction(self.space, self.domain, self.model.times)
 
     @cached_property
     def by_fluxes(self) -> bool:
@@ -94,8 +93,7 @@ class WaveCertifier(SecondOrderCertifier):
         return self._by_reconstruction(own, path) if self._elliptic(own) else super()._state(terms, path)
 
     def _by_reconstruction(self, own: WaveOperator, path: Trajectory) -> PathBound:
-        source = self._source(tuple(f + s for f, s in zip(self.forcing, own.source, strict=True)), self.reconstruction.data)
-        measured = self.reconstruction.measure(own, path, source)
+        measured = self.reconstruction.measure(own, path, self.forcing[0] + own.source[0])
         start = tuple(
             self.ruler.distance(given, columns[:, 0]) for given, columns in zip(self._start, (path.states, path.rates), strict=True)
         )
@@ -105,8 +103,8 @@ class WaveCertifier(SecondOrderCertifier):
         own, term = self._own(terms), terms[name]
         if term.stiffness or not self._elliptic(own):
             return super()._difference(terms, name, gap, other, error)
-        source = self._source(term.source, self.reconstruction.data)
-        measured = self.reconstruction.measure(own, gap, source, (term, other), self._shared(gap, error))
+        shared = self._shared(gap, error)
+        measured = self.reconstruction.measure(own, gap, term.source[0], (term, other), shared[0] if shared else None)
         diffusive = own.stiffness * self.domain.eigenvalue
         bump = math.sqrt(gap.step**5 / 120) * error.slopes
 
@@ -134,7 +132,10 @@ class WaveCertifier(SecondOrderCertifier):
                 "u_h is continuous, piecewise polynomial and otherwise arbitrary",
                 "element of the model; its residual is computed anew",
             ),
-            ("integrals of data are those of the quadrature", "two rules compared, their difference is in the bound"),
+            (
+                "integrals of data are those of the quadrature",
+                "two rules compared, and enclosures where functions have them; what differs is in the bound",
+            ),
             ("rounding errors are negligible", "not enclosed"),
             *self.domain.evidence,
         )
@@ -148,4 +149,4 @@ class WaveCertifier(SecondOrderCertifier):
 
 def _as_path(bound: EllipticBound, start: float, measured: Elliptic) -> PathBound:
     parts = {"energy": float(np.linalg.norm(bound.energy)), "initial error": start, "c′": bound.reaction}
-    return PathBound(bound.value, bound.steps, bound.energy, start, parts, measured.slopes[1], bound.reaction, measured.fields)
+    return PathBound(bound.value, bound.steps, bound.energy, start, parts, measured.slopes[1], bound.reaction, (measured.levels,))

@@ -146,8 +146,9 @@ class SecondOrderCertifier(ABC):
 
     def path(self, solution: Any) -> Trajectory:
         """The values and rates of the unknown in a solution."""
+        # Columns that lie one after another are handed to PETSc as they are.
         states, rates = (
-            np.stack([state[self.places] for state in part], axis=1) for part in (solution.states, solution.velocities)
+            np.stack([state[self.places] for state in part], axis=0).T for part in (solution.states, solution.velocities)
         )
         if self.model.comm.allreduce(int(states[self.walls].any() or rates[self.walls].any())):
             raise NotCovered("a discrete solution does not vanish on the whole boundary")

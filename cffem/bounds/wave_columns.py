@@ -22,9 +22,10 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_name, form
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enclosure import hidden
 from cffem.bounds.geometry import Domain, volumes
-from cffem.bounds.sources import ROUNDING, at_quadrature_points
-from cffem.symbols.coordinates import t
+from cffem.bounds.sources import ROUNDING, at_quadrature_points, encloses, finite
+from cffem.symbols.coordinates import SPACE, t
 
 # Degrees of the quadrature rules for data above that of the basis; what the finer one sees and the other does not is added.
 DATA_DEGREES = (6, 10)
@@ -139,17 +140,29 @@ class Broken:
         """
         if all(entry == 0 for entry in entries):
             return np.zeros(self.owned), 0.0
-        (coarse, _, sizes), (fine, rest, finer_sizes) = (
+        (coarse, _, sizes, ranges), (fine, rest, finer_sizes, finer_ranges) = (
             self._projected(entries, when, self.degree + extra) for extra in DATA_DEGREES
         )
         if not self.comm.allreduce(bool(np.isfinite(coarse).all() and np.isfinite(fine).all()), op=MPI.LAND):
             raise NotCovered("the data are not finite everywhere")
         unseen = np.maximum(np.abs(sizes - finer_sizes) - ROUNDING * np.maximum(sizes, finer_sizes), 0.0).sum()
         rest, lost = np.sqrt(self.comm.allreduce(np.array([rest, unseen])))
-        return fine, float(rest + lost)
+        both = np.minimum(ranges[0], finer_ranges[0]), np.maximum(ranges[1], finer_ranges[1])
+        return fine, float(rest + lost + self._hidden(entries, when, *both))
 
-    def _projected(self, entries: Sequence[sp.Expr], when: float, degree: int) -> tuple[np.ndarray, float, np.ndarray]:
-        """Coefficients, the square of the rest, and the square of the size on each cell, by one quadrature rule."""
+    def _hidden(self, entries: Sequence[sp.Expr], when: float, least: np.ndarray, largest: np.ndarray) -> float:
+        """The L2 size of what may lie between the points where data have been sampled, by enclosures; collective."""
+        size = self.comm.allreduce(float(np.abs([least, largest]).max(initial=0.0)), op=MPI.MAX)
+        total = 0.0
+        for entry, low, high in zip(entries, least.T, largest.T, strict=True):
+            if encloses(entry) and entry.free_symbols & {*SPACE}:
+                total += hidden(entry.subs(t, when), SPACE[: self.domain.dim], self.domain.corners, (low, high), size) ** 2
+        return finite(math.sqrt(self.comm.allreduce(total)))
+
+    def _projected(
+        self, entries: Sequence[sp.Expr], when: float, degree: int
+    ) -> tuple[np.ndarray, float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Coefficients, the square of the rest, and on each cell the square of the size and the range, by one quadrature rule."""
         corners = self.domain.corners
         pairs = [at_quadrature_points(entry, corners, degree, when) for entry in entries]
         values, weights = np.stack([v for v, _ in pairs], axis=-1), pairs[0][1]
@@ -163,7 +176,7 @@ class Broken:
         area, result = volumes(corners), np.zeros(self.owned)
         result[self._positions()] = np.moveaxis(inside / self.scale[:, None, None], 2, 1)
         rest, sizes = (np.tensordot((part**2).sum(axis=2), weights, 1) for part in (gap, values))
-        return result, float(area @ rest), area * sizes
+        return result, float(area @ rest), area * sizes, (values.min(axis=1), values.max(axis=1))
 
 
 class Source:

@@ -1,10 +1,10 @@
 """A guaranteed bound for u_tt + σ u_t − a Δu + c u = f, u = 0 on the boundary of a convex plane domain, with the full power of h.
 
 Z^n ∈ V_h represents f^n − L u^n − σ v^n on V_h, where L = −aΔ + c, so u^n is the Galerkin solution of a problem with the exact
-solution ω^n: L ω^n = f^n − Z^n − σ v^n. By an equilibrated flux q^n, div q^n = f^n − Z^n − c u^n − σ v^n on polynomials, and
+solution ω^n: L ω^n = f^n − Z^n − σ v^n. By an equilibrated flux q^n, div q^n = Π f^n − Z^n − c u^n − σ v^n (`flux_basis`), and
 Kobayashi's interpolation constants C_K (Aubin–Nitsche), ε^n = ω^n − u^n obeys
 
-    ‖ε^n‖ ≤ (Z₂/a) (‖C_K (q^n + a∇u^n)‖ + ‖(h_K C_K/π) (f^n − Z^n − c u^n − σ v^n − div q^n)‖),    Z₂ = max(1, aλ₁/Λ),  Λ = aλ₁ + c,
+    ‖ε^n‖ ≤ (Z₂/a) (‖C_K (q^n + a∇u^n)‖ + ‖(h_K C_K/π) (f^n − Π f^n)‖),    Z₂ = max(1, aλ₁/Λ),  Λ = aλ₁ + c,
 
 and so do differences of levels. With I linear interpolation, s_u = (v^n − v^{n−1})/τ, s_v = (Z^n − Z^{n−1})/τ, the defects
 d_u = (u^n − u^{n−1})/τ − mean v, d_v = (v^n − v^{n−1})/τ − mean Z, and β = (t − t_{n−1})(t − t_n)/2, the distances
@@ -20,24 +20,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-import basix.ufl
 import numpy as np
+import sympy as sp
 import ufl
-from dolfinx import fem
-from petsc4py import PETSc
 
-from cffem._compat import assemble_matrix, cell_name, form
+from cffem._compat import assemble_matrix, form
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.flux import Equilibration
+from cffem.bounds.flux_basis import Columns, FluxBasis
 from cffem.bounds.geometry import Domain
-from cffem.bounds.wave_columns import Broken, Factor, Source, product
+from cffem.bounds.wave_columns import product
 from cffem.bounds.wave_growth import evolve
-from cffem.bounds.wave_majorant import Ruler, Trajectory, windows
+from cffem.bounds.wave_majorant import Trajectory
 from cffem.bounds.wave_problem import WaveOperator
-
-# Above this share of the data the flux is not equilibrated, which rounding alone does not explain.
-EQUILIBRATED = 1e-8
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Elliptic:
         slopes: ‖s_u‖ and ‖s_v‖.
         gradient: ‖∇s_u‖.
         missed: ‖f − If_h‖ in L2 of each step.
-        fields: Z and the fluxes at the levels, which are linear in the trajectory and its source.
+        levels: Z at the levels, which is linear in the trajectory and its source.
     """
 
     spatial: np.ndarray
@@ -60,55 +58,49 @@ class Elliptic:
     slopes: np.ndarray
     gradient: np.ndarray
     missed: np.ndarray
-    fields: tuple[np.ndarray, ...]
+    levels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a source contributes to the measurement of any trajectory.
+
+    Attributes:
+        moments: coefficients of Π f at the levels, None where f is zero.
+        loads: (f, v) for the nodal functions v.
+        levels, rates: ‖(h_K C_K/π) (f − Π f)‖ at the levels, and of their differences over τ.
+        missed: ‖f − If_h‖ in L2 of each step, what quadrature does not see included.
+    """
+
+    moments: np.ndarray | None
+    loads: np.ndarray | None
+    levels: np.ndarray
+    rates: np.ndarray
+    missed: np.ndarray
+
+
+def _nothing(count: int) -> Given:
+    return Given(None, None, np.zeros(count), np.zeros(count - 1), np.zeros(count - 1))
 
 
 class EllipticReconstruction:
-    """Measures trajectories in one Lagrange space on a convex plane domain; the flux problem is factorised once.
+    """Measures trajectories in one Lagrange space on a convex plane domain.
 
     Args:
-        ruler: norms of states.
         space: the space.
         domain: the mesh.
-        walls: positions of the owned unknowns on the boundary.
-        forced: whether there are data, for which one degree more is kept than for states.
-
-    Attributes:
-        data: where data are projected to.
+        times: the time levels of all trajectories.
     """
 
-    def __init__(self, ruler: Ruler, space: Any, domain: Domain, walls: np.ndarray, forced: bool):
+    def __init__(self, space: Any, domain: Domain, times: np.ndarray):
         assert domain.interpolation is not None
-        self.ruler, self.space, self.domain, self.walls, self.comm = ruler, space, domain, walls, domain.mesh.comm
-        mesh, degree = domain.mesh, space.element.basix_element.degree
-        cell = cell_name(mesh.ufl_domain())
-        self.data = Broken(domain, degree + 1 if forced else degree, 1)
-        mixed = basix.ufl.mixed_element([basix.ufl.element("RT", cell, degree + 1), basix.ufl.element("DG", cell, degree)])
-        fluxes = fem.functionspace(mesh, mixed)
-        (q, multiplier), (p, w) = ufl.TrialFunctions(fluxes), ufl.TestFunctions(fluxes)
-        u, v, f = ufl.TrialFunction(space), ufl.TestFunction(space), ufl.TrialFunction(self.data.space)
-
-        def assembled(integrand: Any, conditions: Any = ()) -> Any:
-            return assemble_matrix(form(integrand * ufl.dx, self.comm), conditions)
-
-        self._saddle = Factor(assembled(ufl.inner(q, p) + multiplier * ufl.div(p) + ufl.div(q) * w), definite=False)
-        self._to_flux, self._to_means = assembled(ufl.inner(ufl.grad(u), p)), assembled(u * w)
-        scale = PETSc.Vec().createMPI((self.data.owned, None), comm=self.comm)
-        scale.array[:] = self.data.spread(self.data.scale)
-        self._data_to_means, self._data_to_load = assembled(f * w), assembled(f * v)
-        for matrix in (self._data_to_means, self._data_to_load):
-            matrix.diagonalScale(R=scale)
-        scale.destroy()
-        self._mass, self._stiffness = assembled(u * v), assembled(ufl.inner(ufl.grad(u), ufl.grad(v)))
-        boundary = fem.locate_dofs_topological(space, 1, _exterior(mesh))
-        self._represent = Factor(assembled(u * v, [fem.dirichletbc(PETSc.ScalarType(0), boundary, space)]))
-        weights = domain.interpolation
-        misfit, rest = Broken(domain, degree + 1, 2), self.data
-        self._misfit = misfit.moments(fluxes, lambda x: ufl.split(x)[0], weights), misfit.moments(space, ufl.grad, weights)
-        self._plain_gradient = misfit.moments(space, ufl.grad)
-        weights = weights * domain.diameters / math.pi
-        self._rest = rest.moments(fluxes, lambda x: -ufl.div(ufl.split(x)[0]), weights), rest.moments(space, lambda x: x, weights)
-        self._data_weights = rest.spread(weights)
+        self.equilibration, self.times = Equilibration(space, domain), times
+        self.sources = self.equilibration.sources
+        self.sources.kept = len(times) + 1
+        self.basis = FluxBasis(self.equilibration)
+        self._known: dict[sp.Expr, Given] = {}
+        u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
+        self._stiffness = assemble_matrix(form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, domain.mesh.comm))
 
     # Measuring --------------------------------------------------------------------------------------------------------------
 
@@ -116,9 +108,9 @@ class EllipticReconstruction:
         self,
         own: WaveOperator,
         path: Trajectory,
-        source: Source,
+        source: sp.Expr,
         deleted: tuple[WaveOperator, Trajectory] | None = None,
-        fields: tuple[np.ndarray, ...] | None = None,
+        guess: np.ndarray | None = None,
     ) -> Elliptic:
         """Measure a trajectory; collective.
 
@@ -127,96 +119,77 @@ class EllipticReconstruction:
             path: the trajectory.
             source: f.
             deleted: a further term on the right-hand side and the trajectory it acts on.
-            fields: Z and the fluxes where they are known by linearity.
+            guess: Z where it is known by linearity, up to rounding errors.
         """
         given = own.mass * path.states + own.damping * path.rates
         if deleted is not None:
             given = given + deleted[0].mass * deleted[1].states + deleted[0].damping * deleted[1].rates
-        data, missed = _at_levels(source, path)
-        slopes = fields[0] if fields else self._slopes(own, path, given, data)
-        fluxes = fields[1] if fields else self._fluxes(own, path, -slopes - given, data)
-        spatial, rates = self._spatial(own, path, -slopes - given, data, fluxes)
+        data = self._given(source, path.step)
+        slopes = self._slopes(own, path, given, data.loads, guess)
+        levels, rates = self.basis.measured(Columns(own.stiffness * path.states, -slopes - given, data.moments), path.step)
         change_u, change_v = np.diff(path.rates, axis=1) / path.step, np.diff(slopes, axis=1) / path.step
         defect_u = np.diff(path.states, axis=1) / path.step - (path.rates[:, 1:] + path.rates[:, :-1]) / 2
         defect_v = change_u - (slopes[:, 1:] + slopes[:, :-1]) / 2
-        sizes = [self.ruler.sizes(columns) for columns in (defect_u, defect_v, change_u, change_v)]
-        gradient = np.sqrt(self.ruler.squares(product(self._plain_gradient, change_u)))
-        return Elliptic(spatial, rates, np.array(sizes[:2]), np.array(sizes[2:]), gradient, missed, (slopes, fluxes))
+        sizes = [self.equilibration.mass_norms(columns) for columns in (defect_u, defect_v, change_u, change_v)]
+        gradient = self.equilibration.norms_by(self._stiffness, change_u)
+        return Elliptic(
+            levels + data.levels,
+            rates + data.rates,
+            np.array(sizes[:2]),
+            np.array(sizes[2:]),
+            gradient,
+            data.missed,
+            slopes,
+        )
 
-    def _slopes(self, own: WaveOperator, path: Trajectory, given: np.ndarray, data: np.ndarray | None) -> np.ndarray:
+    def _slopes(
+        self, own: WaveOperator, path: Trajectory, given: np.ndarray, loads: np.ndarray | None, guess: np.ndarray | None
+    ) -> np.ndarray:
         """Z at the levels."""
-        right = -own.stiffness * product(self._stiffness, path.states) - product(self._mass, given)
-        if data is not None:
-            right += product(self._data_to_load, data)
-        right[self.walls] = 0.0
-        result = self._represent.solve(right)
-        result[self.walls] = 0.0
+        equilibration = self.equilibration
+        right = -own.stiffness * product(self._stiffness, path.states) - equilibration.mass_times_columns(given)
+        if loads is not None:
+            right += loads
+        right[equilibration.held] = 0.0
+        result = np.zeros_like(right)
+        for n in range(right.shape[1]):
+            guesses = [] if guess is None else [guess[:, n]]
+            # The trapezoidal rule has Z^n + Z^{n−1} = 2 (v^n − v^{n−1})/τ.
+            if n:
+                guesses.append(2 * (path.rates[:, n] - path.rates[:, n - 1]) / path.step - result[:, n - 1])
+            result[:, n] = equilibration.represented(right[:, n], guesses)
         return result
 
-    def _fluxes(self, own: WaveOperator, path: Trajectory, known: np.ndarray, data: np.ndarray | None) -> np.ndarray:
-        """Equilibrated fluxes at the levels."""
-        result = np.zeros((self._saddle.matrix.getLocalSize()[0], len(path.times)), order="F")
-        for window in windows(len(path.times)):
-            right = product(self._to_means, known[:, window]) - own.stiffness * product(self._to_flux, path.states[:, window])
-            if data is not None:
-                right += product(self._data_to_means, data[:, window])
-            result[:, window] = self._saddle.solve(right)
-        return result
+    def _given(self, source: sp.Expr, step: float) -> Given:
+        """What a source contributes, kept because most trajectories have the same; collective."""
+        if source not in self._known:
+            self._known[source] = self._sampled(source, step) if source != 0 else _nothing(len(self.times))
+        return self._known[source]
 
-    def _spatial(
-        self, own: WaveOperator, path: Trajectory, known: np.ndarray, data: np.ndarray | None, fluxes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The weighted misfits of the fluxes at the levels, and of their rates."""
-        levels, rates, before, largest = [], [], None, np.zeros(3)
-        for window in windows(len(path.times)):
-            states, flux = path.states[:, window], fluxes[:, window]
-            misfit = product(self._misfit[0], flux) + own.stiffness * product(self._misfit[1], states)
-            outflow, inflow = product(self._rest[0], flux), product(self._rest[1], known[:, window])
-            if data is not None:
-                inflow += self._data_weights[:, None] * data[:, window]
-            rest = outflow + inflow
-            sizes = np.sqrt([self.ruler.squares(columns) for columns in (misfit, rest, inflow)])
-            largest = np.maximum(largest, sizes.max(axis=1))
-            levels.append(sizes[0] + sizes[1])
-            columns = [
-                part if before is None else np.concatenate([old, part], axis=1)
-                for part, old in zip((misfit, rest), before or (0, 0), strict=True)
-            ]
-            rates.append(sum(np.sqrt(self.ruler.squares(np.diff(part, axis=1))) for part in columns) / path.step)
-            before = misfit[:, -1:], rest[:, -1:]
-        if data is None and largest[1] > EQUILIBRATED * (largest[0] + largest[2]):
-            raise NotCovered(f"the flux is not equilibrated: its divergence is off by {largest[1]:.1e}")
-        return np.concatenate(levels), np.concatenate(rates)
+    def _sampled(self, source: sp.Expr, step: float) -> Given:
+        when = [float(time) for time in self.times]
+        samples = [self.sources.at(source, now) for now in when]
+        unseen = np.array([sample.unseen for sample in samples])
+        missed = self.sources.not_linear(source, self.times) + math.sqrt(step) * np.maximum(unseen[1:], unseen[:-1])
+        moments = np.stack([sample.moments for sample in samples], axis=2)
+        loads = np.stack([self.equilibration.load(sample.moments) for sample in samples], axis=1)
+        return Given(moments, loads, *self._oscillations(source, when, step), missed)
+
+    def _oscillations(self, source: sp.Expr, when: list[float], step: float) -> tuple[np.ndarray, np.ndarray]:
+        """‖(h_K C_K/π) (f − Π f)‖ at the levels, and of the differences of levels over τ; collective."""
+        domain = self.equilibration.domain
+        assert domain.interpolation is not None
+        weights = (domain.interpolation * domain.diameters / math.pi) ** 2
+        wanted = [[(now, 1.0)] for now in when]
+        wanted += [[(after, 1 / step), (before, -1 / step)] for before, after in pairwise(when)]
+        squares = [float(weights @ self.sources.oscillation(source, pairs) ** 2) for pairs in wanted]
+        sizes = np.sqrt(domain.mesh.comm.allreduce(np.array(squares)))
+        return sizes[: len(when)], sizes[len(when) :]
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        matrices = (self._to_flux, self._to_means, self._data_to_means, self._data_to_load, self._mass, self._stiffness)
-        for matrix in (*matrices, *self._misfit, self._plain_gradient, *self._rest):
-            matrix.destroy()
-        self._saddle.destroy()
-        self._represent.destroy()
-
-
-def _exterior(mesh: Any) -> Any:
-    from dolfinx.mesh import exterior_facet_indices
-
-    mesh.topology.create_connectivity(1, 2)
-    return exterior_facet_indices(mesh.topology)
-
-
-def _at_levels(source: Source, path: Trajectory) -> tuple[np.ndarray | None, np.ndarray]:
-    """Projected data at the levels, and ‖f − If_h‖ on each step."""
-    missed = np.zeros(len(path.times) - 1)
-    if source.vanishes:
-        return None, missed
-    columns = []
-    for n in range(len(missed)):
-        mean, slope, curve = source.polynomial(n)
-        # If differs from the quadratic by its part P₂ − P₀ times the coefficient of P₂: 1 + 1/5 of its square on average.
-        missed[n] = source.gap(n) + math.sqrt(1.2 * path.step * source.broken.comm.allreduce(float(curve @ curve)))
-        columns.append(mean - slope + curve)
-    columns.append(mean + slope + curve)
-    return np.stack(columns, axis=1), missed
+        self._stiffness.destroy()
+        self.equilibration.destroy()
 
 
 @dataclass(frozen=True)

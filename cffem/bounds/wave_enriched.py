@@ -26,6 +26,8 @@ from cffem.symbols.constraints import DivergenceFree
 from cffem.symbols.interventions import delete
 
 FAMILIES = {basix.ElementFamily.P: "Lagrange", basix.ElementFamily.N1E: "N1curl", basix.ElementFamily.N2E: "N2curl"}
+# Steps of the enriched trajectory for one of the model.
+FINER = 2
 HOW = "one degree and half the step"
 
 
@@ -57,7 +59,7 @@ class EnrichedSecondOrderCertifier:
             mesh=model.discretisation.mesh,
             elements={unknown: (FAMILIES[element.element_family], element.degree + 1)},
             boundary=[wall],
-            time=dataclasses.replace(experiment.time, steps=2 * experiment.time.steps),
+            time=dataclasses.replace(experiment.time, steps=FINER * experiment.time.steps),
             constraint=None if experiment.constraint is None else DivergenceFree(unknown),
         )
         self.richer = Model(model.library, model.coefficients, richer, model.petsc_options)

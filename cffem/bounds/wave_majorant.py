@@ -105,13 +105,20 @@ def integrated(start: np.ndarray, parts: list[np.ndarray], step: float) -> list[
 
 def added(*polynomials: list[np.ndarray]) -> list[np.ndarray]:
     """The sum of polynomials in time."""
-    return [sum(p[n] for p in polynomials if n < len(p)) for n in range(max(map(len, polynomials)))]
+    result = []
+    for n in range(max(map(len, polynomials))):
+        first, *others = (p[n] for p in polynomials if n < len(p))
+        total = first + others[0] if others else first
+        for other in others[1:]:
+            total += other
+        result.append(total)
+    return result
 
 
 def second_differences(levels: np.ndarray, step: float) -> np.ndarray:
     """Approximate second derivatives in the middle of each step."""
     count = levels.shape[1] - 1
-    result = np.zeros((levels.shape[0], count))
+    result = np.zeros((levels.shape[0], count), order="F")
     if count == 2:
         result[:] = (levels[:, 2:] - 2 * levels[:, 1:2] + levels[:, :1]) / step**2
     elif count > 2:
@@ -266,8 +273,8 @@ class Majorant:
         """H̃, π̃ and A at the levels, by least squares."""
         count = len(system.path.times)
         rows = self.dual.normal.matrix.getLocalSize()[0] if own.stiffness or self.gradients else 0
-        flux, vectors = (np.zeros((rows, count)) for _ in range(2))
-        potential = np.zeros((self.gradients.owned if self.gradients else 0, count))
+        flux, vectors = (np.zeros((rows, count), order="F") for _ in range(2))
+        potential = np.zeros((self.gradients.owned if self.gradients else 0, count), order="F")
         for window in windows(count):
             target = system.target(window)
             if not source.vanishes:
@@ -290,7 +297,9 @@ class Majorant:
         after, step = slice(window.start, window.stop + 1), system.path.step
         parts = system.residual(window)
         if system.own.stiffness:
-            parts = added(parts, [-product(self.dual.adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)])
+            backward = [product(self.dual.adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)]
+            for part, other in zip(parts, backward, strict=False):
+                part -= other
         if self.gradients:
             gradients = interpolated(potential[:, after], bumps[1][:, window], step)
             parts = added(parts, [product(self.gradients.matrix, p) for p in gradients])
@@ -348,7 +357,9 @@ class Dual:
         self.weight = REGULARISATION * math.pi**2 / float(box @ box)
         w, v = ufl.TrialFunction(dual), ufl.TestFunction(dual)
         normal = ufl.inner(self._backward(w), self._backward(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
-        self.normal = Factor(assemble_matrix(form(normal * ufl.dx, mesh.comm)))
+        # Exact for D*w, and for the fields with D*w = 0, whose degree is one less; no more is needed, because any H̃ will do.
+        dx = ufl.dx(metadata={"quadrature_degree": 2 * (degree - 1)})
+        self.normal = Factor(assemble_matrix(form(normal * dx, mesh.comm)))
 
     def _forward(self, u: Any) -> Any:
         """D u."""

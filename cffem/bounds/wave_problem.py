@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,17 @@ class WaveOperator:
         ours, theirs = (np.concatenate([o.matrix.ravel(), o.slope.ravel()]) for o in (self, base))
         return float(ours @ theirs) / float(theirs @ theirs)
 
+    def times(self, factor: float) -> WaveOperator:
+        """The operator of a multiple."""
+        return WaveOperator(
+            factor * self.stiffness,
+            factor * self.damping,
+            factor * self.mass,
+            factor * self.matrix,
+            factor * self.slope,
+            tuple(sp.Float(factor) * entry if entry != 0 else entry for entry in self.source),
+        )
+
     def __add__(self, other: WaveOperator) -> WaveOperator:
         return WaveOperator(
             self.stiffness + other.stiffness,
@@ -94,7 +106,7 @@ def term_operators(library: Any, coefficients: Mapping[str, float], dim: int, co
         raise NotCovered("the equation is not one of second order in time with the anchor dt(dt(u))")
     parameters = {p: sp.Float(value) for p, value in library.parameters.items() if value is not None}
     return {
-        name: wave_operator(-sp.Float(alpha) * library[name].xreplace(parameters), library.unknown, dim, constrained)
+        name: _read_once(library[name].xreplace(parameters), library.unknown, dim, constrained).times(-alpha)
         for name, alpha in coefficients.items()
         if alpha
     }
@@ -121,6 +133,10 @@ def wave_operator(expr: Any, unknown: Field, dim: int, constrained: bool) -> Wav
     mass = float(np.trace(matrix)) / len(parts)
     sources = tuple(-constant for constant, _ in rows)
     return WaveOperator(stiffness, float(rates[0, 0]), mass, matrix - mass * np.eye(len(parts)), slope, sources)
+
+
+# Reading a term takes longer than a small solve, and sweeps read the same ones again and again.
+_read_once = lru_cache(maxsize=256)(wave_operator)
 
 
 def _scalar_stiffness(row: Mapping[Key, sp.Expr], dim: int) -> float:

@@ -75,10 +75,11 @@ def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
     """Say which of the user's options this solver has not read: they are misspelt or belong to another solver."""
     library = ctypes.CDLL(PETSc.__file__)
     for name in options:
-        read = ctypes.c_int(0)
-        # PETSc keeps the names without their hyphen, and knows none that has one.
-        library.PetscOptionsUsed(None, f"{prefix}{name}".encode(), ctypes.byref(read))
-        if not read.value and name not in _WARNED:
+        read = [ctypes.c_int(0), ctypes.c_int(0)]
+        # Whether names are asked for with their dash differs between versions of PETSc.
+        for dash, answer in zip(("", "-"), read, strict=True):
+            library.PetscOptionsUsed(None, f"{dash}{prefix}{name}".encode(), ctypes.byref(answer))
+        if not any(answer.value for answer in read) and name not in _WARNED:
             _WARNED.add(name)
             if ksp.comm.rank == 0:
                 log.warning(

@@ -31,6 +31,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.deletions import best_certificate, enriched_size
 from cffem.certify import decide
 from cffem.symbols import x, y
 
@@ -281,6 +282,21 @@ def test_a_source_that_quadrature_cannot_see_is_in_the_bound():
     values = [certifier(instance).factual.residual.unseen for instance in (smooth, rough)]
     assert values[0] < 1e-5
     assert values[1] > 0.1
+
+
+def test_the_enriched_guarantee_comes_before_an_estimate():
+    problem = model(perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2))
+    plain, enriched = (certify_deletion(problem, "u", enriched=rich) for rich in (False, True))
+    assert enriched.margin < 0.8 * plain.margin
+    epsilon, size = plain.score - (plain.margin + enriched.margin) / 2, enriched_size(problem)
+    assert size == 13**2
+    for budget, method in ((size, "enriched"), (size - 1, "equilibrated"), (1e5, "enriched")):
+        found = best_certificate(problem, "u", cf.Certification(epsilon=epsilon, budget=budget))
+        assert found.certificate.kind == "guaranteed"
+        assert found.certificate.method.startswith(method)
+    # Nothing decides at the score itself; the sharpest guarantee is what is left.
+    left = best_certificate(problem, "u", cf.Certification(epsilon=plain.score, budget=size))
+    assert left.margin == enriched.margin
 
 
 def test_certificates_say_what_they_rest_on():

@@ -8,11 +8,14 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+import ufl
+from dolfinx import fem
 from engine_support import assert_order, error, forcing, unit, values_at
 from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y, z
+from cffem._compat import refined
 from cffem.engine import mesh_shapes
 from cffem.engine.dirichlet import local_dofs
 
@@ -245,3 +248,21 @@ def test_flow_past_a_cylinder_on_a_finer_mesh():
     assert drag == pytest.approx(5.57953523384, rel=1e-4)
     assert lift == pytest.approx(0.010618948146, rel=1e-2)
     assert difference == pytest.approx(0.11752016697, rel=1e-3)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+def test_a_velocity_of_any_degree_is_read_from_the_state_as_it_is(degree):
+    """Cells of a refined mesh see common edges in different directions, which matters from degree three on."""
+    start = cf.Experiment(
+        mesh=refined(unit("triangle", 2, skew=0.03).mesh)[0],
+        elements={v: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(v, (0, 0))],
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", degree - 1)}),
+    )
+    model = cf.Model(STOKES, {"lap": 1.0}, start)
+    state = np.sin(np.arange(model.spaces.owned))
+    whole = fem.Function(model.spaces.space)
+    whole.x.array[:] = state
+    for unknown, part in model.spaces.parts(whole).items():
+        gap = part - model.spaces.function(unknown, state)
+        assert fem.assemble_scalar(fem.form(ufl.inner(gap, gap) * ufl.dx)) < 1e-24
