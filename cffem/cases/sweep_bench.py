@@ -94,18 +94,24 @@ def by_refinement(problem: Problem, size: float, comm: Any, epsilon: float, guar
 
     with problem.model(*problem.coarse, comm) as model:
         levels = Refinement(model, Certification(epsilon=epsilon, budget=size))
-        certify = (lambda names, level: guarantees(levels, names, level)) if guaranteed else levels
+        certify = (lambda names, level: guarantees(levels, names, level, epsilon)) if guaranteed else levels
         verdicts = decide_by_refinement(list(problem.coefficients), epsilon, certify)
         levels.destroy()
     return verdicts
 
 
-def guarantees(levels: Any, names: Sequence[str], level: int) -> dict[str, Any] | None:
-    """Guaranteed bounds on a level of refinement, the deletions of all terms solved in one sweep."""
+def guarantees(levels: Any, names: Sequence[str], level: int, epsilon: float) -> dict[str, Any] | None:
+    """Guaranteed bounds on a level of refinement, enriched ones where the plain ones do not decide."""
     from cffem.bounds.deletions import certify_deletion
 
     model = levels.model(level)
-    return None if model is None else {name: certify_deletion(model, name) for name in names}
+    if model is None:
+        return None
+    found = {name: certify_deletion(model, name) for name in names}
+    for name, bound in found.items():
+        if bound and abs(bound.score - epsilon) <= bound.margin:
+            found[name] = min(bound, certify_deletion(model, name, enriched=True) or bound, key=lambda b: b.margin)
+    return found
 
 
 def judged(verdicts: Mapping[str, Any], exact: Mapping[str, float], epsilon: float) -> dict[str, Any]:

@@ -46,6 +46,9 @@ class Certification:
     def __post_init__(self) -> None:
         if self.scores not in SCORES:
             raise InputError(f"scores are {', '.join(map(repr, SCORES))}, not {self.scores!r}")
+        for name in ("relative", "refine", "enriched"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
         for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
             value = getattr(self, name)
             if isinstance(value, bool) or not math.isfinite(float(value)) or float(value) <= 0:

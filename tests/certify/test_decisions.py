@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cffem.certify import decide
+from cffem.certify.certification import Certification
+from cffem.symbols.errors import InputError
 
 numbers = st.floats(0, 1e6, allow_nan=False)
 
@@ -55,3 +57,9 @@ def test_no_error_bar_no_verdict():
 def test_misuse_is_named(arguments):
     with pytest.raises(ValueError):
         decide(**arguments)
+
+
+@pytest.mark.parametrize("name", ["relative", "refine", "enriched"])
+def test_switches_of_a_certification_are_true_or_false(name):
+    with pytest.raises(InputError, match=f"{name} is True or False"):
+        Certification(**{name: "yes"})
