@@ -35,7 +35,7 @@ class Case:
 
     Attributes:
         degree: of the field, and of the Poisson problem that is the unit.
-        paired: of the Lagrange space that belongs to the field: its potential, its stream function or its pressure.
+        paired: of the Lagrange space in the same discrete complex, for Taylor–Hood fields that of the pressure.
     """
 
     title: str
@@ -257,12 +257,12 @@ INTRODUCTION = f"""Written by `cffem bench projection`: processor time of one pr
 of its space, after a set-up that is made once, against one scalar Poisson solve on the same mesh, both in one process and one run,
 the least of {REPEATS} repetitions. Poisson problem: Lagrange elements, zero on the boundary, smooth source, relative residual
 {TOLERANCE:g}, conjugate gradients with BoomerAMG (in space with HMIS coarsening, which is faster there); *same degree* takes
-elements of the degree of the field, *paired degree* of the degree of its potential, stream function or pressure, *degree 1* linear
-elements; *kept factors* compares with a Cholesky factorisation that is kept, *with set-up* counts assembly and set-up of both
-sides. First way: the default; second: iterations instead of large factors, where that is something else. The last three columns
-are ‖P²w − Pw‖/‖w‖, |(Pw, w − Pw)|/‖w‖² and the constraint residual relative to that of w. Asked for: at most {MOST_POISSON:g}
-Poisson solves at about 100 000 unknowns, identities to {IDENTITIES:g}, at most a factor of {MOST_GROWTH:g} in time for each
-doubling of the unknowns, iterations within a factor of {FLAT:g}."""
+elements of the degree of the field, *paired degree* of the degree of the Lagrange space in the same discrete complex (for
+Taylor–Hood fields that of the pressure), *degree 1* linear elements; *kept factors* compares with a Cholesky factorisation that is
+kept, *with set-up* counts assembly and set-up of both sides. First way: the default; second: iterations instead of large factors,
+where that is something else. The last three columns are ‖P²w − Pw‖/‖w‖, |(Pw, w − Pw)|/‖w‖² and the constraint residual relative to
+that of w. Asked for: at most {MOST_POISSON:g} Poisson solves at about 100 000 unknowns, identities to {IDENTITIES:g}, at most a
+factor of {MOST_GROWTH:g} in time for each doubling of the unknowns, iterations within a factor of {FLAT:g}."""
 
 
 def page(result: Mapping[str, Any]) -> str:

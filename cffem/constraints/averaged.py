@@ -26,7 +26,7 @@ def can_be_averaged(mesh: Any, element: Any) -> bool:
 
     For normal-continuous elements W is as close, but there B W Bᵀ couples so many more cells that it does not pay.
     """
-    simplices = mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron")
+    simplices = _compat.cell_name(mesh.ufl_domain()) in ("interval", "triangle", "tetrahedron")
     flat = mesh.geometry.dim == mesh.topology.dim and _compat.cell_geometry(mesh)[1] == 1
     return simplices and flat and element.map_type == basix.MapType.identity
 

@@ -180,12 +180,12 @@ class StreamFunctions:
 
 def closure_dofs(space: Any, facets: np.ndarray) -> np.ndarray:
     """Local dofs of a plane space on some facets, their ends included; a row for each facet."""
-    topology, layout = space.mesh.topology, space.dofmap.dof_layout
+    topology = space.mesh.topology
     topology.create_connectivity(2, 1)
     to_cell, to_facet = topology.connectivity(1, 2), topology.connectivity(2, 1)
     cells = np.array([to_cell.links(facet)[0] for facet in facets], dtype=np.int64)
     local = np.array([np.flatnonzero(to_facet.links(c) == f)[0] for c, f in zip(cells, facets, strict=True)], dtype=np.int64)
-    sides = np.array([layout.entity_closure_dofs(1, side) for side in range(3)])
+    sides = np.array(space.element.basix_element.entity_closure_dofs[1])
     return np.take_along_axis(space.dofmap.list[cells].astype(np.int64), sides[local], axis=1)
 
 

@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-from cffem.cases.projection_bench import CASES, growth, main, missed
+from mpi4py import MPI
+
+from cffem.cases.projection_bench import CASES, growth, main, measure, missed
 
 
 def test_a_tiny_run_writes_numbers_and_page(tmp_path, capsys):
@@ -23,6 +25,15 @@ def test_a_tiny_run_writes_numbers_and_page(tmp_path, capsys):
     assert [[unit["degree"] for unit in row["poisson"]] for row in rows] == [[1, 2], [1, 2], [1]]
     assert all(CASES[row["case"]].title in (tmp_path / "projection.md").read_text() for row in rows)
     assert "nothing was missed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nedelec1", "nedelec2", "taylor_hood", "rt", "bdm"])
+def test_a_projection_of_100_000_unknowns_takes_at_most_three_poisson_solves(name):
+    row = measure(name, CASES[name].sizes[1], MPI.COMM_SELF)
+    assert row["unknowns"] > 90_000
+    assert row["ways"][0]["ratios"]["same degree"] <= 3
+    assert missed([row], whole=False) == []
 
 
 def rows(seconds, iterations, error=1e-15, ratio=1.0):

@@ -24,7 +24,7 @@ from cffem.constraints.solver import Solver
 from cffem.constraints.stream import StreamFunctions, curl_matrix
 from cffem.forms.elements import before
 
-v, B = cf.VectorField("v", dim=2), cf.VectorField("B", dim=3)
+v, q, B = cf.VectorField("v", dim=2), cf.ScalarField("q"), cf.VectorField("B", dim=3)
 NO_SLIP = [cf.Dirichlet(v, 0)]
 HEIGHT = 0.41
 SIDES = ("left", "right", "bottom", "top")
@@ -58,6 +58,30 @@ def test_iterations_agree_with_factors_in_space(element, options):
     same(P, Q, support.free_state(P, support.waves))
 
 
+CONDITIONS = {
+    "slip": [cf.Dirichlet(v[0], 0, on=("left", "right")), cf.Dirichlet(v[1], 0, on=("bottom", "top"))],
+    "periodic": [cf.Periodic("right", "left"), cf.Dirichlet(v, 0, on=("bottom", "top"))],
+    "open": [cf.Dirichlet(v, 0, on="left")],
+}
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
+def test_iterations_agree_with_factors_under_all_conditions(conditions):
+    """Components that are held in different places, unknowns that are identified, and a multiplier that does not float."""
+    mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 5))
+    P, Q = (projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, conditions, o) for o in ({}, KRYLOV_SADDLE))
+    assert isinstance(Q.solver, KernelCorrections)
+    w = support.free_state(P, lambda x: np.stack([np.sin(2 * np.pi * x[0]) + x[1], np.cos(2 * np.pi * x[0]) * x[1]]))
+    P.essential.complete(w)
+    same(P, Q, w)
+
+
+def test_iterations_agree_with_factors_for_any_linear_constraint():
+    constraint = cf.Constraint(v[0].diff(cf.x) + 2 * v[1], multiplier={q: ("Lagrange", 1)})
+    P, Q = (projection(constraint, support.square(), {v: ("Lagrange", 2)}, NO_SLIP, o) for o in ({}, KRYLOV_SADDLE))
+    same(P, Q, support.free_state(P, support.plane_waves))
+
+
 def test_a_cheap_correction_is_on_the_class_but_not_the_nearest():
     P = projection(cf.DivergenceFree(v), support.square(), {v: ("Lagrange", 2)}, NO_SLIP, KRYLOV_SADDLE)
     w = support.free_state(P, support.plane_waves)
@@ -88,7 +112,7 @@ def test_the_curl_of_a_stream_function(element):
 def test_averaged_inverses_of_cells_are_close_to_the_inverse_mass(field, most):
     """No eigenvalue of W M is below one, and none above what the element says; a wrong weight or cell would show."""
     mesh = support.square() if field is v else support.box()
-    element = basix.ufl.element("Lagrange", mesh.topology.cell_name(), 2, shape=(field.dim,))
+    element = basix.ufl.element("Lagrange", _compat.cell_name(mesh.ufl_domain()), 2, shape=(field.dim,))
     space = fem.functionspace(mesh, element)
     trial, test = ufl.TrialFunction(space), ufl.TestFunction(space)
     mass = _compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * ufl.dx, mesh.comm))
