@@ -107,7 +107,7 @@ def guarantees(levels: Any, names: Sequence[str], level: int, epsilon: float) ->
     model = levels.model(level)
     if model is None:
         return None
-    found = {name: certify_deletion(model, name) for name in names}
+    found: dict[str, Any] = {name: certify_deletion(model, name) for name in names}
     for name, bound in found.items():
         if bound and abs(bound.score - epsilon) <= bound.margin:
             found[name] = min(bound, certify_deletion(model, name, enriched=True) or bound, key=lambda b: b.margin)
@@ -247,8 +247,8 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
         axes.bar([i + width * k for i in range(len(rows))], [row["ratios"].get(column, 0) for row in rows], width, label=column)
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
-    axes.set_ylabel("factual solves")
-    labels = [f"{row['title']}\n{row['seconds of cffem']['unknowns']}" for row in rows]
+    axes.set_ylabel("time in factual solves")
+    labels = [f"{row['title'].replace(', ', chr(10))}\n{row['seconds of cffem']['unknowns']} unknowns" for row in rows]
     axes.set_xticks([i + 0.4 for i in range(len(rows))], labels, fontsize=7)
     axes.legend(fontsize=7, ncols=3)
     figure.savefig(path, dpi=120)
