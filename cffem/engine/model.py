@@ -95,9 +95,9 @@ class Model:
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
 
-    def _begin(self, lender: Model | None = None) -> None:
-        """Nothing solved yet; whoever lends spaces and matrices also frees them."""
-        self._lender = lender
+    def _begin(self, lent: bool = False) -> None:
+        """Nothing solved yet; who lends spaces and matrices also frees them."""
+        self._lent = lent
         self._factual: Solution | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
         self._group: Any = None  # of ranks that share the deletions, see `cffem.engine.rank_groups`
@@ -117,7 +117,7 @@ class Model:
         check_time(result.library, result.experiment)
         result.record = SolveRecord()
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
-        result._begin(lender=self)
+        result._begin(lent=True)
         return result
 
     # Solving ----------------------------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class Model:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""
         forget(self)
         self._variants.destroy()
-        if self._lender is not None:
+        if self._lent:
             return
         for norm in self._norms.values():
             norm.destroy()
