@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """cffem: which terms of a PDE can this experiment identify, which change the solution when deleted, and how sure are we?
 
 The names below are the public interface. They are loaded when first used, so that importing cffem is quick and the data wing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m cffem` is the same as the command `cffem`."""
 
 from cffem.cli import main

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The only module that knows DOLFINx versions; it probes features, never version numbers.
 
 It also owns just-in-time compilation: where compiled forms are kept (a folder of their own for each environment, so that a home

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the shipped demos and meshes are: inside an installed package, or beside the package in a checkout."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `cffem`: run a study, a demo, a benchmark, or look whether this installation works.
 
 Under `mpirun` every rank runs this program; only rank 0 speaks. An error on any rank ends all of them: where every rank fails

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Error bounds with reasons: certificates for solutions, deletion scores, observables and fields that are brought along."""
 
 from cffem.bounds.certificate import Certificate, NoCertificate

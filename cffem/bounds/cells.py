@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cells of one rank with their corners sorted, and the factors by which their integrals differ from the reference cell's."""
 
 from __future__ import annotations

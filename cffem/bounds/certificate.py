@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Certificates: an error bound together with the inequality it states, its hypotheses, its constants and what it cost.
 
 A bound is `guaranteed` where every hypothesis of its theorem was checked by the code (up to floating-point rounding, which is not

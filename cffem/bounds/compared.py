@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Comparing solutions of different levels: states carried into a finer space, and inner products of trajectories.
 
 The inner product of two trajectories integrates their piecewise linear interpolants in time exactly, as scores do: on a step of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The entrance: certificates of a model's solutions and deletions, or the reason why there is none."""
 
 from __future__ import annotations

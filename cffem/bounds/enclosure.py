@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a quadrature rule cannot have seen: enclosures of expressions over cells by interval arithmetic.
 
 A rule knows a function at its points only, and a spike between them escapes any two rules. An enclosure of the values over the

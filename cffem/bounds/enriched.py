@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sharper bounds by enrichment: the same problem solved with one degree more and smaller steps, and that solution certified.
 
 For any U* in the richer space ‖u − u_h‖ ≤ ‖U* − u_h‖ + η(U*), and for a score |δ − δ_h| ≤ |δ* − δ_h| + η(δ*). The first parts are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Equilibrated fluxes: the residual of a discrete state as something that can be measured cell by cell.
 
 The residual of a state w for the operator L is R(φ) = (s − b·∇w − c w, φ) − (p, ∇φ) with p = a ∇w. r ∈ V_h represents it on V_h

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Equilibrated fluxes of whole trajectories from those of a few directions.
 
 A column (w, g) is a state w ∈ V_h with a density g for which it is the Galerkin solution: (∇w, ∇v) = (g, v) for v ∈ V_h. Its flux

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Constants of the mesh and the domain: interpolation on triangles, convexity, and the first Dirichlet eigenvalue from below.
 
 * Payne and Weinberger: ‖v − mean‖_K ≤ (h_K/π) ‖∇v‖_K on a convex cell of diameter h_K.

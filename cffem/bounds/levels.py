@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Estimated error bounds by three levels, for every problem that can be solved: nonlinear, variable coefficients, systems, flows.
 
 A field w is computed on three levels in space, at the given time step, and on three time steps, in the given space. With the

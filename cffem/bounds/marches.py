@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trajectories as the theorems see them: rates, residuals in time and spatial errors of given values at the time levels.
 
 Z^n ∈ V_h represents s(t_n) − L u^n on V_h, where it is L_h u^n = P s(t_n) − Z^n with the L2 projection P. So u^n is the Galerkin

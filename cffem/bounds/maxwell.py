@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guaranteed error bounds for E_tt = −α curl curl E − σ E_t − m E − S E + f between perfectly conducting walls, div E = 0 or not.
 
 The bound is that of `wave_majorant` with D = curl: no eigenvalue of the domain enters, so that it holds without a mass term and on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Error bars of what a deletion does to an observable, and values corrected by the adjoint.
 
 For a linear observable J(u) = ∫ ψ u and −a Δu + b·∇u + c u = f with u = 0 on the boundary, the adjoint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guaranteed error bounds for u_t − a Δu + b·∇u + c u = f with u given on the boundary, in L2(0, T; L2(Ω)), for any time stepping.
 
 Only the values u^n at the time levels matter. Z^n ∈ V_h represents the residual f^n − L u^n on V_h, so u^n is the Galerkin solution

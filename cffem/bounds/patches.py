@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Flux problems around the vertices of a mesh, all solved at once: small dense systems that are inverted once for a mesh.
 
 Around each vertex a the fluxes of the cells that share it are made continuous by multipliers on the facets that share it. A cell

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading −a Δu + b·∇u + c u + s off a symbolic equation, with constant a and c and affine b.
 
 The coefficients are derivatives with respect to u and its partial derivatives, taken from the components of the SymPy terms. No

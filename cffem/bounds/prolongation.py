@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions of a coarse space as the same functions of a finer, nested space.
 
 A child cell K′ lies in its parent K, and both are affine images of the reference cell, x = x_K + J_K X. The values at the child's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Integrals over the reference simplex from which cells build their flux problems; made once for a dimension and a degree.
 
 A cell is the image of the reference simplex under x = x₀ + J X, its corners sorted by their numbers in the mesh, so that two

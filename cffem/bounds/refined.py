@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same model on finer and finer discretisations: the ladders that three-level estimates and refinement climb.
 
 A ladder goes up by the mesh (every cell is divided), by the degree (every element is raised by one degree on the same mesh), by the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The callback that refinement until decided drives: certificates of a model's deletions on ever finer discretisations.
 
 Level 0 is the user's own mesh and time step, the coarsest of all; each level divides every cell and halves the time step. A level

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sources of an equation cell by cell: their polynomial part, what is left of it, and what quadrature does not see.
 
 What two rules disagree about is not seen by one of them. What lies between the points of both, such as a narrow spike, is looked

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Spatial errors of all levels of a march from fluxes at some of them.
 
 Between two levels with fluxes, the fluxes of four levels give those of the cubic interpolant p of the values in time. In Newton's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Stability of the adjoint problem −a Δz − b·∇z + (c − div b) z = φ with z = 0 on the boundary.
 
 With λ₁ a lower bound of the first Dirichlet eigenvalue, c₀ = c − div b / 2 and Λ = a λ₁ + c₀ > 0, testing with z gives

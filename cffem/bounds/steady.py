@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guaranteed error bounds for −a Δu + b·∇u + c u = f with u given on the boundary, and for deletion scores in this class.
 
 With the residual measured by an equilibrated flux (`flux`) and the adjoint constants Z0, Z1, Z2 (`stability`), for e = u − u_h:

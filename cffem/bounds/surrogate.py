@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Residual-certified decisions: error bars for fields that no finite-element solve made, a neural network's for instance.
 
 The corollary of the robust relevance decision: where ‖u − u_θ‖ ≤ a_f ‖A_f(u_θ)‖ and ‖u_j − v_θ‖ ≤ a_cf ‖A_cf(v_θ)‖ for the

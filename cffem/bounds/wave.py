@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Guaranteed error bounds for scalar waves u_tt = a Δu − c u − σ u_t + f with u = 0 on the boundary, in L2(0, T; L2(Ω)).
 
 On convex plane domains there are two bounds: one with the full power of h (`wave_elliptic`), and that of the first-order system

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Certificates for equations of second order in time: what scalar waves and Maxwell's equations share.
 
 The error of a trajectory is bounded by the first-order majorant (`wave_majorant`). The difference d = u − u_j of the factual and a

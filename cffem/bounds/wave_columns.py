@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole trajectories as columns: products and solves for all time levels at once, and exact L2 norms of broken polynomials.
 
 Functions on a mesh are mapped to coefficients with respect to discontinuous Legendre polynomials that are orthonormal on each cell.

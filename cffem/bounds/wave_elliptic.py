@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A guaranteed bound for u_tt + σ u_t − a Δu + c u = f, u = 0 on the boundary of a convex plane domain, with the full power of h.
 
 Z^n ∈ V_h represents f^n − L u^n − σ v^n on V_h, where L = −aΔ + c, so u^n is the Galerkin solution of a problem with the exact

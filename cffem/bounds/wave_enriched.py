@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sharper bounds for equations of second order in time: the same problem with one degree more and half the time step, certified.
 
 For the richer solution U* ‖u − u_h‖ ≤ ‖U* − u_h‖ + η(U*), and for a score |δ − δ_h| ≤ |δ* − δ_h| + η(δ*). The first parts are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solving N' ≤ r(t) + g N + s ∫₀ᵗ N step by step, and its norm in L2(0, T).
 
 With M = ∫N the pair obeys (N, M)' ≤ A (N, M) + (r, 0), A = ((g, s), (1, 0)), whose exponential has no negative entries. Sources

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A guaranteed bound for u_tt + σ u_t + α D*D u + m u + S u = f by the first-order system behind it; no constant of the domain.
 
 With H = −α ∫₀ᵗ Du the equation says u_t + σu + m∫u + ∫Su − D*H = v₀ + σu₀ + ∫f and H_t + αDu = 0, integrals from 0 to t. For any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading u_tt + σ u_t + α D*D u + m u + S(x) u = s off a symbolic equation of second order in time.
 
 D is the gradient (D*D = −Δ) for a scalar and the curl for a vector field; α, σ and m are constants, S is a matrix that is affine in

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """The code behind `cffem validate`, `cffem bench`, `cffem doctor` and the demos."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem bench certify`: do the error bars hold, how sharp are they, and do they decide? Each figure against its requirement.
 
 Guaranteed bounds meet problems with exact solutions (`certify_modal`), estimated ones much finer solutions (`certify_nonlinear`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Faults injected into the solve path, for `cffem bench certify`: a certificate judges a solution by the equation as it is written.
 
 A loosened solver tolerance, a wrong sign of one term in the assembled equation, a time step that is much too coarse: each must

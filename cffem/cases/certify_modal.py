@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random problems with exact solutions for `cffem bench certify`: sums of eigenmodes of the square and the cube.
 
 Each amplitude obeys an ordinary equation that is solved by hand: y = f/k for steady problems, y' + k y = f cos 3t for parabolic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random nonlinear problems for `cffem bench certify`, with much finer solutions to compare their estimated error bars with.
 
 The reference is solved on a mesh that is refined once, with two degrees more and an eighth of the time step; being of the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem doctor`: whether this installation works, and what to do about what does not.
 
 Every check really does what it is about: it imports the library, compiles a form, solves a Poisson problem on two ranks. Under

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of Leray-projected flow: which terms the pressure takes up, exactly or in the limit of fine meshes.
 
 A flow is solved on a Taylor–Hood pair (steady Navier–Stokes past a cylinder or in a driven cavity) and brought onto the class of

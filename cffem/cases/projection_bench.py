@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem bench projection`: what one projection onto a constraint class costs, in units of one scalar Poisson solve.
 
 The projection is built once; what is measured is one projection of a field after that (processor time, one process, the least of

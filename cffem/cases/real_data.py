@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real fields: what a window of measured temperature lets one say about candidate terms, and what it does not.
 
 The paper's library u, u², u_x, u_y, Δu, |∇u|², 1, with wind advection where there is wind, is screened on the weak design of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The benchmarks behind `cffem bench NAME`: a mapping from names to functions that take arguments and return an exit code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem bench screening`: what the screen identifies, how fast, and what it refuses, each figure against its target.
 
 Every section prints its measurements and one line per target; the exit code is one if a target was missed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data with known truth for the screening benchmark: spectral solutions, exact solutions, libraries, noise.
 
 Burgers, Korteweg–de Vries and Kuramoto–Sivashinsky are solved by Fourier collocation with exponential time differencing (ETDRK4),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finding and running the shipped demos, and users' own studies, as programs or as TOML.
 
 A script runs as `__main__` in this process, so `mpirun -n 4 cffem run study.py` runs it on four ranks under the command line's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem bench sweep`: what all deletions cost, in units of one efficient factual solve, measured in one run.
 
 The unit is the assembly of the factual operator and its march by the faster of MUMPS LU and GMRES with ILU, written by hand in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The deletion study as an experienced DOLFINx user writes it: the other side of `cffem bench sweep`.
 
 One compiled form with a coefficient for each term; for each of the nine problems the matrix is assembled once with the deleted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `cffem bench sweep` measures besides the sweeps themselves: NGSolve, growth of the cost, and a second rank.
 
 Each part returns plain data for `sweep.json` and renders itself as a section of the page; a part that cannot run here says why.

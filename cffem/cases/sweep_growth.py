@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the cost grows: with the unknowns, for iterative solvers and sweeps, and with the number of terms, for decisions.
 
 A method whose work is proportional to the unknowns takes twice as long for twice as many. Each case is measured on meshes of about

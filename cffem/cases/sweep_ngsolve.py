@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One factual solve of the problems of `cffem bench sweep` by NGSolve, beside the same solve in DOLFINx and in cffem.
 
 The mesh is the same cell by cell, the elements span the same space and the time steps are the same, so that what differs is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The problems of `cffem bench sweep`: eight terms each, written once in SymPy for cffem and once in UFL for the loop by hand.
 
 Both discretise alike (same mesh, elements, time levels and scheme), so that their scores can be compared number by number.

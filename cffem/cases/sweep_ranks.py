@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a second rank gains for a sweep, fairly: against two single-rank jobs of the same sweep that share the machine.
 
 A sweep on one rank alone on a machine has its memory and caches for itself; compared with that, two ranks would be blamed for what

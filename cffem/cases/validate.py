@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`cffem validate`: the paper's benchmark contract on finite elements, with the paper's figure beside ours.
 
 Every theorem of the paper has a case that checks it; each figure with a criterion is a check, and the exit code is one if any check

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `cffem validate` collects: checks with the paper's figure beside ours, one row per term, and their tables.
 
 The tables go to CSV for programs, to LaTeX for papers and to Markdown for the page.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Constraint-null checks: ∇(∇·E) on a Maxwell cavity of unstructured tetrahedra, and gradients under the Leray projection.
 
 A term that vanishes on the constraint class has no coefficient that data could tell: its deletion moves the field by round-off, any

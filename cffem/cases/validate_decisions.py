@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Certified pruning with known scores, observables by adjoint, and a case where residuals and deletions rank terms in reverse.
 
 On the unit square u_t = κu + DΔu with u(0) = sin πx sin πy and u = 0 at the boundary has the solution e^{rt} sin πx sin πy with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the four scalar experiments check beyond their common part: the gap theorem, the alias, the second trajectory."""
 
 from __future__ import annotations

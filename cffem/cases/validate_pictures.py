@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures of `cffem validate`: the paper's synthetic panels with our figures beside them, the gap, reversal and error bars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The scalar experiments of the paper on finite elements: gap, single-mode aliasing, several trajectories, advection–diffusion.
 
 The paper samples 44×44×78 = 151,008 points. A grid of 48×48 points of the unit square and 80 times of [0, 1], cut by two points on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verdicts with error bars."""
 
 from cffem.certify.certification import Certification

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study asks of its verdicts: the tolerance, the norm, and how much may be spent on the error bars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The three-way decision: is a term's deletion score above the tolerance, given how well the score is known?
 
 The paper's robust relevance decision: with ‖u − u_h‖ ≤ η_f and ‖u_j − v_h‖ ≤ η_cf the true score δ differs from the computed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The screening-to-pruning contract: does this study recover exactly the relevant terms, and if not, which term breaks it?
 
 With Ŝ the screened terms and S the active ones, S ⊆ Ŝ (recall: the beta-min condition of the thresholded Lasso) and |δ_j − ε| > η_j

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Refinement until decided: finer discretisations only for the terms whose error bars still reach the tolerance.
 
 The loop knows nothing about meshes. It asks a callback for the bounds of some terms on a level, 0 being the discretisation at hand,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A sparse matrix close to the inverse of a mass matrix: the cells' own inverses, averaged where cells meet.
 
 The mass matrix is a sum M = Σ Rᵀ M_K R over cells. With diagonal weights D_K that sum to one at every unknown,

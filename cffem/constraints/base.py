@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Orthogonal projections onto a discrete constraint class M_h = {w : c(w, q) = 0 for all multipliers q}.
 
 Every projection is one object with a Krylov (or direct) solver that is built once. It acts on states (owned values of the whole

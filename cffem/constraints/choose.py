@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which projection belongs to a constraint: chosen by the constraint and the element of its field.
 
 Nédélec fields that are divergence-free or curl-free have the discrete gradient; a zero mean needs no solve; everything else goes

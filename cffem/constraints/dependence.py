@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Linear dependence of terms on the class, measured: which term is a combination of the others on random members.
 
 With a_j the stack of T_j[P w] over random members w (projected where the equation is tested against the class only), the terms

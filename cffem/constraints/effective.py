@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Equivalence classes of terms modulo the constraint, and the effective library that is left for identification.
 
 Restricted to the class, the terms of an equation span a space; where they are linearly dependent only combinations of their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Terms on states: T_j[w] as a functional, its L2-Riesz norm in the test space, and the operator norm of linear terms.
 
 Auxiliary fields (the weak divergence of a Nédélec field, say) are functions of the others; here they are solved for first, so

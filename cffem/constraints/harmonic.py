@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Harmonic fields: what domains with holes add to a constraint class.
 
 A harmonic field is curl-free and discretely divergence-free without being a gradient of the paired space. The dimension of their

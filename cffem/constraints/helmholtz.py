@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Helmholtz projection of Nédélec fields: discretely divergence-free, by one scalar Poisson problem.
 
 In the discrete de Rham complex gradients of the paired Lagrange space S_h are Nédélec fields, given by a sparse matrix G, so that

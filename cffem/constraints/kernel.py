@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Corrections onto a constraint class with a sparse approximation of the inverse mass, and from there to the nearest one.
 
 With the mass M of the constrained fields, the constraint's matrix B, a sparse W close to M⁻¹ and S = B W Bᵀ, which is sparse too

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Terms modulo a constraint, proved symbolically: normal forms in the jets of fields that obey it.
 
 Values of a field and its derivatives at a point can be chosen freely, except that a constraint c(u) = 0 and all its derivatives

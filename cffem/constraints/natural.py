@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the boundary adds to a proof: identities that hold inside the domain can fail in weak form where it is not closed.
 
 Integration by parts leaves a trace, and a natural condition puts data in its place: −∂v/∂n for lap v, another quantity for −curl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Upper bounds of operator norms from random vectors, for maps that are suspected to be zero.
 
 An eigenvalue solver finds a large singular value, it does not prove that there is no larger one. For independent standard normal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Constraint-null terms: those that vanish on the class M, with what proves it and what was measured.
 
 A term is constraint-null if T_j[u] = 0 for every u in M. In an equation that is tested against M only (the multiplier takes up

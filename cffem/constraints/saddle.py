@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Projection onto any linear constraint class, by one saddle-point problem with a stated multiplier space.
 
 P w minimises ‖P w − w‖ subject to c(P w, μ) = 0 for all multipliers μ:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The linear solver of a projection: built once, used for every field, content with consistent singular systems.
 
 A projection asks for a correction, not for a multiplier: where the multiplier is not unique any one will do, so this solver does

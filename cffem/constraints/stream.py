@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Divergence-free Raviart–Thomas and BDM fields of the plane as curls of a stream function: a Poisson problem for each projection.
 
 In the plane the complex Lagrange → H(div) → discontinuous is exact, so that a field without divergence is curl ψ = (∂ψ/∂y, −∂ψ/∂x)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random fields as functions of the coordinates: the same on any mesh partition, smooth or rough as one asks.
 
 A field is a sum of plane waves with random directions, phases and amplitudes, its wave number the scale. Nothing depends on the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measured data: gridded or scattered fields, their noise, and the rows of a design they give."""
 
 from cffem.data.dataset import Dataset

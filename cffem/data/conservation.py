@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Terms in conservation form: every term as Σ ∂^d g, so that a weak design can put the derivatives on the test function.
 
 A term such as u u_xx is rewritten as (u²)_xx/2 − u_x². What stands under the outer derivatives is, wherever possible, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables in text files: a line of column names, then one row of numbers for each reading.
 
 The rows may stand in any order. They are a grid where they fill one, up to readings that are missing, and else sensors that were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measured fields: gridded arrays, xarray datasets, tables, or sensors scattered in space and read at common times.
 
 A `Dataset` holds arrays and coordinates and nothing else; turning them into rows of a design (test functions, noise, finite

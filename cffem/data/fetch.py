@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Downloads of the large public data sets that the paper studies: NOAA OISST sea-surface temperature and NCEP reanalysis.
 
 Files are fetched by pooch, one for each year and variable, from addresses that are pinned here. A download that breaks off goes on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weak rows on tensor grids: separable test functions, finite differences of denoised data, resampling blocks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a weak row integrates: every term as a sum of integrals ∫ core ∂^order φ, and the integrands as NumPy functions.
 
 Powers of noisy values are biased: E (u + noise)² = u² + σ². Hermite polynomials in their place are unbiased.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How noisy gridded data are, whether the noise is white, and the denoised data.
 
 The standard deviation of white noise comes from high differences, which annihilate smooth signals. Whether noise is white shows

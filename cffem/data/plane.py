@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Maps of a part of the sphere in metres, with the metric factors that make derivatives on the map those of the sphere.
 
 With true scale at the latitude φ₀ the map is x = R cos φ₀ (λ − λ₀), y = R (φ − φ₀), so that grids of longitude and latitude stay

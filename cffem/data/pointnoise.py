@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Noise of scattered sensors: its strength, whether it is correlated in time or along the mesh, and a denoiser.
 
 In the cosine basis of time every coefficient is a field on the points plus noise, and differences of ever longer heat flow along

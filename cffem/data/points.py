@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weak rows on scattered sensors or the nodes of an unstructured mesh, in two and three dimensions.
 
 Between the points the data are interpolated linearly on a Delaunay mesh and integrated against smooth boxes of bumps; every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Probes: common terms that a library does not contain, evaluated along with it to notice that a true term is missing.
 
 A model fitted without one of its true terms can look perfect on the data at hand, because the remaining terms mimic the missing

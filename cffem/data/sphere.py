@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fields on the sphere as data: NetCDF or xarray grids of longitude, latitude and time, and scattered stations, in metres.
 
 A region of a file becomes a `Dataset` on a map (`plane`), with time in seconds, values in SI units, longitudes in order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Strong rows of measured data: every term evaluated at the data points with finite differences (on grids) or local
 quadratic fits (scattered points).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Smooth test functions with compact support, and how wide they should be.
 
 On a grid a test function is a product of bumps (1 − s²)^p, one per axis, s ∈ [−1, 1]. Its half width follows the corner of the

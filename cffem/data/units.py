@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Units of measured variables: what they measure and how to turn them into SI units.
 
 Names are compared as files write them (`degC`, `m s**-1`, `m/s`, `hPa`). A unit of another quantity than expected is an error: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Velocity fields measured in a plane: files of TSI Insight (`.vec`), as particle image velocimetry leaves them.
 
 A file has one line of description with the grid's size and the unit of length, then a line for each vector: position, velocity

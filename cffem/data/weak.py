@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weak rows of measured data: all derivatives on the test functions, noise drawn again to know what it did.
 
 Row k tests the equation with φ_k: y_k = ⟨anchor[u], φ_k⟩ and A_kj = ⟨T_j[u], φ_k⟩ with derivatives moved to φ_k. Powers of noisy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading Zarr 3 arrays with what is at hand: JSON, NumPy and a Zstandard library.
 
 A Zarr array is a folder with `zarr.json` and one file for each chunk of a regular grid. Read here are plain arrays whose chunks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an experiment can identify: the operator-evaluation design as streamed Gram blocks, and its diagnostics."""
 
 from cffem.data.rows import RowBlock, RowSource

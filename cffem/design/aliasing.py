@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Aliasing: which terms an experiment cannot tell apart, and which combination of their coefficients it does identify.
 
 Coefficients α and α̃ are aliased when A(α − α̃) = 0 (the paper's aliasing obstruction). The null space of the Gram therefore

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The restricted-eigenvalue constant as a bracket: a proved lower and an attained upper bound.
 
     κ̂(A; s) = min ‖AΔ‖²/n / ‖Δ‖²   over |S| ≤ s and ‖Δ_{S^c}‖₁ ≤ 3 ‖Δ_S‖₁                              (empirical RE constant)

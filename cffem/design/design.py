@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operator-evaluation design y = Aβ + η of the anchored regression, and the paper's diagnostics of it.
 
 A `Design` never holds A: it holds block Grams (see `gram`) and answers from them which terms are excited, coherent, aliased or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Streamed Gram matrices: rows are folded into one (1+m)×(1+m) matrix per resampling block and forgotten.
 
 With Z = [y, A] the matrix Zᵀ W Z holds everything that least squares, the Lasso, the diagnostics and the block bootstrap need,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Eigenvalues of pieces of the Gram matrix: sparse eigenvalues, irrepresentability, and how κ̂ grows with the rows.
 
 All functions take the normalised Gram Σ = AᵀA/n with unit diagonal, the scale on which the paper states its conditions.

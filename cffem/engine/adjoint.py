@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Adjoint sensitivities: what one observable feels of every term, from one backward solve (the observable adjoint theorem).
 
 The scheme of `cffem.engine.march` is reversed step by step. A bar denotes the derivative of the observable O with respect to a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Boundary conditions as users declare them: immutable, checked when written, without a mesh.
 
 `on` names a part of the boundary: a gmsh physical name, a tuple of names, or "all". Values are numbers, SymPy expressions in x,

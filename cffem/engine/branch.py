@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The deletion branch ρ ↦ u_j(ρ), on which term j has the coefficient (1 − ρ) α_j, and its curvature M_j = sup ‖u_j''(ρ)‖.
 
 u_j is computed on a uniform grid of ρ. Second differences on every other point give ‖u_j''‖ inside, the linearised response gives

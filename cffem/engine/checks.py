@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a user says about an experiment, checked against the library and the mesh before anything is assembled or solved.
 
 Every refusal is an `InputError` of one sentence, raised on all ranks alike. What can be checked without a mesh is checked where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What ranks do together: sums, and work for one of them whose failure is raised on every rank, so that nobody waits for ever."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Initial, boundary and forcing data: from what users write to functions on a mesh.
 
 SymPy expressions are evaluated with NumPy at the interpolation points, so data compile nothing; measurements are moved onto the

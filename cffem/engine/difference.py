@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Deletions of linear transient problems through the equation of the difference d = u_j − u.
 
 With the factual equation A₀ u + A₁ u̇ + A₂ ü + c(t) = 0 and coefficients that change by Δ_k (a deletion: Δ_j = α_j), the difference

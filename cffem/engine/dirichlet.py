@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Essential conditions as positions and values in the state's array.
 
 A solve keeps them by starting from a state that has the right boundary values and correcting it by increments that vanish there,

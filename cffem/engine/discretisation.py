@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a library and an experiment to forms: one compiled form for each term, anchor, forcing and constraint.
 
 With the state w = (fields, multipliers, auxiliary fields), its rate ẇ and acceleration ẅ, every ingredient k is a form

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The assembled equation Σ_k c_k F_k(w, ẇ, ẅ, t) = 0: one matrix per linear term, reused by every intervention.
 
 Linear ingredients are matrices assembled once; combining them with coefficients is a sum of value arrays with one sparsity

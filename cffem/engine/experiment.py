@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One experiment: domain, elements, data and the time window in which the equation is observed.
 
 It holds what the user says and checks what can be checked without a mesh; the engine turns it into spaces and forms.

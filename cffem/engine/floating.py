@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A multiplier that the equation determines up to a constant only, such as the pressure of a flow in a closed box.
 
 Adding a constant to it changes no equation: with the constraint's form c(v, λ), c(v, 1) = 0 for every admissible v. One of its

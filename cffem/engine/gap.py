@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The two theorems on what a deletion does, checked on a model.
 
 With g_j = α_j T_j[u], the residual–counterfactual gap theorem says |‖u_j(ρ) − u‖ − ρ ‖L_u⁻¹ g_j‖| ≤ ρ² M_j/2, and the theorem on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Linear solves that tell the truth: the true residual is recomputed, and a solve that misses its tolerance is an error.
 
 The default is a direct solve by MUMPS, whose symbolic analysis is kept as long as the matrix object is: overwriting its values

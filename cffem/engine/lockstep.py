@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Deletions of nonlinear transient problems, all of them marched together along the factual stages.
 
 With d = u_j − u the stage equation of a deleted problem is G(D) = F(W + D, …) + Δ_j T_j(W + D, …) = 0 for the difference D of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Steady solves and time integration of the assembled equation.
 
 Time integration is by diagonally implicit Runge–Kutta schemes on F(w, ẇ, ẅ, t) = 0. With γ = a_ii Δt, stage i has the unknown W

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measurements as data of an experiment: a dataset's values at the points of a mesh and at the times of a march.
 
 On a grid the values are interpolated along each axis, time included, by the polynomial through the four nearest grid points

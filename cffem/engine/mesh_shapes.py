@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shapes of `cffem.mesh`: unstructured meshes made by gmsh from the shipped `.geo` sources, deterministic, with named parts.
 
 Every function takes the communicator and the cell size h; gmsh works on rank 0 and DOLFINx distributes the result. The sources

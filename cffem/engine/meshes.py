@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Meshes with names: from a file, from DOLFINx, or from `cffem.engine.mesh_shapes`, ready for the engine.
 
 A mesh file may come from a stranger, so it is read as data (`msh_format`, `xdmf_format`) on rank 0, checked (`raw_mesh`) and then

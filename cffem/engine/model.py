@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The model: a library with coefficients in an experiment, solved factually and under interventions.
 
 anchor[u] = Σ_j α_j T_j[u] + forcing. Everything that interventions share, compiled forms, term matrices, the symbolic

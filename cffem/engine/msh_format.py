@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading gmsh's MSH files (4.1 and 2.2, text and binary) as the data they are.
 
 Gmsh's own reader is not used for files that somebody gives us: it runs a file without the `$MeshFormat` header as a script,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Norms of states and trajectories.
 
 Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do not count). The norm of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A numbering of a space's unknowns that depends on the geometry alone, not on how the mesh is spread over ranks.
 
 A cell is known by the coordinates of its vertices. Cells are sorted by a hash of them, the vertices of each cell by their

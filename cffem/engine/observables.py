@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Observables on a model: their value, first and second derivative along a trajectory.
 
 An observable is a sum over time nodes, O[u] = Σ_q ω_q o(u(t_q), t_q), on the piecewise linear interpolant u(t) of the levels:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measured fields as finite-element fields: a trajectory of a model's space that was observed, not computed.
 
 The values of a dataset are interpolated onto the mesh at the time levels of the model. The result is a `Solution` like any

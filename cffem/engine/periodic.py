@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Periodic conditions as an elimination u = Z û: unknowns on one part of the boundary take the values of those on the other.
 
 Z has the size of the state: the row of an identified unknown has a one in the column of its representative, every other row is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the presets' preconditioners need besides the matrix: gradients for AMS, mass and Laplace matrices for saddle points.
 
 AMS (Hiptmair–Xu) splits a Nédélec field into a part of vector Lagrange functions and gradients of scalar ones, so it wants the

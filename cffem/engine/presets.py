@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which linear solver a problem gets: a direct one up to a stated size, beyond it the preconditioner its structure asks for.
 
     class of problem                            Krylov method          preconditioner

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The L2 projection of a state onto the declared constraint class, for initial data.
 
 With the constraint's form c(w, μ), the projection P w of w minimises ‖P w − w‖ subject to c(P w, μ) = 0: one saddle-point solve

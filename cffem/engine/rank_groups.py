@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Deletions split over groups of ranks: where one deleted problem fits into a group, groups work on different deletions.
 
 A deleted problem on half of the ranks takes less than twice as long as on all of them, because it communicates less, so that two

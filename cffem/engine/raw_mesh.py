@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A whole mesh as plain arrays on one rank, chosen from a file's elements and checked before DOLFINx distributes it.
 
 The checks are geometric and independent of how cells are oriented: coordinates are finite, no cell is degenerate or turned

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Deletion with refitting: the other coefficients make up for the deleted term as well as they can.
 
 On the factual solution anchor[u] − f = Σ_k α_k T_k[u], so regressing the left side on the remaining terms of an equation is

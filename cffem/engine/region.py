@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Unstructured meshes of the region where there are data: the sea between coasts and the edges of a window.
 
 The region is the union of the grid cells whose four corners have values at all times (its largest connected part), or the convex

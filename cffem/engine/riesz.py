@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Riesz representatives: the function r with (r, v) = ⟨g, v⟩ for all test functions v, in a norm of the state.
 
 Where an element cannot represent T_j[u] itself (the Laplacian of degree 1), its L2 representative in the test space stands for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rows of the anchored regression y = Aβ from finite-element fields, block by block, for a `Design`.
 
 Strong rows are the equation anchor − forcing = Σ_j β_j T_j at quadrature points of every cell, and at the middle of every time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the terms of a model are on its solution: values of T_j[u] at quadrature points, level by level, and their Gram matrix.
 
 A term whose derivatives the elements represent is evaluated as it stands; of any other the L2 Riesz representative of its weak

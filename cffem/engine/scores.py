@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Residual scores of the terms, and the constants that tell when ranking by them is valid.
 
     C_j = |α_j| ‖T_j[u]‖,   RCI_j = C_j / ‖Σ_k α_k T_k[u]‖,   one-step score = Δt · rms(α_j T_j[u]),

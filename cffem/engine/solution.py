@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The solution of one factual or intervened problem: its states at all time levels, and how it was obtained."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The discrete state: one space for all unknowns together, and how each field lives in it.
 
 Fields, multipliers and auxiliary fields are the components of one mixed space (a single field has its own space), so that every

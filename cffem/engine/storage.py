@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Storing fields and restoring them exactly, on any number of ranks: the only storage of fields there is.
 
 A file is a `.npz` archive: a header in JSON (`header.npy`, its bytes) and, for each state and each field, the values in the

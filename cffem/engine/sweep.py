@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Deletion sweeps: every deleted problem against the factual solution, sharing all that can be shared.
 
 How a deletion is computed is chosen by the class of the problem and by what is asked of the scores, and is reported with it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The linearised response of a solution to its terms: u_j'(0) = −L_u⁻¹[α_j T_j[u]], the residual–counterfactual gap theorem.
 
 The discrete scheme itself is differentiated, so that the response is the exact derivative of the numbers that `Model.solve`

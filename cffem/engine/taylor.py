@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Taylor tests of derivatives: the remainder of a correct first derivative is of second order in the step.
 
     r(ρ) = ‖f(ρ) − f(0) − ρ f'(0)‖ = O(ρ²),     order = log(r(ρ)/r(ρ/2))/log 2 → 2.

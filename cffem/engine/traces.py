@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Natural traces on each part of the boundary: kept, replaced by data, or refused where nobody says what they are.
 
 Integration by parts leaves traces such as ∂u/∂n or n × curl E. On a part with a Dirichlet condition their test functions vanish;

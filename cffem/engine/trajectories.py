@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the levels of a trajectory are while a model works with them: in memory, or in a scratch file where they do not fit.
 
 Tangent and adjoint solves need every implicit stage of a solution, and a sweep may keep every deleted trajectory. In a scratch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """States of a model on all ranks, brought to its copy on a group of them: the same function, on another partition of its mesh.
 
 The copy knows for each of its cells which one it was, and keeps the order of its vertices. A state is taken apart into the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The problem under other boundary conditions or without its constraint: what an intervention on the data needs besides numbers.
 
 Changed essential data only change boundary values, so that all matrices are shared. Changed natural data are part of the forms,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fields for ParaView: VTX files by ADIOS2, which show Lagrange functions of any degree, continuous or not.
 
 Fields on other elements (Nédélec, Raviart–Thomas, …) are interpolated exactly into discontinuous Lagrange functions.

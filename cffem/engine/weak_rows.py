@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weak rows from finite-element fields: the equation tested with smooth space–time functions of compact support.
 
 The test functions are products ψ(x) φ(t) of bumps (1 − s²)^p on overlapping boxes in the interior of the domain, so that no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether an equation runs backward in time: dt(u) = −0.1 lap(u) makes the finest ripples grow fastest.
 
 The second derivatives of Σ_j α_j T_j make up its principal symbol σ(ξ) = Σ_kl A_kl ξ_k ξ_l. Where σ(ξ) is negative for some

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading meshes from XDMF with HDF5, as DOLFINx writes them, without trusting the file.
 
 XDMF is XML that names HDF5 files. Before DOLFINx opens anything the XML is refused if it declares entities or a document

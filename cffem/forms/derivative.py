@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Gateaux derivatives of strong expressions and weak forms, by UFL: L_u w = d/dε T[u + ε w] at ε = 0.
 
 The linearised problem and the adjoint of an observable are built from these. UFL differentiates the form exactly, products,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an element can carry: its Sobolev space, the derivatives it represents and its neighbour in the discrete de Rham complex.
 
 Functions of H1 have a gradient, of H(curl) a curl, of H(div) a divergence; everything else jumps between cells. A discontinuous

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors of the compiler from SymPy to UFL; each names the offending part and the whole term it was found in."""
 
 from __future__ import annotations

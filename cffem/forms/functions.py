@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of elementary functions and comparisons: each SymPy function and the UFL expression that evaluates it."""
 
 from __future__ import annotations

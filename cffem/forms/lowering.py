@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The translation of SymPy expressions into UFL: a memoised visitor with one small handler per kind of node.
 
 A `Context` says what the symbols mean on a given mesh: which UFL expression stands for each field, time derivative, parameter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which derivatives of which fields an expression takes: the innermost operator on each field and the total order in space.
 
 The innermost operator matters because an H(curl) field has a curl and nothing else. It counts as a curl or divergence only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Integration by parts as a symbolic rule: ⟨D w, W⟩ = ±⟨w, D* W⟩ + ∮ ⟨w∘n, W⟩, with one small handler per kind of node.
 
 A differential operator inside a term is first brought to the front, by moving the algebra around it to the weight W (the

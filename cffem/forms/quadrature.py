@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One quadrature rule for a form and its derivatives.
 
 UFL estimates the degree of each form anew, so the derivative of a form with an exponential would be integrated by another rule

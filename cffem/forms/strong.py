@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Strong form: a term as a UFL expression on the mesh, where the elements of its fields can represent its derivatives.
 
 A continuous piecewise polynomial of degree k has derivatives up to order k that approximate those of the field it stands for; a

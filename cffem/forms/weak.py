@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weak form: a term paired with a test function, derivatives balanced between both by integration by parts.
 
 For a term T and the test function v of its equation, ⟨T[u], v⟩ is written as

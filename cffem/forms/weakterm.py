@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the weak form of a term consists of: integrands as SymPy expressions, auxiliary fields, and the UFL forms made of them.
 
 The integrands are ordinary expressions in the fields, the test function and the normal n, so they print, and a boundary condition

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which terms the data support: sparse screening, refit, error bars and the reasons not to believe a model."""
 
 from cffem.screening.contract import Contract

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The screening contract: when the thresholded Lasso provably keeps every true term, or adds no false one.
 
 With ‖Aᵀη/n‖_∞ ≤ λ/2 and the restricted-eigenvalue constant κ the Lasso error is at most B_s = 4λ√s/κ (normalised columns). Hence

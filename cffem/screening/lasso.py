@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Lasso from a Gram matrix: its path, the penalty that the noise asks for, adaptive weights, many replicates at once.
 
 Columns are scaled to ‖A_j‖²/n = 1 and the objective is (1/2n)‖Aβ − y‖² + λ‖β‖₁, so λ is on the paper's scale.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When not to believe a selected model: aliasing, misfit, instability and correlated noise, each with the number that says so.
 
 A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured

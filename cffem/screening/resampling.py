@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Error bars and stability from block Grams: jackknife, Bayesian block bootstrap and stability selection.
 
 Leaving out or reweighting a block is a subtraction or a weighted sum of small matrices, so a thousand replicates cost

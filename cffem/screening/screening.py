@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`Screening`: anchored sparse regression behind one scikit-learn-style estimator.
 
 The default is oriented at recall, as false positives are removed later by deletion but a missed term is lost: λ is the smallest

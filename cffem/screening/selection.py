@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sparse model that the data support: candidates, deletion test, EBIC, refit and error bars.
 
 Candidates are searched on the plain (positive semidefinite) Grams of the raw and of the denoised rows. A candidate survives when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Skill: how much better the selected terms predict the anchor on rows that were left out than its mean does.
 
 Each block of rows is predicted with coefficients from all other blocks; block Grams of [y, A] are enough for that. The mean

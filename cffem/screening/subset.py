@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Best-subset search on Gram matrices: exhaustive for small supports, a wide beam with a floating backward pass beyond.
 
 The search must be nearly exhaustive: where two true terms almost cancel (u_xx and u_xxxx of Kuramoto–Sivashinsky) neither

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """From a study to its report."""

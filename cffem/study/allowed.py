@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study file from a stranger may name: PETSc options that only choose numbers and methods, and paths in its own folder.
 
 PETSc's options can load libraries, run Python, open files and start debuggers, so a study file gets those that are listed here

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Taking pictures: values of solutions on the points of a drawing, gathered on rank 0.
 
 Lines and areas are drawn cell by cell, each cell cut into a few simplices so that elements of higher degree show their shape. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Drawing without a screen: Matplotlib figures as `<img>` with the picture inside, and the marks that stand for verdicts.
 
 Every verdict has a colour (from the palette of Okabe and Ito, which colour-blind people tell apart), a shape and a word. Names are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checkpoints: what a run has finished, stored at once and whole, so that a run that was killed goes on where it was.
 
 A piece of finished work is a *fact*, plain data under a key, one JSON file each; fields lie beside them as `.npz` archives of

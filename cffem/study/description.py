@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a study is, as plain data: everything that its numbers depend on, so that a checkpoint of another study is recognised.
 
 Expressions are described by their text, meshes by a hash of their cells and measurements by a hash of their values; neither

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures of what the data can tell: coherence of the columns, the regularisation path and how often terms are selected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures of fields: factual, without a term, and their difference, from the small drawing of a study (`Fields`)."""
 
 from __future__ import annotations

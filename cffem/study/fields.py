@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small pictures of fields as data: the factual solution and each deleted one on the points of one drawing, in `fields.npz`.
 
 A report is drawn again from `report.json` and this file alone, without a mesh or a solver. `cffem.study.camera` takes the values

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables for a paper (packages amsmath, booktabs, graphicx): verdicts, the reporting contract of the scope, design diagnostics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pieces of HTML: everything that comes from a report goes through `text`, so that no name can become markup."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measured data that a study file names: arrays in `.npz`, variables of a netCDF file or columns of a table, read as data and
 nothing else."""
 

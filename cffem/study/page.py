@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The page of a report: one HTML file that opens offline, needs no script and fetches nothing, and prints on paper.
 
 It opens with three sentences; then verdicts with their picture, the scope, and after that what stands behind them, each part in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The parts of the page about what stands behind the verdicts: constraint class, design, screening, cost and environment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The parts of the page about verdicts: tables and pictures of scores, scope, observables, fields and certificates."""
 
 from __future__ import annotations

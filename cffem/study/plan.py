@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plan of a study before it is run: its stations, how many problems are solved, and about how long that takes.
 
 One time step of the first experiment is solved twice; the second one, without compilation and set-up, is the measure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a run is: a live display on a terminal, plain log lines elsewhere, nothing where nobody asked.
 
 A `Progress` is told by the stations which stage, term and time step a run is at, on every rank; only rank 0 of its communicator

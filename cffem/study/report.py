@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report of a study (schema `cffem-report/1`): every section is always there, a skipped one says why.
 
 A report is data: it is made once, written as JSON, and shown as a table, as a page or in LaTeX; nothing in it needs the solver

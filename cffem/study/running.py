@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the stations of one run share: the study, its meshes and models, the checkpoint and the progress display.
 
 `Run.once` is the only way a station does work: a piece that an earlier run finished is taken from the checkpoint, any other is

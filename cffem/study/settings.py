@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the studies of this program are run, where the command line says so: progress, resume, or only the plan.
 
 A study that is run from a script of its own knows nothing of a command line and gets the silent defaults.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ending a run when somebody asks: Ctrl-C, SIGTERM and SIGUSR1 (what Slurm sends before time is up).
 
 A lone process stops where it is. Of several ranks each only remembers the request, and all stop together at the next time level

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A study: from a library and experiments, with known coefficients or measured data, to a report with verdicts.
 
 The stations are those of the paper's Algorithm 1: factual fields or data → effective library → design and diagnostics → screening

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A report in three plain sentences: what was decided, what could not be decided and why, and what to do next."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of a report as a person reads it on a terminal."""
 
 from __future__ import annotations

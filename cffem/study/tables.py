@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading a study file key by key, so that every error names the file, the key and what was expected there.
 
 A `Table` remembers which keys it was asked for; `done` refuses the others and names the nearest key that it knows.

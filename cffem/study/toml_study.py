@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Studies written as TOML: data, never code.
 
 `read_study` turns a file into the same `Study` that a Python script would make. Terms and values are read by the safe parser,

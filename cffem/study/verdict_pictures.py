@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The two pictures of scores: each score with its error bar against ε, and residual contribution against deletion score.
 
 The first is the paper's three-way rule as one sees it: a bar right of ε is relevant, left of it irrelevant, across it unresolved.

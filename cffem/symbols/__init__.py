@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hall: what a user writes. Fields, operators, libraries of candidate terms, and what may be asked of them."""
 
 from cffem.symbols.components import component, evaluate_on, to_components

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a term is like: its normal form in components, its derivative order, how it depends on the fields, and whether it is a
 multiple of another.
 

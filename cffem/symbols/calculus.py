@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Vector calculus: how the normal form of each operator is found.
 
 Safe identities are applied at once: operators are linear, products and functions differentiate by the product and chain rules,

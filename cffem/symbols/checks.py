@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks of candidate terms, each raising an error that names the term and says what to do.
 
 They run when a library is built, so that a misspelt parameter or a term that is another one in disguise is found before anything

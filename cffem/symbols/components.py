@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Components: any expression written out as scalars whose only operators are SymPy's partial derivatives.
 
 `to_components` is the definition of every operator in Cartesian coordinates and thus the reference that normal forms, rewrites

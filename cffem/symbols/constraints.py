@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Constraint classes: linear conditions a solution obeys besides its equation, declared in SymPy.
 
 A constraint names the class 𝒞 = {u : expr[u] = 0} on which terms may vanish (constraint nulls) or coincide (equivalence classes).

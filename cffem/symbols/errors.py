@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors of the symbolic layer, each naming what is wrong with an equation when it is written, not when it is solved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The unknowns: scalar and vector fields, their components and their partial derivatives.
 
 A field is a SymPy atom that depends on the coordinates, so SymPy's own `diff`, `subs`, `latex`, `==` and pickling work. Partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Interventions: what a deleted problem changes about the factual one.
 
 Deleting term j is the intervention do(α_j := 0) of the paper; scaling by 1 − ρ is the branch from the factual to the deleted

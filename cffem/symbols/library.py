@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The library: one anchor and the candidate terms of anchor[u] = Σ_j α_j T_j[u] + forcing, checked when it is written down.
 
 A library without anchor is a steady equation 0 = Σ_j α_j T_j[u] + forcing. Libraries never change: `without`, `restrict` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operators and products as SymPy nodes: what each applies to, the shape of its result, how it differentiates and prints.
 
 Conventions are UFL's: grad(v)[i, j] = ∂v_i/∂x_j, div contracts the last index, dot(grad(v), v) = (v·∇)v. In 2D, curl of a vector

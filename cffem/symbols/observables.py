@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Observables: the numbers a study watches, declared in SymPy and evaluated by the engine.
 
 All of them are integrals, so that one adjoint solve gives their sensitivity to every term. An observable is

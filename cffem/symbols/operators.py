@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The words users write: `grad`, `div`, `curl`, `lap`, `dt`, products, and vectors from components.
 
 What each word means is in `nodes`, what is simplified at once in `calculus`. `evaluate=False` keeps an operator as written, for

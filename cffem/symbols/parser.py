@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`parse`: terms from text, in the language users write in SymPy, for studies that come from a stranger.
 
 The text is read by the grammar of `parser_syntax`, every name is looked up in the fixed tables of `parser_words`, and every

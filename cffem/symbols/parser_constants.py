@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Values of constants, found without SymPy's arbitrary precision.
 
 Before the parser lets SymPy combine constants it knows their floating-point values, so that `exp(exp(exp(10)))`, `2**(10**9)` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much work a text may cause: the size an expression has when multiplied out, and a budget spent before each operation.
 
 SymPy evaluates while it builds, so a short text can ask for years of work (`9**9**9`, the Laplacian of a product of long

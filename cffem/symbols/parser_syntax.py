@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The grammar of terms written as text: a tokenizer and a precedence-climbing parser that know nothing of SymPy.
 
 Text becomes a `Tree` of plain tuples and strings, or a `ParseError` with the column. Length, number of tokens and nesting are

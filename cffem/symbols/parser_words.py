@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The words of the term language: functions, operators, relations and constants, each bound to what it means.
 
 The parser knows no other callable than these, which is what makes a text from a stranger harmless.

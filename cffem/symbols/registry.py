@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of normal forms: for each kind of node the function that simplifies it, looked up when a node is built.
 
 The nodes say what an operator is and the calculus says what is known about it; the two need each other, and this table, which the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Identities of vector calculus that are not always wanted, as named rewrites.
 
 What is simplified without asking is in `calculus`; here are the identities that trade one form for another, such as

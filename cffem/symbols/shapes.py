@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shapes of expressions: `()` scalars, `(d,)` vectors, `(d, d)` tensors.
 
 An entry is None where the dimension of space is not known yet (`grad(u)` of a scalar field). Every SymPy node has one small rule;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Coupled equations: one library per unknown, with terms named by field and term, "u/lap".
 
 A system answers the same questions as a library, so that whoever works with one works with the other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables of terms for people: plain text, LaTeX and HTML, in which every name is escaped."""
 
 from __future__ import annotations

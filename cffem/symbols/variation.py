@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The variational (Gateaux) derivative d/dε F[u + ε w] at ε = 0 of any expression, in SymPy.
 
 It is the symbol of the linearised operator L_u, and the reference for the derivatives that UFL takes.

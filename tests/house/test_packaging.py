@@ -89,3 +89,12 @@ def test_version_and_licence_are_the_same_wherever_they_are_told():
     assert "\nlicense: MIT\n" in citation
     assert 'license = "MIT"' in (TOP / "pyproject.toml").read_text()
     assert (TOP / "LICENSE").read_text().startswith("MIT License")
+
+
+def test_every_file_of_the_package_names_its_licence():
+    silent = [
+        str(path)
+        for path in sorted((TOP / "cffem").rglob("*.py"))
+        if not path.read_text().startswith("# SPDX-License-Identifier: MIT\n")
+    ]
+    assert silent == []

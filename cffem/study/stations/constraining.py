@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the constraint class of each experiment, and the effective library that is left for identification.
 
 A term that vanishes on the class of one experiment may be seen in another one, so a term is `constraint_null` for the study only

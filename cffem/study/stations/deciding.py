@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the three-way verdicts, per experiment and intervention class, and how experiments are put together.
 
 A term is relevant for a study if it is relevant in one of its experiments, and irrelevant only if it is irrelevant in all of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: every deleted problem, its observables, its error bound and its picture, one term after the other.
 
 Each experiment is deleted from on its own. A deletion, its certificate and its field are stored as soon as they are there, and a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the fitted model against the data, and what the uncertainty of its coefficients does to the scores.
 
 The factual field of a study with data is the solution of the fitted model from the data's initial and boundary values. Its misfit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the operator-evaluation design of the effective library, its diagnostics, and the screen for terms.
 
 Rows come from measured data, or from the factual solutions where the coefficients are known; several experiments are stacked. A

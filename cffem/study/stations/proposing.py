@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: what to measure next where the experiments cannot tell terms apart.
 
 Candidates are the experiments that the user lists, or else starts from single modes of the bounding box of the first experiment;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the report, made of the facts of the other stations and of nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: what the factual solutions tell without solving again: linearised responses, residual scores, adjoint scores."""
 
 from __future__ import annotations

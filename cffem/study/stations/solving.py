@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Station: the factual solution of each experiment, with the given coefficients or with those that the screen found."""
 
 from __future__ import annotations
