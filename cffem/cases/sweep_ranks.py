@@ -160,7 +160,7 @@ def main(arguments: Sequence[str]) -> int:
     from mpi4py import MPI
 
     parser = argparse.ArgumentParser(prog="python -m cffem.cases.sweep_ranks", description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("problem", choices=list(PROBLEMS))
+    parser.add_argument("problem", choices=list(SIZES))
     parser.add_argument("cells", type=int)
     parser.add_argument("steps", type=int)
     parser.add_argument("--repeats", type=int, default=3)
