@@ -121,7 +121,7 @@ def _turned(coarse: Any, fine: Any, local: np.ndarray, turn_above: int, turn: in
         coarse.Tt_apply(turned, np.array([turn_above], dtype=np.uint32), size)
         local = local @ turned.reshape(size, size)
     if fine.needs_dof_transformations:
-        flat = np.ascontiguousarray(local).ravel()
+        flat = local.flatten()  # a copy: the matrix serves other orientations too
         fine.Tt_inv_apply(flat, np.array([turn], dtype=np.uint32), local.shape[1])
         local = flat.reshape(local.shape)
     return local

@@ -100,7 +100,7 @@ def term_operators(library: Any, coefficients: Mapping[str, float], dim: int, co
         >>> terms = {"c": -cf.curl(cf.curl(E)), "d": -cf.dt(E), "h": cf.cross(E, (0, 0, 1))}
         >>> library = cf.Library(anchor=cf.dt(cf.dt(E)), terms=terms)
         >>> found = term_operators(library, {"c": 2.0, "d": 0.1, "h": 0.5}, 3, False)
-        >>> found["c"].stiffness, found["d"].damping, found["h"].matrix.tolist()
+        >>> found["c"].stiffness, found["d"].damping, (found["h"].matrix + 0.0).tolist()
         (2.0, 0.1, [[0.0, -0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
     """
     if len(library.equations) != 1 or library.anchor != dt(dt(library.unknown)):
