@@ -27,6 +27,8 @@ NORMS = ("L2", "H1", "energy")
 Certifier = (
     SteadyCertifier | EnrichedCertifier | ParabolicCertifier | WaveCertifier | MaxwellCertifier | EnrichedSecondOrderCertifier
 )
+# Enrichment makes margins smaller by factors up to about this one.
+WORTH = 10.0
 _ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
 _CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
@@ -169,8 +171,9 @@ def best_certificate(
     threshold = certification.threshold(model.factual.norm(norm))
     reason, guaranteed = "", None
     for enriched in (True, False) if certification.enriched else (False, True):
-        if enriched and not certification.enriched and (guaranteed is None or enriched_size(model) > certification.budget):
-            continue
+        if enriched and not certification.enriched:
+            if guaranteed is None or not worth_enriching(guaranteed, threshold) or enriched_size(model) > certification.budget:
+                continue
         found = _guaranteed(model, name, change, norm, deleted, enriched)
         if isinstance(found, NoCertificate):
             reason = reason or found.reason
@@ -204,6 +207,11 @@ def enriched_size(model: Any) -> float:
         return size
     second = {equation.time_order for equation in model.library.equations.values()} == {2}
     return size * (FINER_WAVES if second else FINER)
+
+
+def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
+    """Whether a bound that does not decide is near enough to doing so for a solve of one degree more."""
+    return bound.margin < WORTH * abs(bound.score - threshold)
 
 
 def _decides(bound: DeletionBound, threshold: float) -> bool:

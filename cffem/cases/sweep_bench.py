@@ -103,14 +103,14 @@ def by_refinement(problem: Problem, size: float, comm: Any, epsilon: float, guar
 
 def guarantees(levels: Any, names: Sequence[str], level: int, epsilon: float) -> dict[str, Any] | None:
     """Guaranteed bounds on a level of refinement, enriched ones where the plain ones do not decide."""
-    from cffem.bounds.deletions import certify_deletion
+    from cffem.bounds.deletions import certify_deletion, worth_enriching
 
     model = levels.model(level)
     if model is None:
         return None
     found: dict[str, Any] = {name: certify_deletion(model, name) for name in names}
     for name, bound in found.items():
-        if bound and abs(bound.score - epsilon) <= bound.margin:
+        if bound and abs(bound.score - epsilon) <= bound.margin and worth_enriching(bound, epsilon):
             found[name] = min(bound, certify_deletion(model, name, enriched=True) or bound, key=lambda b: b.margin)
     return found
 
