@@ -171,9 +171,8 @@ def best_certificate(
     threshold = certification.threshold(model.factual.norm(norm))
     reason, guaranteed = "", None
     for enriched in (True, False) if certification.enriched else (False, True):
-        if enriched and not certification.enriched:
-            if guaranteed is None or not worth_enriching(guaranteed, threshold) or enriched_size(model) > certification.budget:
-                continue
+        if enriched and not certification.enriched and not _enriched_next(model, guaranteed, threshold, certification.budget):
+            continue
         found = _guaranteed(model, name, change, norm, deleted, enriched)
         if isinstance(found, NoCertificate):
             reason = reason or found.reason
@@ -207,6 +206,10 @@ def enriched_size(model: Any) -> float:
         return size
     second = {equation.time_order for equation in model.library.equations.values()} == {2}
     return size * (FINER_WAVES if second else FINER)
+
+
+def _enriched_next(model: Any, plain: DeletionBound | None, threshold: float, budget: float) -> bool:
+    return plain is not None and worth_enriching(plain, threshold) and enriched_size(model) <= budget
 
 
 def worth_enriching(bound: DeletionBound, threshold: float) -> bool:

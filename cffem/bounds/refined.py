@@ -57,6 +57,7 @@ class Ladder:
         self.way = way
         self.models: list[Any] = [model]
         self._parents: list[np.ndarray] = []
+        self._embeddings: dict[Any, Any] = {}
         if way in (MESH, BOTH):
             _check_mesh(model)
         elif way == DEGREE:
@@ -114,13 +115,20 @@ class Ladder:
         """
         found = {}
         for unknown in self.model(finest).discretisation.unknowns:
-            rungs = range(level, finest)
-            models = [start or self.models[level], *(self.models[rung + 1] for rung in rungs)]
-            spaces = [model.spaces.own(unknown)[0] for model in models]
-            parents = [self._parents[rung] if self.way in (MESH, BOTH) else None for rung in rungs]
-            matrices = [prolongation(spaces[k], spaces[k + 1], parents[k]) for k in range(len(parents))]
-            found[unknown] = reduce(lambda product, matrix: matrix @ product, matrices)
+            steps = [self._embedding(rung, unknown, start if rung == level else None) for rung in range(level, finest)]
+            found[unknown] = reduce(lambda product, matrix: matrix @ product, steps)
         return found
+
+    def _embedding(self, rung: int, unknown: Any, start: Any) -> Any:
+        """The matrix from one rung to the next, made once; one that leads from the values of another model is not kept."""
+        key = (rung, unknown)
+        if start is None and key in self._embeddings:
+            return self._embeddings[key]
+        spaces = [model.spaces.own(unknown)[0] for model in (start or self.models[rung], self.models[rung + 1])]
+        matrix = prolongation(*spaces, self._parents[rung] if self.way in (MESH, BOTH) else None)
+        if start is None:
+            self._embeddings[key] = matrix
+        return matrix
 
     def destroy(self) -> None:
         """Free all models but the user's; collective."""
