@@ -124,8 +124,8 @@ class Ladder:
         key = (rung, unknown)
         if start is None and key in self._embeddings:
             return self._embeddings[key]
-        spaces = [model.spaces.own(unknown)[0] for model in (start or self.models[rung], self.models[rung + 1])]
-        matrix = prolongation(*spaces, self._parents[rung] if self.way in (MESH, BOTH) else None)
+        below, above = (model.spaces.own(unknown)[0] for model in (start or self.models[rung], self.models[rung + 1]))
+        matrix = prolongation(below, above, self._parents[rung] if self.way in (MESH, BOTH) else None)
         if start is None:
             self._embeddings[key] = matrix
         return matrix
