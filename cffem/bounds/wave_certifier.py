@@ -93,9 +93,9 @@ class SecondOrderCertifier(ABC):
         data = {"u": model.experiment.initial[self.unknown], "v": model.experiment.initial[dt(self.unknown)]}
         data["f"] = dict(model.experiment.forcing).get(self.unknown, 0)
         self.initial, self.velocity, self.forcing = (self._entries(data[key]) for key in "uvf")
-        # H̃ has one degree more than u_h, its derivative has not; a matrix that varies raises the degree as well.
-        order = self.space.element.basix_element.embedded_superdegree
-        self.degree = order + 1
+        element = self.space.element.basix_element
+        self.degree, order = self._dual_degree(element), element.embedded_superdegree
+        # A matrix that varies raises the degree.
         self.ruler = Ruler(self.space, self.domain, order + any(term.slope.any() for term in self.terms.values()))
         self._start = [self.ruler.broken.data(entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
         self._factual: tuple[Trajectory, PathBound] | None = None
@@ -107,6 +107,10 @@ class SecondOrderCertifier(ABC):
     def majorant(self) -> Majorant:
         """Where residuals of the first-order system are measured."""
         return Majorant(self.ruler, self.space, self.domain, self.constrained, self.degree)
+
+    def _dual_degree(self, element: Any) -> int:
+        """The degree of H̃: one more than that of u_h, its derivative has not."""
+        return int(element.embedded_superdegree) + 1
 
     # Hypotheses -------------------------------------------------------------------------------------------------------------
 
