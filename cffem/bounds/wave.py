@@ -18,7 +18,7 @@ import numpy as np
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.wave_certifier import PathBound, SecondOrderCertifier, Terms
 from cffem.bounds.wave_elliptic import Elliptic, EllipticBound, EllipticReconstruction, smallest_bound
-from cffem.bounds.wave_majorant import Trajectory
+from cffem.bounds.wave_paths import Trajectory
 from cffem.bounds.wave_problem import WaveOperator
 from cffem.symbols.fields import ScalarField
 

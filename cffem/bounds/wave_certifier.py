@@ -31,7 +31,8 @@ from cffem.bounds.geometry import Domain
 from cffem.bounds.steady import DeletionBound
 from cffem.bounds.wave_columns import Broken, Source
 from cffem.bounds.wave_growth import evolve
-from cffem.bounds.wave_majorant import Majorant, Measured, Ruler, Trajectory, zero_operator
+from cffem.bounds.wave_majorant import Majorant, Measured, Ruler, zero_operator
+from cffem.bounds.wave_paths import Trajectory
 from cffem.bounds.wave_problem import WaveOperator, term_operators
 from cffem.engine.boundary import Dirichlet, Tangential, is_zero
 from cffem.symbols.interventions import delete
@@ -54,6 +55,7 @@ class PathBound:
         parts: what contributed, by name.
         slopes, reaction: ‖s_v‖ and c′ of an elliptic reconstruction.
         fields: what was solved for, to be shared by linearity.
+        measured: what the first-order majorant measured, likewise.
     """
 
     value: float
@@ -64,6 +66,7 @@ class PathBound:
     slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))
     reaction: float = 0.0
     fields: tuple[np.ndarray, ...] = ()
+    measured: Measured | None = None
 
 
 class SecondOrderCertifier(ABC):
@@ -94,9 +97,9 @@ class SecondOrderCertifier(ABC):
         data = {"u": model.experiment.initial[self.unknown], "v": model.experiment.initial[dt(self.unknown)]}
         data["f"] = dict(model.experiment.forcing).get(self.unknown, 0)
         self.initial, self.velocity, self.forcing = (self._entries(data[key]) for key in "uvf")
-        # H̃ has one degree more than u_h, its derivative has not; a matrix that varies raises the degree as well.
-        order = self.space.element.basix_element.embedded_superdegree
-        self.degree = order + 1
+        element = self.space.element.basix_element
+        self.degree, order = self._dual_degree(element), element.embedded_superdegree
+        # A matrix that varies raises the degree.
         self.ruler = Ruler(self.space, self.domain, order + any(term.slope.any() for term in self.terms.values()))
         self._start = [self.ruler.broken.data(entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
         self._factual: tuple[Trajectory, PathBound] | None = None
@@ -108,6 +111,10 @@ class SecondOrderCertifier(ABC):
     def majorant(self) -> Majorant:
         """Where residuals of the first-order system are measured."""
         return Majorant(self.ruler, self.space, self.domain, self.constrained, self.degree)
+
+    def _dual_degree(self, element: Any) -> int:
+        """The degree of H̃: one more than that of u_h, its derivative has not."""
+        return int(element.embedded_superdegree) + 1
 
     # Hypotheses -------------------------------------------------------------------------------------------------------------
 
@@ -185,8 +192,7 @@ class SecondOrderCertifier(ABC):
         term, own = terms[name], self._own(terms)
         if term.stiffness:
             return None
-        shared = self._shared(gap, error)
-        measured = self.majorant.measure(terms, gap, self._source(term.source), (name, term, other), shared)
+        measured = self._measured_difference(terms, name, gap, other, error)
         root = math.sqrt(gap.step)
         start, rate = (float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates))
         sources = abs(term.damping) * (error.plain + root * error.start)
@@ -194,13 +200,23 @@ class SecondOrderCertifier(ABC):
         sources = sources + root * term.size(self.domain.hull) * np.cumsum(root * error.steps)
         return self._bound(own, gap, measured, start, sources + root * (rate + abs(own.damping) * start))
 
+    def _measured_difference(self, terms: Terms, name: str, gap: Trajectory, other: Trajectory, error: PathBound) -> Measured:
+        """The residual of a difference, by linearity unless too many digits cancel or too many numbers had to be kept."""
+        source, ours, theirs = self._source(terms[name].source), self.factual[1].measured, error.measured
+        if ours and theirs and ours.parts and theirs.parts and not self._cancelled(gap):
+            return self.majorant.difference(ours, theirs, gap, source, self._own(terms).stiffness)
+        return self.majorant.measure(terms, gap, source, (name, terms[name], other), self._shared(gap, error))
+
+    def _cancelled(self, gap: Trajectory) -> bool:
+        """Whether a difference is too small for what is known by linearity; collective."""
+        small, large = (float(self.ruler.sizes(columns).max()) for columns in (gap.states, self.factual[0].states))
+        return small < CANCELLED * large
+
     def _shared(self, gap: Trajectory, error: PathBound) -> tuple[np.ndarray, ...] | None:
         """What is solved for in a difference, by linearity, unless too many digits cancel."""
-        path, bound = self.factual
-        small, large = (float(self.ruler.sizes(columns).max()) for columns in (gap.states, path.states))
-        if small < CANCELLED * large:
+        if self._cancelled(gap):
             return None
-        return tuple(ours - theirs for ours, theirs in zip(bound.fields, error.fields, strict=True))
+        return tuple(ours - theirs for ours, theirs in zip(self.factual[1].fields, error.fields, strict=True))
 
     def _bound(self, own: WaveOperator, path: Trajectory, measured: Measured, start: float, sources: np.ndarray) -> PathBound:
         """From residuals to errors; `sources` are further sources in L2 of each step."""
@@ -217,7 +233,7 @@ class SecondOrderCertifier(ABC):
             "gradient part": float(np.linalg.norm(linear)),
             "initial error": start,
         }
-        return PathBound(float(value), np.hypot(steps, gradient), steps, start, parts, fields=measured.fields)
+        return PathBound(float(value), np.hypot(steps, gradient), steps, start, parts, fields=measured.fields, measured=measured)
 
     def _smallest_steps(
         self, own: WaveOperator, step: float, start: float, sources: np.ndarray, residual: np.ndarray, skew: float

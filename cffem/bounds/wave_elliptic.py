@@ -35,7 +35,7 @@ from cffem.bounds.flux_basis import Columns, FluxBasis
 from cffem.bounds.geometry import Domain
 from cffem.bounds.wave_columns import product
 from cffem.bounds.wave_growth import evolve
-from cffem.bounds.wave_majorant import Trajectory
+from cffem.bounds.wave_paths import Trajectory
 from cffem.bounds.wave_problem import WaveOperator
 
 

@@ -20,7 +20,7 @@ from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.steady import DeletionBound
 from cffem.bounds.wave import WaveCertifier
 from cffem.bounds.wave_certifier import SecondOrderCertifier
-from cffem.bounds.wave_majorant import Trajectory
+from cffem.bounds.wave_paths import Trajectory
 from cffem.engine.boundary import Dirichlet, Tangential
 from cffem.engine.model import Model
 from cffem.symbols.constraints import DivergenceFree

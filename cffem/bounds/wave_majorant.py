@@ -35,98 +35,28 @@ import sympy as sp
 import ufl
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
+from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.geometry import Domain
-from cffem.bounds.wave_columns import Broken, Factor, Source, product
+from cffem.bounds.wave_columns import KEPT_NUMBERS, Broken, Factor, Source, product
+from cffem.bounds.wave_paths import (
+    Trajectory,
+    added,
+    differentiated,
+    integrated,
+    interpolated,
+    second_differences,
+    subtracted,
+    windows,
+)
 from cffem.bounds.wave_problem import WaveOperator
 
 # Weight of ‖H̃ − H_h‖² against ‖G − D*H̃‖², relative to (π/diameter)²; the bound hardly depends on it.
 REGULARISATION = 1e-2
-WINDOW = 16
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """Owned values and rates of the unknown at all levels, one column each, on levels that are equally far apart.
-
-    Attributes:
-        states: u at the levels.
-        rates: u_t at the levels.
-        times: the levels.
-    """
-
-    states: np.ndarray
-    rates: np.ndarray
-    times: np.ndarray
-
-    @property
-    def step(self) -> float:
-        """The distance of two levels."""
-        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
-
-    @property
-    def bump(self) -> np.ndarray:
-        """s, where ũ = I u + β s with β = (t − t_{n−1})(t − t_n)/2: the mean second derivative on each step."""
-        result: np.ndarray = np.diff(self.rates, axis=1) / self.step
-        return result
-
-    @property
-    def integral(self) -> np.ndarray:
-        """∫ ũ from the start to each level."""
-        parts = self.step * (self.states[:, 1:] + self.states[:, :-1]) / 2 - self.step**3 / 12 * self.bump
-        return np.concatenate([np.zeros((len(self.states), 1)), np.cumsum(parts, axis=1)], axis=1)
-
-    def __sub__(self, other: Trajectory) -> Trajectory:
-        return Trajectory(self.states - other.states, self.rates - other.rates, self.times)
-
-
-def interpolated(levels: np.ndarray, bump: np.ndarray | None, step: float) -> list[np.ndarray]:
-    """I x + β s on each step in Legendre polynomials of time: β = τ²/12 (P₂ − P₀)."""
-    first, last = levels[:, :-1], levels[:, 1:]
-    if bump is None:
-        return [(first + last) / 2, (last - first) / 2]
-    return [(first + last) / 2 - step**2 / 12 * bump, (last - first) / 2, step**2 / 12 * bump]
-
-
-def differentiated(levels: np.ndarray, bump: np.ndarray, step: float) -> list[np.ndarray]:
-    """The time derivative of I x + β s: β' = τ/2 P₁."""
-    return [np.diff(levels, axis=1) / step, step / 2 * bump]
-
-
-def integrated(start: np.ndarray, parts: list[np.ndarray], step: float) -> list[np.ndarray]:
-    """start + ∫ of a polynomial on each step: ∫P_n = (P_{n+1} − P_{n−1}) τ/2 / (2n + 1), and P₀ + P₁ for n = 0."""
-    result = [start + step / 2 * parts[0], step / 2 * parts[0]] + [np.zeros_like(parts[0]) for _ in parts[1:]]
-    for n, part in enumerate(parts[1:], start=1):
-        result[n + 1] = result[n + 1] + step / 2 / (2 * n + 1) * part
-        result[n - 1] = result[n - 1] - step / 2 / (2 * n + 1) * part
-    return result
-
-
-def added(*polynomials: list[np.ndarray]) -> list[np.ndarray]:
-    """The sum of polynomials in time."""
-    result = []
-    for n in range(max(map(len, polynomials))):
-        first, *others = (p[n] for p in polynomials if n < len(p))
-        total = first + others[0] if others else first
-        for other in others[1:]:
-            total += other
-        result.append(total)
-    return result
-
-
-def second_differences(levels: np.ndarray, step: float) -> np.ndarray:
-    """Approximate second derivatives in the middle of each step."""
-    count = levels.shape[1] - 1
-    result = np.zeros((levels.shape[0], count), order="F")
-    if count == 2:
-        result[:] = (levels[:, 2:] - 2 * levels[:, 1:2] + levels[:, :1]) / step**2
-    elif count > 2:
-        result[:, 1:-1] = (levels[:, 3:] - levels[:, 2:-1] - levels[:, 1:-2] + levels[:, :-3]) / (2 * step**2)
-        for end, inner, next_one in ((0, 1, min(2, count - 2)), (-1, -2, max(-3, 1 - count))):
-            result[:, end] = 2 * result[:, inner] - result[:, next_one]
-    return result
+# About how many numbers r₁ and r₂ have on a step for one coefficient of a broken polynomial.
+RESIDUALS = 8
 
 
 class Ruler:
@@ -182,6 +112,7 @@ class Measured:
         gradient: bounds of ‖(I − P)u_h‖ at the levels, zero without a constraint.
         slope: ‖s‖ on each step.
         fields: H̃, π̃ and A at the levels, which are linear in the trajectory and its source.
+        parts: the coefficients of r₁ and r₂ by windows of steps, as polynomials of time; none where they are too many to keep.
     """
 
     residual: np.ndarray
@@ -189,6 +120,7 @@ class Measured:
     gradient: np.ndarray
     slope: np.ndarray
     fields: tuple[np.ndarray, ...]
+    parts: list[tuple[list[np.ndarray], list[np.ndarray]]]
 
 
 class Majorant:
@@ -262,13 +194,38 @@ class Majorant:
         fields = fields or self._fields(system, own, source, levels)
         flux, potential, vectors = fields
         residual, bumps = np.zeros(steps), [second_differences(part, path.step) for part in fields[:2]]
+        kept, keep = [], deleted is None and self.comm.allreduce(RESIDUALS * steps * self.first.owned, op=MPI.MAX) <= KEPT_NUMBERS
         for window in windows(steps):
-            squares = self._first_squares(system, window, flux, potential, bumps, source, levels)
-            if own.stiffness:
-                squares += self._second_squares(system, own.stiffness, window, flux, bumps[0])
-            residual[window] = np.sqrt(path.step * squares)
-        gradient = self._divergent(path.states, vectors) if self.gradients else np.zeros(steps + 1)
-        return Measured(residual, missed, gradient, self.ruler.sizes(path.bump), fields)
+            first = self._first(system, window, flux, potential, bumps, source, levels)
+            parts = first, self._second(system, window, flux, bumps[0]) if own.stiffness else []
+            residual[window] = self._sizes(*parts, own.stiffness, path.step)
+            kept += [parts] if keep else []
+        return Measured(residual, missed, self._divergent(path.states, vectors), self.ruler.sizes(path.bump), fields, kept)
+
+    def difference(self, ours: Measured, theirs: Measured, gap: Trajectory, source: Source, stiffness: float) -> Measured:
+        """The residual of u_h − u_jh with the source −L_j u_jh: the difference of both residuals, because Lu − (L − L_j)u_j is
+        L(u − u_j) + L_j u_j; collective.
+
+        Args:
+            ours, theirs: what was measured on u_h and u_jh, with parts.
+            gap: u_h − u_jh.
+            source: what the forcing differs by.
+            stiffness: α, of both.
+        """
+        pairs = zip(ours.parts, theirs.parts, strict=True)
+        both = ((subtracted(a, c), subtracted(b, d)) for (a, b), (c, d) in pairs)
+        residual = np.concatenate([self._sizes(first, second, stiffness, gap.step) for first, second in both])
+        missed = np.array([0.0 if source.vanishes else source.gap(n) for n in range(len(residual))])
+        fields = tuple(a - b for a, b in zip(ours.fields, theirs.fields, strict=True))
+        return Measured(residual, missed, self._divergent(gap.states, fields[2]), self.ruler.sizes(gap.bump), fields, [])
+
+    def _sizes(self, first: list[np.ndarray], second: list[np.ndarray], stiffness: float, step: float) -> np.ndarray:
+        """(‖r₁‖² + ‖r₂‖²/α)^{1/2} in L2 of each step."""
+        squares = sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(first))
+        if second:
+            squares += sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(second)) / stiffness
+        result: np.ndarray = np.sqrt(step * squares)
+        return result
 
     def _fields(self, system: _System, own: WaveOperator, source: Source, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         """H̃, π̃ and A at the levels, by least squares."""
@@ -291,10 +248,10 @@ class Majorant:
                 flux[:, window] = self.dual.normal.solve(right)
         return flux, potential, vectors
 
-    def _first_squares(
+    def _first(
         self, system: _System, window: slice, flux: np.ndarray, potential: np.ndarray, bumps: Any, source: Source, levels: Any
-    ) -> np.ndarray:
-        """The mean of ‖r₁‖² over each step."""
+    ) -> list[np.ndarray]:
+        """The coefficients of r₁ on each step, as a polynomial of time."""
         after, step = slice(window.start, window.stop + 1), system.path.step
         parts = system.residual(window)
         if system.own.stiffness:
@@ -308,17 +265,19 @@ class Majorant:
             given = [source.polynomial(n) for n in range(window.start, window.stop)]
             columns = [np.stack([g[k] for g in given], axis=1) for k in range(3)]
             parts = added(parts, [-p for p in integrated(np.concatenate(levels[window], axis=1), columns, step)])
-        return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(parts))
+        return parts
 
-    def _second_squares(self, system: _System, stiffness: float, window: slice, flux: np.ndarray, bump: np.ndarray) -> np.ndarray:
-        """The mean of ‖r₂‖²/α over each step."""
+    def _second(self, system: _System, window: slice, flux: np.ndarray, bump: np.ndarray) -> list[np.ndarray]:
+        """The coefficients of r₂ on each step, as a polynomial of time."""
         after, step = slice(window.start, window.stop + 1), system.path.step
         rates = [product(self.dual.identity, p) for p in differentiated(flux[:, after], bump[:, window], step)]
-        states = [stiffness * product(self.dual.derivative, p) for p in system.state(window)]
-        return sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(added(rates, states))) / stiffness
+        states = [system.own.stiffness * product(self.dual.derivative, p) for p in system.state(window)]
+        return added(rates, states)
 
     def _divergent(self, states: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Bounds of the gradient part of states."""
+        """Bounds of the gradient part of states, zero without a constraint."""
+        if not self.gradients:
+            return np.zeros(states.shape[1])
         parts = [
             product(self.ruler.matrix, states[:, window]) - product(self.dual.adjoint, vectors[:, window])
             for window in windows(states.shape[1])
@@ -360,7 +319,7 @@ class Dual:
         normal = ufl.inner(self._backward(w), self._backward(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
         # Exact for D*w, and for the fields with D*w = 0, whose degree is one less; no more is needed, because any H̃ will do.
         dx = ufl.dx(metadata={"quadrature_degree": 2 * (degree - 1)})
-        self.normal = Factor(assemble_matrix(form(normal * dx, mesh.comm)))
+        self.normal = Factor(assemble_matrix(form(normal * dx, mesh.comm)), self.dim)
 
     def _forward(self, u: Any) -> Any:
         """D u."""
@@ -398,7 +357,7 @@ class Gradients:
         self._held = held[held < self.owned]
         u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
         stiffness = form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, broken.comm)
-        self._factor = Factor(assemble_matrix(stiffness, [fem.dirichletbc(PETSc.ScalarType(0), held, space)]))
+        self._factor = Factor(assemble_matrix(stiffness, [fem.dirichletbc(PETSc.ScalarType(0), held, space)]), broken.domain.dim)
 
     def solve(self, target: np.ndarray) -> np.ndarray:
         """π with ‖target + ∇π‖ as small as possible."""
@@ -478,9 +437,3 @@ def zero_operator(components: int, dim: int) -> WaveOperator:
     """The operator without any term."""
     zero = np.zeros((components, components))
     return WaveOperator(0.0, 0.0, 0.0, zero, np.zeros((dim, *zero.shape)), (sp.S.Zero,) * components)
-
-
-def windows(count: int) -> Iterator[slice]:
-    """Slices of at most a few columns."""
-    for start in range(0, count, WINDOW):
-        yield slice(start, min(start + WINDOW, count))

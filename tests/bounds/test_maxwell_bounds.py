@@ -15,6 +15,7 @@ from wave_support import PLANE, SPACE, Cavity, cavity_mode, check, outcomes
 
 import cffem as cf
 from cffem import cross, curl, div, dt, grad, t, x, y, z
+from cffem.bounds import wave_majorant
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.wave import WaveCertifier
@@ -70,6 +71,27 @@ def test_the_difference_margin_is_proportional_to_the_deleted_coefficient(sound)
     small = cavity(damping=0.003).outcome("damping")
     assert small.difference[1] == pytest.approx(sound.difference[1] / 100, rel=0.2)
     assert small.margin < 0.02 * (small.factual[1] + small.counterfactual[1])
+
+
+@pytest.mark.parametrize(("name", "constrained"), [("damping", True), ("mass", False)])
+def test_residuals_of_differences_are_differences_of_residuals(name, constrained, monkeypatch):
+    problem, found = cavity(3, 2, 20, constrained, force=0.5), []
+    for kept in (wave_majorant.KEPT_NUMBERS, 0):
+        monkeypatch.setattr(wave_majorant, "KEPT_NUMBERS", kept)
+        certifier = problem.certifier()
+        found.append((certifier.deletion(problem.names[name]).difference, bool(certifier.factual[1].measured.parts)))
+    assert [shared for _, shared in found] == [True, False]
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-9)
+
+
+def test_in_space_the_second_field_has_the_degree_of_the_solution_unless_it_must_match_it():
+    found = {}
+    for constrained in (False, True):
+        problem = Cavity(True, perturbed(3, 2, 0.1, 1.0), COEFFICIENTS, 1, 0.5, 4, constrained, 0.0)
+        certifier = problem.certifier()
+        check([problem.outcome("damping")])
+        found[constrained] = certifier.degree
+    assert found == {False: 1, True: 2}
 
 
 # Matrix terms, where there is no modal solution -----------------------------------------------------------------------------
