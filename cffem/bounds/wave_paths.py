@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trajectories of equations of second order and polynomials of time on each step, in Legendre polynomials."""
 
 from __future__ import annotations
