@@ -249,7 +249,8 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylabel("time in factual solves")
-    labels = [f"{row['title'].replace(', ', chr(10))}\n{row['seconds of cffem']['unknowns']} unknowns" for row in rows]
+    titles = [row["title"].replace(", ", "\n").replace(" with", "\nwith") for row in rows]
+    labels = [f"{title}\n{row['seconds of cffem']['unknowns']} unknowns" for title, row in zip(titles, rows, strict=True)]
     axes.set_xticks([i + 0.4 for i in range(len(rows))], labels, fontsize=7)
     axes.legend(fontsize=7, ncols=3)
     figure.savefig(path, dpi=120)
