@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.bounds.prolongation import prolongation
-
 Part = tuple[Sequence[np.ndarray], float]  # the states of a trajectory and its weight in a sum
-
-
-def same_space(source: Any, target: Any) -> dict[Any, Any]:
-    """For each unknown field the matrix between its values in two models with the same mesh and elements."""
-    unknowns = target.discretisation.unknowns
-    return {f: prolongation(source.spaces.own(f)[0], target.spaces.own(f)[0]) for f in unknowns}
 
 
 def raised_states(states: Sequence[np.ndarray], source: Any, target: Any, maps: Mapping[Any, Any]) -> list[np.ndarray]:

@@ -267,6 +267,7 @@ class LinearSolver:
         self.record.reasons.append(f"solver preset {self.plan.name!r} gave way to the direct solve: {why}")
         self._forget()
         self.plan.give_way(self.matrix)
+        self.record.solver = self.plan.name
 
     def _forget(self) -> None:
         for thing in (self.ksp, self._helper):

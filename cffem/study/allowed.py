@@ -30,7 +30,7 @@ mat_mumps_icntl_7 mat_mumps_icntl_10 mat_mumps_icntl_13 mat_mumps_icntl_14 mat_m
 mat_mumps_cntl_1 mat_mumps_cntl_3
 """
 WORDS: dict[str, Iterable[str]] = {
-    "preset": ["direct", "amg", "ams", "stokes", "ilu"],
+    "preset": ["direct", "amg", "ams", "stokes", "ilu", "marching"],
     "ksp_type": KSP.split(),
     "ksp_pc_side": ("left", "right", "symmetric"),
     "ksp_norm_type": ("none", "preconditioned", "unpreconditioned", "natural", "default"),

@@ -294,3 +294,19 @@ def test_options_that_no_solver_reads_are_told(caplog):
     for options in ({"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-12}, {"ksp_type": "cg", "ksp_rrtol": 1e-12}):
         cf.Model(library, {"lap": 1.0}, experiment, options).solve()
     assert [record.getMessage().split()[3] for record in caplog.records] == ["ksp_rrtol"]
+
+
+def test_the_preset_for_time_steps_gives_way_where_incomplete_factors_fail():
+    library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "u": u})
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.2),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: cf.x * (1 - cf.x) * cf.y * (1 - cf.y)},
+        time=cf.Window(0, 0.1, steps=3),
+    )
+    exact = cf.Model(library, {"lap": 1.0, "u": 0.5}, experiment)
+    for options, way in (({}, "ilu"), ({"ksp_max_it": 1}, "direct")):
+        model = cf.Model(library, {"lap": 1.0, "u": 0.5}, experiment, petsc_options={"preset": "marching", **options})
+        assert model.factual.norm() == pytest.approx(exact.factual.norm(), rel=1e-8)
+        assert model.factual.record.solver == way
