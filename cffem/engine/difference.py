@@ -100,7 +100,7 @@ class Differences:
         new = self.equation.new_vector
         self.vectors = [new() for _ in range(6)]
         zero = self.vectors[0]
-        # The system matrix is the equation's own and will be overwritten, and the factors' may change with a later deletion.
+        # The system matrix is the equation's own and will be overwritten.
         self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
         self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
         self.dimension = model.discretisation.mesh.topology.dim
