@@ -23,8 +23,8 @@ import cffi
 
 from cffem.symbols.errors import InputError
 
-# The four middle ones let the compiler regroup sums of products, by which kernels of high degree become up to eight times as fast (the
-# curl–curl form of N1curl 4: 0.60 to 0.07 s). NaN and infinity keep their meaning, and no processor's own instructions are used.
+# The four middle ones let the compiler regroup sums of products, by which kernels of high degree become up to eight times as fast
+# (the curl–curl form of N1curl 4: 0.60 to 0.07 s). NaN and infinity keep their meaning; nothing depends on the processor.
 COMPILE_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-g0"]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -141,19 +141,24 @@ def certify_sweep(model: Any, sweep: Mapping[str, Any], certification: Any) -> d
         >>> bounds["u"].certificate.kind, bounds["lap"].reason[:55]
         ('guaranteed', 'without lap: the diffusion coefficient 0 is not positiv')
     """
-    bounds: dict[str, DeletionBound | NoCertificate] = {}
-    for name, deletion in sweep.items():
-        if deletion.status != "solved":
-            bounds[name] = NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
-        else:
-            bounds[name] = best_certificate(model, name, certification, deletion.intervention, deletion.solution)
-    return bounds
+    solved = {name: deletion for name, deletion in sweep.items() if deletion.status == "solved"}
+    changes = {name: deletion.intervention for name, deletion in solved.items()}
+    deleted = {name: deletion.solution for name, deletion in solved.items()}
+    found = best_certificates(model, list(solved), certification, changes, deleted)
+    return {
+        name: found[name] if name in found else NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
+        for name, deletion in sweep.items()
+    }
 
 
-def best_certificate(
-    model: Any, name: str, certification: Any, change: Intervention | None = None, deleted: Any = None
-) -> DeletionBound | NoCertificate:
-    """The best certificate of one deletion; collective.
+def best_certificates(
+    model: Any,
+    names: Sequence[str],
+    certification: Any,
+    changes: Mapping[str, Intervention | None] | None = None,
+    deleted: Mapping[str, Any] | None = None,
+) -> dict[str, DeletionBound | NoCertificate]:
+    """The best certificates of some deletions; collective.
 
     A guaranteed certificate if there is one and it decides: the plain one, or an enriched one where that is asked for, or where the
     plain one does not decide and the enriched problem is within the budget. Else an estimated one that decides; else the sharpest
@@ -161,31 +166,51 @@ def best_certificate(
 
     Args:
         model: the model.
-        name: the term.
+        names: the terms.
         certification: tolerance, norm and means.
-        change: the deletion, where it sets other coefficients as well.
-        deleted: its solution, where it is known already.
+        changes: the deletions, where they set other coefficients as well.
+        deleted: their solutions, where they are known already.
     """
-    change = change if change is not None and change.changes else delete(name)
-    norm = certification.norm
+    known, norm = deleted or {}, certification.norm
+    given = {name: (changes or {}).get(name) for name in names}
+    asked = {name: change if change is not None and change.changes else delete(name) for name, change in given.items()}
     threshold = certification.threshold(model.factual.norm(norm))
-    reason, guaranteed = "", None
+    found: dict[str, DeletionBound | NoCertificate] = {
+        name: _best_guaranteed(model, name, change, known.get(name), threshold, certification) for name, change in asked.items()
+    }
+    rest = {name: change for name, change in asked.items() if not _decides(found[name], threshold)}
+    if not rest:
+        return found
+    estimates, firm = estimates_of(model, certification.budget), not certification.refine
+    if len(rest) > 1:
+        estimates.prepare(rest, firm)
+    for name, change in rest.items():
+        estimated, guaranteed = estimates.deletion(name, norm, known.get(name), change, firm), found[name]
+        if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
+            found[name] = NoCertificate(f"{guaranteed.reason}; {estimated.reason}")
+        elif isinstance(guaranteed, NoCertificate) or _decides(estimated, threshold):
+            found[name] = estimated
+    return found
+
+
+def _best_guaranteed(
+    model: Any, name: str, change: Intervention, deleted: Any, threshold: float, certification: Any
+) -> DeletionBound | NoCertificate:
+    """The first guaranteed bound that decides, else the sharpest, else why there is none."""
+    reason, best = "", None
     for enriched in (True, False) if certification.enriched else (False, True):
-        if enriched and not certification.enriched and not _enriched_next(model, guaranteed, threshold, certification.budget):
+        if enriched and not certification.enriched and not _enriched_next(model, best, threshold, certification.budget):
             continue
-        found = _guaranteed(model, name, change, norm, deleted, enriched)
+        found = _guaranteed(model, name, change, certification.norm, deleted, enriched)
         if isinstance(found, NoCertificate):
             reason = reason or found.reason
             continue
         if _decides(found, threshold):
             return found
-        guaranteed = found if guaranteed is None else min(guaranteed, found, key=lambda bound: bound.margin)
+        best = found if best is None else min(best, found, key=lambda bound: bound.margin)
         if certification.enriched:
             break
-    estimated = estimates_of(model, certification.budget).deletion(name, norm, deleted, change)
-    if isinstance(estimated, NoCertificate):
-        return guaranteed or NoCertificate(f"{reason}; {estimated.reason}")
-    return estimated if guaranteed is None or _decides(estimated, threshold) else guaranteed
+    return best or NoCertificate(reason)
 
 
 def _guaranteed(
@@ -217,8 +242,8 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     return bound.margin < WORTH * abs(bound.score - threshold)
 
 
-def _decides(bound: DeletionBound, threshold: float) -> bool:
-    return abs(bound.score - threshold) > bound.margin
+def _decides(bound: DeletionBound | NoCertificate, threshold: float) -> bool:
+    return isinstance(bound, DeletionBound) and abs(bound.score - threshold) > bound.margin
 
 
 def estimates_of(model: Any, budget: float) -> Estimates:

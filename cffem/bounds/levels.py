@@ -1,27 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Estimated error bounds by three levels, for every problem that can be solved: nonlinear, variable coefficients, systems, flows.
 
-A field w is computed on three levels in space, at the given time step, and on three time steps, in the given space. With the
-gaps E_01 = ‖w_0 − w_1‖, E_12 = ‖w_1 − w_2‖ of such a triple and the measured saturation σ = E_12/E_01, the gaps of further levels
-are taken to shrink by s = max(σ, 1/4) at least, so that what is left beyond the third level is at most
+A field w is computed on three levels in space, at the given time step, and on three time steps, in the given space. From the
+gaps of such a triple and how fast they shrink it is estimated what is left beyond the third, ρ, see `cffem.bounds.gaps`. The
+finest levels in space and in time are combined, w* = w_{2,0} + w_{0,2} − w_0, and ‖w − w*‖ ≲ ρ = ρ_space + ρ_time + 2 E_space
+E_time/‖w*‖, the product for what each changes in the other. For a score this is applied to the difference w = u − u_j itself,
+whose saturation is not that of u: |δ − δ_0| ≲ |δ* − δ_0| + ρ_δ, where of each part of ρ only the share counts that the norm
+shows. The gap between two levels alone is no bound, and σ is evidence, not proof: these certificates are `estimated`.
 
-    ρ = κ E_12 s/(1 − s)
-
-with a safety factor κ. It is accepted where σ < 1/2. The finest levels in space and in time are combined,
-w* = w_{2,0} + w_{0,2} − w_0, and ‖w − w*‖ ≲ ρ = ρ_space + ρ_time + 2 E_space E_time/‖w*‖, the product for what each changes in the
-other. For a score this is applied to the difference w = u − u_j itself, whose saturation is not that of u:
-|δ − δ_0| ≲ |δ* − δ_0| + ρ. The gap between two levels alone is no bound, and σ is evidence, not proof: these certificates are
-`estimated`.
-
-Raising the degree converges algebraically where the solution is rough, with a σ that grows from level to level. There less is
-accepted (σ < 0.15) and the safety factor is larger.
+Raising the degree converges algebraically where the solution is rough, with a σ that grows from level to level. Where it is
+below 0.15 that does not matter; above, ρ is as large as a power of the degree would leave it, and the other way up is tried
+first.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,105 +25,21 @@ import numpy as np
 
 from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
 from cffem.bounds.compared import gram_matrix, raised_states
-from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder
+from cffem.bounds.gaps import SAFETY, Gaps, Levels
+from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.steady import DeletionBound
 from cffem.engine.linear import SolveError
-from cffem.engine.sweep import Demand, run_change
-from cffem.symbols.interventions import delete
+from cffem.engine.sweep import Deletion, Demand, run_changes
+from cffem.symbols.interventions import Intervention, delete
 
-ACCEPTED = {MESH: 0.5, DEGREE: 0.15, TIME: 0.5}
-SAFETY = {MESH: 1.5, DEGREE: 2.0, TIME: 1.5}
-MIXED = 2.0
-# The saturation of schemes of second order; a smaller measured one is not relied on.
-SMALLEST = 0.25
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the gaps.
 ACCURACY = 1e-5
 # Gaps below this share of the solution's norm are rounding errors, which do not shrink.
 ROUNDING = 1e-10
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """The gaps between three levels of one field.
-
-    Attributes:
-        way: by what the levels go up.
-        first, second, both: ‖w_0 − w_1‖, ‖w_1 − w_2‖ and ‖w_0 − w_2‖.
-        floor: gaps up to here are rounding errors.
-
-    Example:
-        >>> gaps = Gaps("mesh", first=0.4, second=0.1, both=0.5)
-        >>> gaps.saturation, round(gaps.rest, 3), gaps.accepted
-        (0.25, 0.05, True)
-    """
-
-    way: str
-    first: float
-    second: float
-    both: float
-    floor: float = 0.0
-
-    @property
-    def saturation(self) -> float:
-        """σ."""
-        return self.second / self.first if self.first > 0 else math.inf
-
-    @property
-    def rounded(self) -> bool:
-        """Whether there is nothing but rounding."""
-        return max(self.first, self.second) <= self.floor
-
-    @property
-    def accepted(self) -> bool:
-        """Whether saturation was observed."""
-        return self.rounded or self.saturation < ACCEPTED[self.way]
-
-    @property
-    def rest(self) -> float:
-        """ρ, what is left beyond the third level."""
-        if self.rounded:
-            return self.first + self.second
-        s = max(self.saturation, SMALLEST)
-        return SAFETY[self.way] * self.second * s / (1 - s)
-
-    def __str__(self) -> str:
-        return f"rounding only ({self.way})" if self.rounded else f"{self.saturation:.3g} ({self.way})"
-
-
-@dataclass(frozen=True)
-class Levels:
-    """What all levels of one field say.
-
-    Attributes:
-        gaps: those in space and, for transient problems, those in time.
-        reported: ‖w_0‖.
-        combined: ‖w*‖.
-        residuals: about how far the residuals of the solves can have moved w.
-    """
-
-    gaps: tuple[Gaps, ...]
-    reported: float
-    combined: float
-    residuals: float = 0.0
-
-    @property
-    def rest(self) -> float:
-        """ρ, infinite where saturation was not observed."""
-        if not all(gaps.accepted for gaps in self.gaps):
-            return math.inf
-        size = max(self.reported, self.combined)
-        mixed = MIXED * math.prod(gaps.both for gaps in self.gaps) / size if len(self.gaps) > 1 and size > 0 else 0.0
-        return sum(gaps.rest for gaps in self.gaps) + mixed + self.residuals
-
-    @property
-    def error(self) -> float:
-        """The estimate of ‖w − w_0‖."""
-        return sum(gaps.both for gaps in self.gaps) + self.rest
-
-    @property
-    def shift(self) -> float:
-        """The estimate of |‖w‖ − ‖w_0‖|."""
-        return abs(self.combined - self.reported) + self.rest
+# Degrees whose gaps shrink this fast leave no doubt that the solution is smooth.
+FIRM = 0.15
+# How many numbers of solutions on levels are kept at a time.
+KEPT = 5e7
 
 
 @dataclass(frozen=True)
@@ -172,14 +84,12 @@ class LevelCertifier:
         # Each gap in space is measured in the finest space, each gap in time in the given one.
         self._up = {k: space.embeddings(k, 2) for k in (0, 1)}
         self.solutions = 0
+        self._degree = min((d for _, d in map(tuple, model.experiment.elements.values())), default=1) if way == DEGREE else 1
+        self._first_order = first_order(model)
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {"L2": self._levels("L2", self.factual)}
-        if way == DEGREE and not all(gaps.accepted for gaps in self._known["L2"].gaps):
-            # Rough differences of a rough solution would only be found out one by one.
-            shown = ", ".join(map(str, self._known["L2"].gaps))
-            self.destroy()
-            raise NotCovered(f"degrees do not resolve the solution itself: σ is {shown}")
         self._last: tuple[Any, list[Any], float] | None = None
+        self._ready: list[tuple[Intervention, list[Deletion]]] = []
         self.seconds = time.perf_counter() - start
 
     # Comparing --------------------------------------------------------------------------------------------------------------
@@ -199,16 +109,18 @@ class LevelCertifier:
             field: the field.
             scale: what rounding errors are relative to; zero for the field itself.
             residuals: about how far residuals can have moved the field, in L2.
-            combined: whether ‖w*‖ is wanted.
+            combined: whether ‖w*‖ is wanted, and what of the gaps the norm shows.
         """
         length = float(self.model.times[-1] - self.model.times[0])
         ways = [(self.way, self.finest.norm(kind), field.space)]
         ways += [(TIME, self.model.norm(kind), field.time)] if len(field.time) > 1 else []
         gaps = []
         for way, norm, (low, middle, high) in ways:
-            gram = gram_matrix(norm, [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)]], length)
-            sizes = [math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram.sum())]
-            gaps.append(Gaps(way, *sizes))
+            fields = [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)], *([[(high, 1.0)]] if combined else [])]
+            gram = gram_matrix(norm, fields, length)
+            first, second, both = (math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram[:2, :2].sum()))
+            shares = _shares(gram) if combined else (1.0, 1.0)
+            gaps.append(Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares))
         reported = math.sqrt(max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0))
         gaps = [replace(each, floor=max(ROUNDING * (scale or reported), residuals)) for each in gaps]
         return Levels(tuple(gaps), reported, self._combined(kind, field, length) if combined else reported, residuals)
@@ -239,7 +151,9 @@ class LevelCertifier:
         """
         key = (change, accuracy)
         if self._last is None or self._last[0] != key:
-            found = [run_change(model, change, "", Demand(keep=True, accuracy=accuracy)) for model in self.models]
+            found = self._prepared(change) if accuracy == ACCURACY else None
+            demand = Demand(keep=True, accuracy=accuracy)
+            found = found or [run_changes(model, {"": change}, demand)[""] for model in self.models]
             for deletion in found:
                 if deletion.solution is None:
                     raise SolveError(deletion.reason, deletion.history)
@@ -247,9 +161,32 @@ class LevelCertifier:
             self._last = (key, solutions, sum(deletion.error for deletion in found))
         return self._last[1:]
 
+    def _prepared(self, change: Intervention) -> list[Deletion] | None:
+        """What `prepare` found for a deletion, once."""
+        places = [place for place, (known, _) in enumerate(self._ready) if known == change]
+        return self._ready.pop(places[0])[1] if places else None
+
+    def prepare(self, changes: Mapping[str, Intervention]) -> None:
+        """Solve some deleted problems on all levels but the user's at once, which costs less than one by one; collective.
+
+        Args:
+            changes: the deletions, by term; as many as can be kept are solved.
+        """
+        start = time.perf_counter()
+        one = sum(model.spaces.size * len(model.times) for model in self.models)
+        some = dict(list(changes.items())[: int(KEPT / one)])
+        found = [run_changes(model, some, Demand(keep=True, accuracy=ACCURACY)) for model in self.models] if some else []
+        self._ready = [(change, [level[name] for level in found]) for name, change in some.items()]
+        self.seconds += time.perf_counter() - start
+
+    @property
+    def firm(self) -> bool:
+        """Whether the factual solution itself leaves no doubt that its gaps go on shrinking."""
+        return all(map(_firm, self._known["L2"].gaps))
+
     # Certificates -----------------------------------------------------------------------------------------------------------
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound:
+    def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None, firm: bool = False) -> DeletionBound:
         """The estimated bound for the score of one deletion; collective.
 
         Args:
@@ -257,6 +194,7 @@ class LevelCertifier:
             norm: the norm of the score.
             deleted: the solution of the deleted problem, where it is known already.
             change: the deletion, where it sets other coefficients as well.
+            firm: whether degrees count only where their gaps shrink so fast that the solution must be smooth.
 
         Raises:
             NotCovered: saturation was not observed.
@@ -276,21 +214,22 @@ class LevelCertifier:
         self.seconds += time.perf_counter() - start
         difference = found["u − u_j"]
         margin = min(difference.shift, found["u"].error + found["u_j"].error)
-        if not math.isfinite(margin):
+        if not math.isfinite(margin) or (firm and not all(map(_firm, difference.gaps))):
             shown = ", ".join(map(str, difference.gaps))
-            limits = ", ".join(f"{ACCEPTED[gaps.way]:g} ({gaps.way})" for gaps in difference.gaps)
+            limits = ", ".join(f"{FIRM if firm and gaps.way == DEGREE else gaps.limit:g} ({gaps.way})" for gaps in difference.gaps)
             raise NotCovered(f"saturation was not observed on three levels: σ is {shown}, and less than {limits} is needed")
         certificate = self._certificate(margin, norm, found)
         first, second, third = (levels.error for levels in found.values())
-        best = (difference.combined, difference.rest) if difference.rest < margin else None
+        best = (difference.combined, difference.norm_rest) if difference.norm_rest < margin else None
         return DeletionBound(name, difference.reported, first, second, third, margin, certificate, best)
 
     def _certificate(self, margin: float, norm: str, found: dict[str, Levels]) -> Certificate:
         score, ladder = found["u − u_j"].reported, self.finest.discretisation.mesh.topology
         measured = "; ".join(f"{key}: {', '.join(map(str, levels.gaps))}" for key, levels in found.items())
-        limits = ", ".join(f"{ACCEPTED[gaps.way]:g} ({gaps.way})" for gaps in found["u"].gaps)
-        right = "min(|δ* − δ_h| + ρ(u − u_j), η_factual + η_counterfactual)"
-        formula = r"\min\{|\delta^*-\delta_h| + \rho(u-u_j),\; \eta_{\mathrm f}+\eta_{\mathrm{cf}}\}"
+        limits = ", ".join(f"{gaps.limit:g} ({gaps.way})" for gaps in found["u"].gaps)
+        shares = ", ".join(f"{gaps.share:.2g} ({gaps.way})" for gaps in found["u − u_j"].gaps)
+        right = "min(|δ* − δ_h| + ρ_δ(u − u_j), η_factual + η_counterfactual)"
+        formula = r"\min\{|\delta^*-\delta_h| + \rho_\delta(u-u_j),\; \eta_{\mathrm f}+\eta_{\mathrm{cf}}\}"
         return Certificate(
             value=margin,
             kind=ESTIMATED,
@@ -300,12 +239,14 @@ class LevelCertifier:
             hypotheses=(
                 ("the gaps between further levels shrink at least as fast as those measured", "three levels: evidence, no proof"),
                 (f"saturation σ < {limits}", f"measured, {measured}"),
+                ("of further gaps the score shows no larger share than twice that of those measured", f"counted: {shares}"),
                 ("Ω is the meshed domain", _ways(self.way, self.transient)),
                 ("the assembled forms are those of the equation", "not examined by this certificate"),
             ),
             constants={
                 **{f"κ ({gaps.way})": SAFETY[gaps.way] for gaps in found["u"].gaps},
                 **{f"ρ of {key}": levels.rest for key, levels in found.items() if math.isfinite(levels.rest)},
+                "ρ_δ": found["u − u_j"].norm_rest,
                 "combined score δ*": found["u − u_j"].combined,
             },
             cost={
@@ -322,6 +263,21 @@ class LevelCertifier:
         """Free the finer models; collective."""
         for ladder in self.ladders:
             ladder.destroy()
+
+
+def _shares(gram: np.ndarray) -> tuple[float, float]:
+    """How much of each gap the norm shows, from the inner products of w_0 − w_1, w_1 − w_2 and w_2."""
+    first, second, high = gram[0, 0], gram[1, 1], gram[2, 2]
+    # Of squares, so that nothing cancels.
+    middle_change, low_change = 2 * gram[1, 2] + second, 2 * (gram[0, 2] + gram[0, 1]) + first
+    norms = [math.sqrt(max(value, 0.0)) for value in (high, high + middle_change, high + middle_change + low_change)]
+    sums = (norms[1] + norms[2]) * math.sqrt(max(first, 0.0)), (norms[0] + norms[1]) * math.sqrt(max(second, 0.0))
+    shown = [abs(change) / total if total > 0 else 1.0 for change, total in zip((low_change, middle_change), sums, strict=True)]
+    return min(shown[0], 1.0), min(shown[1], 1.0)
+
+
+def _firm(gaps: Gaps) -> bool:
+    return gaps.rounded or gaps.way != DEGREE or gaps.saturation < FIRM
 
 
 def _ways(way: str, transient: bool) -> str:
@@ -366,28 +322,51 @@ class Estimates:
                 self._certifiers[way] = NoCertificate(str(reason))
         return self._certifiers[way]
 
-    def certifiers(self) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
-        """The ways up, each with its certifier or the reason why there is none, made when asked for; collective."""
-        elements = [self.model.spaces.elements[f] for f in self.model.discretisation.unknowns]
-        # Elements without all linear functions converge with order one, so that dividing cells halves the gaps at best; and a
-        # tetrahedron becomes 64, in a way that depends on how cells are numbered.
-        first_order = any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
-        solid = self.model.discretisation.mesh.topology.dim == 3
-        for way in (DEGREE, MESH) if first_order or solid else (MESH, DEGREE):
+    def certifiers(self, firm: bool = True) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
+        """The ways up, each with its certifier or the reason why there is none, made when asked for; collective.
+
+        Args:
+            firm: whether sharp bounds are wanted first, else cheap ones.
+        """
+        # A tetrahedron becomes 64, in a way that depends on how cells are numbered; and elements of first order halve the gaps at
+        # best where cells are divided, which is cheap, though.
+        rough, solid = first_order(self.model), self.model.discretisation.mesh.topology.dim == 3
+        for way in (DEGREE, MESH) if (rough and firm) or (solid and not rough) else (MESH, DEGREE):
             yield way, self._certifier(way)
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None) -> DeletionBound | NoCertificate:
-        """The estimated bound of one deletion, or the reasons why there is none; see `LevelCertifier.deletion`; collective."""
-        reasons = []
-        for _, certifier in self.certifiers():
-            if isinstance(certifier, NoCertificate):
-                reasons.append(certifier.reason)
-                continue
-            try:
-                return certifier.deletion(name, norm, deleted, change)
-            except (NotCovered, SolveError) as reason:
-                reasons.append(str(reason))
-        return NoCertificate("; ".join(reasons))
+    def prepare(self, changes: Mapping[str, Intervention], firm: bool = True) -> None:
+        """Solve deleted problems of which `deletion` will be asked, together by the first way up; collective.
+
+        Args:
+            changes: the deletions, by term.
+            firm: as `deletion` will be asked.
+        """
+        for _, certifier in self.certifiers(firm):
+            if isinstance(certifier, LevelCertifier) and (certifier.firm or not firm):
+                return certifier.prepare(changes)
+
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None, firm: bool = True
+    ) -> DeletionBound | NoCertificate:
+        """The estimated bound of one deletion, or the reasons why there is none; collective.
+
+        Args:
+            name, norm, deleted, change: see `LevelCertifier.deletion`.
+            firm: whether the other way up is tried before degrees that leave doubt are taken for what they are.
+        """
+        reasons = {}
+        for sure in (True, False) if firm else (False,):
+            for way, certifier in self.certifiers(firm):
+                if isinstance(certifier, NoCertificate):
+                    reasons[way] = certifier.reason
+                    continue
+                if sure and not certifier.firm:
+                    continue
+                try:
+                    return certifier.deletion(name, norm, deleted, change, sure)
+                except (NotCovered, SolveError) as reason:
+                    reasons[way] = str(reason)
+        return NoCertificate("; ".join(reasons.values()))
 
     def destroy(self) -> None:
         """Free the finer models; collective."""

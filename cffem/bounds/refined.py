@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The same model on finer and finer discretisations: the ladders that three-level estimates and refinement climb.
 
-A ladder goes up by the mesh (every cell is divided), by the degree (every element is raised by one degree on the same mesh), by the
-time step (halved) or by mesh and time step together. The user's own discretisation is always the lowest rung. Backward Euler, whose
-error a halved step would only halve, is followed by the second-order scheme sdirk2. Every space is contained in the next, so that
-solutions of all rungs can be compared exactly.
+A ladder goes up by the mesh (every cell is divided), by the degree (every element is raised by one degree on the same mesh), by
+the time step (halved), or by mesh or degree and time step together. The user's own discretisation is always the lowest rung.
+Backward Euler, whose error a halved step would only halve, is followed by the second-order scheme sdirk2. Every space is
+contained in the next, so that solutions of all rungs can be compared exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from cffem.engine.presets import MARCHING
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.forms.elements import L2, carrier
 
-MESH, DEGREE, TIME, BOTH = "mesh", "degree", "time step", "mesh and time step"
+MESH, DEGREE, TIME, BOTH, RAISED = "mesh", "degree", "time step", "mesh and time step", "degree and time step"
+# Unknowns in space from which time steps are solved faster by iterations than by factors.
+FILLED = 10_000
 SIMPLICES = ("interval", "triangle", "tetrahedron")
 
 
@@ -35,7 +37,7 @@ class Ladder:
 
     Args:
         model: the model on the lowest rung.
-        way: one of "mesh", "degree", "time step" and "mesh and time step".
+        way: one of "mesh", "degree", "time step", "mesh and time step" and "degree and time step".
 
     Raises:
         NotCovered: this way up does not exist for the model; the message says why.
@@ -60,14 +62,14 @@ class Ladder:
         self._embeddings: dict[Any, Any] = {}
         if way in (MESH, BOTH):
             _check_mesh(model)
-        elif way == DEGREE:
+        elif way in (DEGREE, RAISED):
             raised_elements(model.experiment, 1)
 
     def size(self, level: int) -> float:
         """Unknowns times time steps of a rung, without making it: what a budget is compared with."""
         model, window = self.models[0], self.models[0].experiment.time
         steps = 1.0 if window is None else window.steps * self._faster(level)
-        if self.way != DEGREE:
+        if self.way not in (DEGREE, RAISED):
             divided = level if self.way in (MESH, BOTH) else 0
             return model.spaces.size * steps * 2.0 ** (divided * model.discretisation.mesh.topology.dim)
         domain, elements = model.discretisation.mesh, raised_elements(model.experiment, level)
@@ -76,7 +78,7 @@ class Ladder:
 
     def _faster(self, level: int) -> int:
         """By how much a rung has more time steps than the lowest."""
-        return 2**level if self.way in (TIME, BOTH) else 1
+        return 2**level if self.way in (TIME, BOTH, RAISED) else 1
 
     def model(self, level: int) -> Any:
         """The model on a rung; collective."""
@@ -89,22 +91,24 @@ class Ladder:
         if self.way == TIME:
             return self.models[0].at(finer_window(start.time, self._faster(level)))
         changes: dict[str, Any] = {"mesh": below.discretisation.domain}
-        if self.way == BOTH:
+        if self.way in (BOTH, RAISED):
             changes["time"] = finer_window(start.time, self._faster(level))
         if self.way in (MESH, BOTH):
             changes["mesh"], parents = refined_domain(below.discretisation.domain)
             self._parents.append(parents)
-        if self.way == DEGREE:
+        if self.way in (DEGREE, RAISED):
             changes["elements"] = raised_elements(start, level)
             changes["constraint"] = raised_constraint(start.constraint, level)
-        options = below.petsc_options or self._options()
+        options = below.petsc_options or self._options(level)
         return Model(below.library, below.coefficients, dataclasses.replace(start, **changes), options)
 
-    def _options(self) -> dict[str, Any]:
-        """The solver of higher rungs where the user names none: factors fill up in space, and time steps do not need them."""
-        model = self.models[0]
-        solid, transient = model.discretisation.mesh.topology.dim == 3, model.experiment.time is not None
-        return {"preset": MARCHING} if solid and transient and model.discretisation.multiplier is None else {}
+    def _options(self, level: int) -> dict[str, Any]:
+        """The solver of a higher rung where the user names none: factors fill up in space, and time steps do not need them."""
+        discretisation, window = self.models[0].discretisation, self.models[0].experiment.time
+        if discretisation.mesh.topology.dim < 3 or window is None or discretisation.multiplier is not None:
+            return {}
+        unknowns = self.size(level) / (window.steps * self._faster(level))
+        return {"preset": MARCHING} if unknowns > FILLED else {}
 
     def embeddings(self, level: int, finest: int, start: Any = None) -> dict[Any, Any]:
         """For each unknown field the matrix from its local values on one rung to those on a higher one.
@@ -134,6 +138,12 @@ class Ladder:
         """Free all models but the user's; collective."""
         for model in self.models[1:]:
             model.destroy()
+
+
+def first_order(model: Any) -> bool:
+    """Whether an unknown has elements without all linear functions, which converge with order one."""
+    elements = [model.spaces.elements[f] for f in model.discretisation.unknowns]
+    return any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
 
 
 def finer_window(window: Any, factor: int) -> Any:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The callback that refinement until decided drives: certificates of a model's deletions on ever finer discretisations.
 
-Level 0 is the user's own mesh and time step, the coarsest of all; each level divides every cell and halves the time step. A level
-whose solutions, or the finer ones that its certificates need, are beyond the budget is not entered.
+Level 0 is the user's own mesh and time step, the coarsest of all; each level divides every cell and halves the time step.
+Elements of first order gain little by smaller cells, so that their degree is raised instead. A level whose solutions, or the
+finer ones that its certificates need, are beyond the budget is not entered.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.deletions import best_certificate
-from cffem.bounds.refined import BOTH, Ladder
+from cffem.bounds.deletions import best_certificates
+from cffem.bounds.refined import BOTH, RAISED, Ladder, first_order
 from cffem.bounds.steady import DeletionBound
 
 
@@ -58,28 +59,16 @@ class Refinement:
         if model is None:
             return None
         known = self.first if level == 0 else {}
-        return {name: known[name] if name in known else self._bound(model, name) for name in names}
-
-    def _bound(self, model: Any, name: str) -> Any:
-        """The bound of one deletion, about the best value of the score that its levels give."""
-        bound = best_certificate(model, name, self.certification, self.changes.get(name))
-        if not isinstance(bound, DeletionBound) or bound.best is None:
-            return bound
-        score, margin = bound.best
-        certificate = replace(
-            bound.certificate,
-            value=margin,
-            inequality=f"|‖u − u_j‖ − {score:.4g}| ≲ ρ(u − u_j) = {margin:.4g}, for the combination of all levels",
-            formula=rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho(u-u_j) = {margin:.4g}",
-        )
-        return replace(bound, score=score, margin=margin, certificate=certificate)
+        asked = [name for name in names if name not in known]
+        found = best_certificates(model, asked, self.certification, self.changes)
+        return {name: known[name] if name in known else _about_the_best(found[name]) for name in names}
 
     def model(self, level: int) -> Any:
         """The model on a level, None where it is beyond the budget or cannot be reached; collective."""
         if level == 0:
             return self.given
         try:
-            self._ladder = self._ladder or Ladder(self.given, BOTH)
+            self._ladder = self._ladder or Ladder(self.given, RAISED if first_order(self.given) else BOTH)
         except NotCovered:
             return None
         return None if self._ladder.size(level) > self.certification.budget else self._ladder.model(level)
@@ -88,3 +77,17 @@ class Refinement:
         """Free the finer models; collective."""
         if self._ladder is not None:
             self._ladder.destroy()
+
+
+def _about_the_best(bound: Any) -> Any:
+    """The same bound about the best value of the score that its levels give."""
+    if not isinstance(bound, DeletionBound) or bound.best is None:
+        return bound
+    score, margin = bound.best
+    certificate = replace(
+        bound.certificate,
+        value=margin,
+        inequality=f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all levels",
+        formula=rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho_\delta(u-u_j) = {margin:.4g}",
+    )
+    return replace(bound, score=score, margin=margin, certificate=certificate)

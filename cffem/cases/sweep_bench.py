@@ -94,7 +94,7 @@ def by_refinement(problem: Problem, size: float, comm: Any, epsilon: float, guar
     from cffem.certify.refinement import decide_by_refinement
 
     with problem.model(*problem.coarse, comm) as model:
-        levels = Refinement(model, Certification(epsilon=epsilon, budget=size))
+        levels = Refinement(model, Certification(epsilon=epsilon, refine=True, budget=size))
         certify = (lambda names, level: guarantees(levels, names, level, epsilon)) if guaranteed else levels
         verdicts = decide_by_refinement(list(problem.coefficients), epsilon, certify)
         levels.destroy()

@@ -255,7 +255,7 @@ def maxwell() -> Problem:
 
     symbols = (sp.sin(sp.pi * y) * sp.sin(sp.pi * z), sp.sin(2 * sp.pi * z) * sp.sin(sp.pi * x), 0)
     return Problem("Maxwell, N1curl 1", E, 2, ("N1curl", 1), 3, terms, weak, start, symbols, 1.0, False,
-                   ((10, 30), (19, 30)), (3, 5))  # fmt: skip
+                   ((10, 30), (19, 30)), (2, 5))  # fmt: skip
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {

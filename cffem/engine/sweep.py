@@ -168,22 +168,27 @@ def run_sweep(
     if count > 1:
         return _in_groups(model, changes, demand, finished, count)
     deletions: dict[str, Deletion] = {}
-    for found in _cheaply(model, changes, demand):
+    for found in _one_by_one(model, changes, demand):
         deletions[found.term] = found
         if finished is not None:
             finished(found)
-    for name, change in changes.items():
-        if name not in deletions:
-            deletions[name] = by_own_solve(model, change, name, demand)
-            if finished is not None:
-                finished(deletions[name])
     return Sweep({name: deletions[name] for name in names}, demand.norm)
 
 
-def run_change(model: Model, change: Intervention, name: str, demand: Demand) -> Deletion:
-    """One deletion on all ranks, by the cheapest way to what is asked of it."""
-    cheap = next(_cheaply(model, {name: change}, demand), None)
-    return cheap if cheap is not None else by_own_solve(model, change, name, demand)
+def run_changes(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> dict[str, Deletion]:
+    """Some changed problems on all ranks, each by the cheapest way to what is asked of it."""
+    return {found.term: found for found in _one_by_one(model, changes, demand)}
+
+
+def _one_by_one(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
+    """The cheap ones first, then those that must be solved themselves."""
+    done = set()
+    for found in _cheaply(model, changes, demand):
+        done.add(found.term)
+        yield found
+    for name, change in changes.items():
+        if name not in done:
+            yield by_own_solve(model, change, name, demand)
 
 
 def _in_groups(

@@ -32,12 +32,12 @@ def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
 
 
 def _fixed(integral: ufl.Integral) -> ufl.Integral:
-    metadata = dict(integral.metadata())
-    if "quadrature_degree" not in metadata:
-        (expanded,) = expand_derivatives(ufl.Form([integral])).integrals() or (integral,)
-        degree = estimate_total_polynomial_degree(expanded.integrand())
-        metadata["quadrature_degree"] = degree + _degree_of_cells(integral.ufl_domain().ufl_coordinate_element())
-    return integral.reconstruct(metadata=metadata)
+    if "quadrature_degree" in integral.metadata():
+        return integral
+    (expanded,) = expand_derivatives(ufl.Form([integral])).integrals() or (integral,)
+    degree = estimate_total_polynomial_degree(expanded.integrand())
+    degree += _degree_of_cells(integral.ufl_domain().ufl_coordinate_element())
+    return integral.reconstruct(metadata={**integral.metadata(), "quadrature_degree": degree})
 
 
 @cache

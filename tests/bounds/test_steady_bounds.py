@@ -31,7 +31,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.deletions import best_certificate, enriched_size
+from cffem.bounds.deletions import best_certificates, enriched_size
 from cffem.certify import decide
 from cffem.symbols import x, y
 
@@ -291,12 +291,12 @@ def test_the_enriched_guarantee_comes_before_an_estimate():
     epsilon, size = plain.score - (plain.margin + enriched.margin) / 2, enriched_size(problem)
     assert size == 13**2
     for budget, method in ((size, "enriched"), (size - 1, "equilibrated"), (1e5, "enriched")):
-        found = best_certificate(problem, "u", cf.Certification(epsilon=epsilon, budget=budget))
+        found = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=budget))["u"]
         assert found.certificate.kind == "guaranteed"
         assert found.certificate.method.startswith(method)
     # Nothing decides near the score; the sharpest guarantee is what is left. At the score itself no guarantee is worth a solve.
     for epsilon, sharpest in ((plain.score - 0.3 * enriched.margin, enriched), (plain.score, plain)):
-        left = best_certificate(problem, "u", cf.Certification(epsilon=epsilon, budget=size))
+        left = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=size))["u"]
         assert left.margin == sharpest.margin
 
 

@@ -16,7 +16,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import _compat, dt, grad, lap, x, y
 from cffem.bounds.compared import gram_matrix
-from cffem.bounds.levels import Estimates, Gaps, LevelCertifier
+from cffem.bounds.levels import Estimates, LevelCertifier
 from cffem.bounds.prolongation import prolongation
 from cffem.bounds.refined import Ladder, refined_domain
 from cffem.bounds.refinement import Refinement
@@ -66,15 +66,6 @@ def test_names_of_the_boundary_survive_refinement():
             lengths.append(fem.assemble_scalar(fem.form(fem.Constant(data.mesh, 1.0) * ds(data.tag(name, 1)))))
         assert lengths[0] > 1
         assert lengths[0] == pytest.approx(lengths[1], rel=1e-12)
-
-
-def test_the_second_gap_must_be_smaller():
-    assert not Gaps("mesh", 1.0, 0.5, 1.5).accepted
-    assert Gaps("mesh", 1.0, 0.49, 1.5).accepted
-    assert not Gaps("degree", 1.0, 0.2, 1.2).accepted
-    assert Gaps("mesh", 1e-14, 3e-14, 4e-14, floor=1e-12).accepted
-    # A tiny measured saturation is not relied on.
-    assert Gaps("mesh", 1.0, 1e-3, 1.0).rest == pytest.approx(1.5e-3 / 3)
 
 
 def burgers(cells, steps, degree=1, scheme=None):
