@@ -102,6 +102,12 @@ def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what:
     return [component(expr, i) for i in range(dimension)]
 
 
+def _is_zero(value: Any) -> bool:
+    """Whether data are zero as they are written, which need not be evaluated."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return all(isinstance(part, int | float | sp.Basic) and part == 0 for part in parts)
+
+
 def interpolate(function: Any, value: Any, unknown: Field, time: float, what: str, gaps: bool = False) -> None:
     """Set a function of a field's own space to data at a time; collective, and so are its errors.
 
@@ -121,6 +127,9 @@ def interpolate(function: Any, value: Any, unknown: Field, time: float, what: st
     dimension = mesh.geometry.dim
     evaluate = _measured(value, unknown, what, gaps) if isinstance(value, Measured) else None
     evaluate = evaluate or evaluator(value, unknown.shape, dimension, what)
+    if _is_zero(value):
+        function.x.array[:] = 0.0
+        return
     problems: list[str] = []
 
     def guarded(points: np.ndarray) -> np.ndarray:
