@@ -34,6 +34,8 @@ from cffem.symbols.interventions import Intervention, delete
 
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the gaps.
 ACCURACY = 1e-5
+# The names of δ* and of what is left about it among the constants of a certificate.
+COMBINED, COMBINED_REST = "combined score δ*", "ρ_δ"
 # Gaps below this share of the solution's norm are rounding errors, which do not shrink.
 ROUNDING = 1e-10
 # Degrees whose gaps shrink this fast leave no doubt that the solution is smooth.
@@ -246,8 +248,8 @@ class LevelCertifier:
             constants={
                 **{f"κ ({gaps.way})": SAFETY[gaps.way] for gaps in found["u"].gaps},
                 **{f"ρ of {key}": levels.rest for key, levels in found.items() if math.isfinite(levels.rest)},
-                "ρ_δ": found["u − u_j"].norm_rest,
-                "combined score δ*": found["u − u_j"].combined,
+                COMBINED_REST: found["u − u_j"].norm_rest,
+                COMBINED: found["u − u_j"].combined,
             },
             cost={
                 "unknowns of the finest space": float(self.finest.spaces.size),

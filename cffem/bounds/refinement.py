@@ -52,6 +52,7 @@ class Refinement:
         self.given, self.certification = model, certification
         self.first, self.changes = dict(first or {}), dict(changes or {})
         self._ladder: Ladder | None = None
+        self._way = RAISED if first_order(model) else BOTH
 
     def __call__(self, names: tuple[str, ...], level: int) -> dict[str, Any] | None:
         """The bounds of some terms on a level, or None where it is beyond the budget or cannot be reached; collective."""
@@ -63,12 +64,17 @@ class Refinement:
         found = best_certificates(model, asked, self.certification, self.changes)
         return {name: known[name] if name in known else _about_the_best(found[name]) for name in names}
 
+    @property
+    def words(self) -> str:
+        """What is done to the discretisation from level to level."""
+        return "with the degree raised and the time step halved" if self._way == RAISED else "on the mesh and time step refined"
+
     def model(self, level: int) -> Any:
         """The model on a level, None where it is beyond the budget or cannot be reached; collective."""
         if level == 0:
             return self.given
         try:
-            self._ladder = self._ladder or Ladder(self.given, RAISED if first_order(self.given) else BOTH)
+            self._ladder = self._ladder or Ladder(self.given, self._way)
         except NotCovered:
             return None
         return None if self._ladder.size(level) > self.certification.budget else self._ladder.model(level)
@@ -84,10 +90,12 @@ def _about_the_best(bound: Any) -> Any:
     if not isinstance(bound, DeletionBound) or bound.best is None:
         return bound
     score, margin = bound.best
-    certificate = replace(
-        bound.certificate,
-        value=margin,
-        inequality=f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all levels",
-        formula=rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho_\delta(u-u_j) = {margin:.4g}",
-    )
+    inequality, formula = statements(score, margin)
+    certificate = replace(bound.certificate, value=margin, inequality=inequality, formula=formula)
     return replace(bound, score=score, margin=margin, certificate=certificate)
+
+
+def statements(score: float, margin: float) -> tuple[str, str]:
+    """What an estimate claims about the combination of all its levels, in words and as a formula."""
+    inequality = f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all levels"
+    return inequality, rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho_\delta(u-u_j) = {margin:.4g}"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.bounds import NoCertificate, certify_sweep
 from cffem.bounds.certificate import GUARANTEED
-from cffem.bounds.refinement import Refinement
+from cffem.bounds.levels import COMBINED, COMBINED_REST
+from cffem.bounds.refinement import Refinement, statements
 from cffem.certify.decisions import UNRESOLVED, decide
 from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
@@ -143,8 +144,8 @@ class Deletions:
         result = dict(facts)
         for term in left:
             key = f"refinement/{kind}/{model.name}/{term}"
-            finer = self.run.once(key, lambda term=term: on_finer_levels(term, epsilon, levels), term)
-            if finer["level"]:
+            finer = self.run.once(key, lambda term=term: on_levels(term, epsilon, levels, facts[term]), term)
+            if "score" in finer:
                 result[term] = {**facts[term], **finer}
             else:
                 result[term] = {**facts[term], "unrefined": finer["reason"], "levels": finer["levels"]}
@@ -209,20 +210,28 @@ def undecided(fact: Facts, epsilon: float) -> bool:
 
 
 def known_bound(fact: Facts) -> Any:
-    """The bound of a deletion on the user's own discretisation, as refinement asks for it."""
+    """The bound of a deletion on the user's own discretisation, as refinement asks for it: about δ* where there are levels."""
     certificate = fact["certificate"]
     if "margin" not in certificate:
         return NoCertificate(certificate["reason"])
+    score, rest = (certificate["constants"].get(name) for name in (COMBINED, COMBINED_REST))
+    if score is not None and rest is not None and rest + fact["error"] < certificate["margin"]:
+        return SimpleNamespace(score=score, margin=rest + fact["error"])
     return SimpleNamespace(score=fact["score"], margin=certificate["margin"])
 
 
-def on_finer_levels(term: str, epsilon: float, levels: Refinement) -> Facts:
+def on_levels(term: str, epsilon: float, levels: Refinement, fact: Facts) -> Facts:
     """Refine until one term is decided; its score and certificate on the level where that was."""
     found = decide_by_refinement([term], epsilon, levels)[term]
-    if not found.level or found.decision == UNRESOLVED:
+    if found.decision == UNRESOLVED:
         return {"level": 0, "reason": found.reason, "levels": levels_tried(found)}
-    certificate = plain_bound(found.bound)
-    certificate["method"] += f", on the mesh and time step refined {found.level} times"
+    if found.level:
+        certificate = plain_bound(found.bound)
+        certificate["method"] += f", {levels.words} {found.level} times"
+    else:
+        inequality, formula = statements(found.score, found.margin)
+        certificate = {**fact["certificate"], "margin": found.margin, "inequality": inequality, "formula": formula}
+        certificate["method"] += ", for the combination of all levels"
     return {"level": found.level, "score": found.score, "certificate": certificate, "levels": levels_tried(found)}
 
 
