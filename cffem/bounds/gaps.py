@@ -13,10 +13,11 @@ third,
 
     ρ ≥ κ′ E_12/(((k+2)/(k+1))^β − 1)   with   ((k+1)^−β − (k+2)^−β)/(k^−β − (k+1)^−β) = σ.
 
-A norm changes by less than its field does. The share c_n = |‖w_{n+1}‖ − ‖w_n‖|/‖w_{n+1} − w_n‖ of a gap that the norm shows is
-small where errors are nearly orthogonal to the field, as those of edge elements are, and falls from level to level where the
-norm converges with a higher order than the field. What is left of the norm is taken to be at most min(1, κ_c max(c_0, c_1)) ρ.
-Two shares would have to be small by accident, and at once, for this to be wrong.
+A norm changes by less than its field does. With r = w − w* it is |‖w‖ − ‖w*‖| ≤ |(r, w*)|/‖w*‖ + ‖r‖²/(2‖w*‖). The share c_n =
+|‖w_{n+1}‖ − ‖w_n‖|/‖w_{n+1} − w_n‖ of a gap that the norm shows is small where errors are nearly orthogonal to the field, as
+those of edge elements are, and falls from level to level where the norm converges with a higher order than the field. The first
+part is taken to be at most min(1, κ_c max(c_0, c_1)) ρ: two shares would have to be small by accident, and at once, for this to
+be wrong. The second part keeps fields that are not resolved yet from being judged by their norms.
 """
 
 from __future__ import annotations
@@ -164,7 +165,10 @@ class Levels:
     @property
     def norm_rest(self) -> float:
         """The estimate of |‖w‖ − ‖w*‖|."""
-        return self._left([gaps.share for gaps in self.gaps])
+        rest, size = self.rest, max(self.reported, self.combined)
+        if not math.isfinite(rest) or size == 0:
+            return rest
+        return min(rest, self._left([gaps.share for gaps in self.gaps]) + rest**2 / (2 * size))
 
     def _left(self, shares: list[float]) -> float:
         if not all(gaps.accepted for gaps in self.gaps):

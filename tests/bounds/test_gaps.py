@@ -69,14 +69,17 @@ def test_shares_are_what_norms_show_of_the_gaps(seed):
 
 
 def test_a_norm_is_known_better_than_its_field_where_errors_are_orthogonal_to_it():
-    # w_k = (1, h) with h = 0.4, 0.2, 0.1: the norm converges with the second power of h.
-    w = np.array([[1.0, h] for h in (0.4, 0.2, 0.1)])
+    # w_k = (1, h) with h = 0.2, 0.1, 0.05: the norm converges with the second power of h.
+    w = np.array([[1.0, h] for h in (0.2, 0.1, 0.05)])
     fields = np.stack([w[0] - w[1], w[1] - w[2], w[2]])
     gram = fields @ fields.T
-    gaps = Gaps("mesh", 0.2, 0.1, 0.3, first_order=True, shares=_shares(gram))
+    gaps = Gaps("mesh", 0.1, 0.05, 0.15, first_order=True, shares=_shares(gram))
     levels = Levels((gaps,), float(np.linalg.norm(w[0])), float(np.linalg.norm(w[2])))
-    assert levels.rest >= 0.1
+    assert levels.rest >= 0.05
     assert abs(1.0 - levels.combined) <= levels.norm_rest < 0.6 * levels.rest
+    # A field that is not resolved is not judged by its norm.
+    wide = Levels((Gaps("mesh", 4.0, 1.6, 5.6, first_order=True, shares=(0.0, 0.0)),), 1.0, 1.0)
+    assert wide.norm_rest == wide.rest
     # A share that is only small by accident on one of the levels does not count.
     assert Gaps("mesh", 0.5, 0.2, 0.7, shares=(0.4, 0.0)).share == 0.8
 
