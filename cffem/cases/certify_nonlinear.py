@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Random nonlinear problems for `cffem bench certify`, with much finer solutions to compare their estimated error bars with.
+"""Random problems for the estimated error bars of `cffem bench certify`, with much finer solutions to compare them with.
+
+They are nonlinear, have varying coefficients, or are Maxwell's equations on edge elements of first order.
 
 The reference is solved on a mesh that is refined once, with two degrees more and an eighth of the time step; being of the same
 family it contains the space of the problem, so that errors are computed exactly.
@@ -20,14 +22,18 @@ from cffem.bounds.compared import gram_matrix, raised_states
 from cffem.bounds.prolongation import prolongation
 from cffem.bounds.refined import raised_constraint, raised_elements, refined_domain
 from cffem.cases.certify_modal import perturbed, u
-from cffem.symbols import x, y
+from cffem.symbols import x, y, z
 
-KINDS = ("Allen–Cahn", "Burgers", "steady", "variable", "Navier–Stokes")
+KINDS = ("Allen–Cahn", "Burgers", "steady", "variable", "Maxwell", "Navier–Stokes")
+# Those of which there are fewest, because they cost most.
+COSTLY = ("Maxwell", "Navier–Stokes")
 FASTER = 8
 
 
 def nonlinear_case(kind: str, random: Any) -> tuple[Any, str]:
     """A random model and the term that is deleted from it."""
+    if kind == "Maxwell":
+        return _cavity(random)
     domain = perturbed(2, int(random.integers(3, 6)), float(random.uniform(0, 0.2)), float(random.uniform(0, 6)))
     start = sum(
         float(random.uniform(-1, 1)) * sp.sin(i * sp.pi * x) * sp.sin(j * sp.pi * y) for i, j in ((1, 1), (2, 1), (1, 2))
@@ -73,6 +79,27 @@ def _flow(viscosity: float, window: Any, random: Any) -> tuple[Any, str]:
     )
     coefficients = {"lap": max(viscosity, 0.1), "inertia": 1.0, "drag": float(random.uniform(0.1, 2))}
     return cf.Model(library, coefficients, experiment), str(random.choice(["inertia", "drag"]))
+
+
+def _cavity(random: Any) -> tuple[Any, str]:
+    e = cf.VectorField("E", dim=3)
+    one, two, three = (int(random.integers(1, 3)) for _ in range(3))
+    start = (
+        sp.sin(one * sp.pi * y) * sp.sin(two * sp.pi * z),
+        float(random.uniform(-1, 1)) * sp.sin(three * sp.pi * z) * sp.sin(sp.pi * x),
+        float(random.uniform(-1, 1)) * sp.sin(sp.pi * x) * sp.sin(sp.pi * y),
+    )
+    terms = {"stiffness": -cf.curl(cf.curl(e)), "mass": -e, "graded": -x * e, "damping": -cf.dt(e)}
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_cube(MPI.COMM_SELF, 2, 2, 2),
+        elements={e: ("N1curl", 1)},
+        initial={e: start, cf.dt(e): (0, 0, 0)},
+        boundary=[cf.Tangential(e, (0, 0, 0))],
+        time=cf.Window(0, float(random.uniform(0.4, 1.2)), int(random.integers(4, 9))),
+    )
+    coefficients = {name: float(10 ** random.uniform(-1.5, 0.3)) for name in terms}
+    model = cf.Model(cf.Library(anchor=cf.dt(cf.dt(e)), terms=terms, unknown=e), coefficients, experiment)
+    return model, str(random.choice(list(terms)))
 
 
 @dataclasses.dataclass(frozen=True)
