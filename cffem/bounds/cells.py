@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Cells:
         nodes: the local unknowns of the state on each cell, shape (nodes, cells).
         vertices, owners: numbers of the corners in the mesh and the ranks that own them.
         facets: numbers in the mesh of the facets opposite to the corners.
-        jacobian, inverse, volume: J, J⁻¹ and |det J|.
+        jacobian, inverse, volume, oriented: J, J⁻¹, |det J| and whether det J is positive.
         gamma, kappa: see `reference`.
     """
 
@@ -53,7 +53,7 @@ class Cells:
         self.nodes = self._sorted_nodes(space, order, dim, degree)
         jacobian = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 2)
         determinant = determinants(jacobian)
-        self.jacobian, self.volume = jacobian, np.abs(determinant)
+        self.jacobian, self.volume, self.oriented = jacobian, np.abs(determinant), determinant > 0
         self.inverse = inverses(jacobian, determinant)
         self.gamma = _products(np.moveaxis(jacobian, 2, 0)) / self.volume
         self.kappa = _products(np.moveaxis(self.inverse, 1, 0)) * self.volume
@@ -103,7 +103,6 @@ class Block:
         tensors: the reference cell.
         nodes, volume, gamma, kappa: see `Cells`; of the last two with one entry for each of the reference cell's pairs.
         jacobian, inverse, origin: J, J⁻¹ and the first corner, the first axis counting the cells.
-        inverses: (Nᵀ M N)⁻¹ around each corner, shape (corners, unknowns, unknowns, cells).
     """
 
     here: slice
@@ -115,7 +114,6 @@ class Block:
     jacobian: np.ndarray
     inverse: np.ndarray
     origin: np.ndarray
-    inverses: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         self.gammas = [self.gamma[m, n] for m, n in self.tensors.pairs]

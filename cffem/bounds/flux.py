@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Equilibrated fluxes: the residual of a discrete state as something that can be measured cell by cell.
 
-The residual of a state w for the operator L is R(φ) = (s − b·∇w − c w, φ) − (p, ∇φ) with p = a ∇w. r ∈ V_h represents it on V_h
-(zero for an exact Galerkin solution, so it is the algebraic error and any other fault of the solve). With g = s − b·∇w − c w − r,
+The residual of a state w for the operator L is R(φ) = (s − b·∇w − c w, φ) − (p, ∇φ) with p = a ∇w. A polynomial r on each cell
+represents it on V_h: (r, v) = R(v). R vanishes there for an exact Galerkin solution, so r is the algebraic error and any other
+fault of the solve. It is a function in V_h or, where R is so small that any will do, a combination of functions that are dual to
+the nodal ones, which needs no mass system. With g = s − b·∇w − c w − r,
 a flux q ∈ RT_{k+1} with div q = Π g, Π the projection onto polynomials of degree k on each cell, gives
 
     R(φ) − (r, φ) = (g − Π g, φ) − (q + p, ∇φ) ≤ Σ_K t_K ‖∇φ‖_K,   t_K = ‖q + p‖_K + (h_K/π) ‖s − Π s‖_K,
@@ -20,6 +22,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,10 +36,11 @@ from cffem._compat import assemble_matrix, form
 from cffem.bounds.cells import Block, Cells
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.geometry import Domain
-from cffem.bounds.patches import Patches, contracted, inverted
+from cffem.bounds.patches import Multipliers
 from cffem.bounds.problem import Operator
 from cffem.bounds.reference import Stack, lagrange, reference
 from cffem.bounds.sources import Sources
+from cffem.bounds.streams import Streams
 from cffem.bounds.wave_columns import product
 from cffem.engine.linear import LinearSolver
 
@@ -44,6 +48,8 @@ from cffem.engine.linear import LinearSolver
 EQUILIBRATED = 1e-9
 # A guess that represents a functional up to this share of it is taken.
 GUESSED = 1e-10
+# Residuals below this share of the source are represented by dual functions.
+LUMPED = 1e-9
 # −Δ.
 LAPLACE = {dim: Operator(1.0, np.zeros(dim), np.zeros((dim, dim)), 0.0, sp.S.Zero) for dim in (2, 3)}
 # The mass matrix is well conditioned whatever the mesh.
@@ -75,14 +81,16 @@ class Flux:
 
     Attributes:
         misfit: q + p by the unknowns of RT_{k+1}, shape (unknowns, cells of this rank).
-        functional: R of the nodal functions that this rank owns.
-        represented: the owned values of r.
+        functional: the part of R that a function in V_h represents, by its values of the nodal functions that this rank owns.
+        represented: the owned values of this function.
+        lumped: the part of R that is represented by functions dual to the nodal ones.
         source, when: s and the time at which it is taken.
     """
 
     misfit: np.ndarray
     functional: np.ndarray
     represented: np.ndarray
+    lumped: np.ndarray
     source: sp.Expr
     when: float
 
@@ -91,6 +99,7 @@ class Flux:
             self.misfit - other.misfit,
             self.functional - other.functional,
             self.represented - other.represented,
+            self.lumped - other.lumped,
             self.source - other.source,
             self.when,
         )
@@ -132,38 +141,35 @@ class Equilibration:
         self.boundary = fem.locate_dofs_topological(space, domain.dim - 1, facets)
         self.held = self.boundary[self.boundary < self.owned]
         self._assembly = la.vector(space.dofmap.index_map, 1)
-        self._mass = LinearSolver(self._mass_matrix(), None if direct else MASS_OPTIONS)
-        diagonal = self._mass.matrix.getDiagonal()
-        self._diagonal = diagonal.array_r.copy()
-        diagonal.destroy()
-        self._prepare()
+        self._direct = direct
+        self._stack = Stack(self.reference)
+        kind = Streams if domain.dim == 2 else Multipliers
+        self._problems = kind(self.comm, self.cells, self.blocks, self._stack)
+        self.size = self.comm.allreduce(len(self.cells.corners)) * self.reference.mass.shape[1]
         self.solves, self.seconds = 0, time.perf_counter() - start
 
-    def _mass_matrix(self) -> Any:
+    @cached_property
+    def _mass(self) -> LinearSolver:
+        """The mass matrix with its solver, made where it is needed."""
         test, trial = ufl.TestFunction(self.space), ufl.TrialFunction(self.space)
         zero = [fem.dirichletbc(PETSc.ScalarType(0), self.boundary, self.space)]
-        return assemble_matrix(form(trial * test * ufl.dx, self.comm), zero)
+        return LinearSolver(assemble_matrix(form(trial * test * ufl.dx, self.comm), zero), None if self._direct else MASS_OPTIONS)
 
-    def _prepare(self) -> None:
-        """Invert the small matrices of all cells and vertices."""
-        cells, tensors, stack = self.cells, self.reference, Stack(self.reference)
-        self._stack, corners, size = stack, tensors.dim + 1, stack.null.shape[2]
-        row, column = np.tril_indices(size)
-        schur = np.empty((stack.schur.shape[1], corners, len(cells.corners)))
-        for block in self.blocks:
-            energies = (stack.energy @ np.stack(block.gammas)).reshape(corners, size, size, -1)
-            inverses = inverted(np.moveaxis(energies, 0, 2))
-            block.inverses = np.moveaxis(inverses, 2, 0)
-            schur[:, :, block.here] = (stack.schur @ block.inverses[:, row, column]).transpose(1, 0, 2)
-        self._patches = Patches(
-            self.comm,
-            cells.vertices.T.ravel(),
-            cells.owners.T.ravel(),
-            np.concatenate([cells.facets.T[list(corner.facets)] for corner in tensors.corners], axis=1),
-            schur.reshape(len(schur), -1),
-            tensors.moments,
-        )
-        self.size = self.comm.allreduce(len(cells.corners)) * tensors.mass.shape[1]
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        """The diagonal of the mass matrix."""
+        diagonal = self._mass.matrix.getDiagonal()
+        values = diagonal.array_r.copy()
+        diagonal.destroy()
+        return values
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """Σ |det J|/n over the cells of each owned node, n the number of nodes of a cell; collective."""
+        volumes = np.broadcast_to(self.cells.volume / len(self.cells.nodes), self.cells.nodes.shape)
+        weights = self._assembled(volumes)
+        weights[self.held] = 1.0
+        return weights
 
     # Functions of the space -------------------------------------------------------------------------------------------------
 
@@ -201,15 +207,43 @@ class Equilibration:
         """
         start = time.perf_counter()
         moments, full = self.sources.at(source, when).moments, self.with_ghosts(state)
-        if represented is None:
-            functional = self._functional(operator, full, moments)
-            represented = self.represented(functional)
-        else:
+        nothing = np.zeros(self.owned)
+        functional, lumped = nothing, nothing
+        if represented is not None:
             functional = self.mass_times(represented)
-        misfit = self._equilibrated(operator, full, moments, self.with_ghosts(represented))
+        else:
+            given = self._functional(operator, full, moments)
+            if self._lumped_norm(given) <= LUMPED * self._scale(operator, state, moments):
+                lumped, represented = given, nothing
+            else:
+                functional, represented = given, self.represented(given)
+        minus = self.reference.values, self.with_ghosts(represented)
+        if lumped is not nothing:
+            minus = self._dual, self.with_ghosts(lumped / self._weights)
+        misfit = self._equilibrated(operator, full, moments, minus)
         self.solves += 1
         self.seconds += time.perf_counter() - start
-        return Flux(misfit, functional, represented, source, when)
+        return Flux(misfit, functional, represented, lumped, source, when)
+
+    @cached_property
+    def _dual(self) -> np.ndarray:
+        """Coefficients of the polynomials ψ on the reference cell with ∫ ψ φ_v = 1/n for one nodal function and 0 for others."""
+        values = self.reference.values
+        return np.linalg.inv(values).T / len(values)
+
+    def _lumped_norm(self, functional: np.ndarray) -> float:
+        """A bound of the norm of the combination of dual functions that represents a functional; collective.
+
+        On a cell its square is |det J| ρᵀ W M⁻¹ W ρ for the coefficients ρ, the mass matrix M of the reference cell and W = I/n.
+        """
+        largest = float(np.linalg.norm(self._dual, 2) ** 2) * len(self.reference.values)
+        square = self.comm.allreduce(float(functional @ (functional / self._weights)))
+        return math.sqrt(largest * square)
+
+    def _scale(self, operator: Operator, state: np.ndarray, moments: np.ndarray) -> float:
+        """The size of the source or, where there is none, one that belongs to the diffusive flux of the state; collective."""
+        size = math.sqrt(self.comm.allreduce(float((moments**2).sum(axis=0) @ self.cells.volume)))
+        return size or operator.diffusion * math.sqrt(self.domain.eigenvalue) * self.size_of(state)[1]
 
     def galerkin(self, state: np.ndarray, density: np.ndarray, moments: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Make w the Galerkin solution of −Δω = g and find its flux: q + ∇w by the unknowns of RT_{k+1}; collective.
@@ -227,7 +261,8 @@ class Equilibration:
             moments = np.zeros((len(self.reference.values), len(self.cells.corners)))
         full = self.with_ghosts(state)
         density = density - self.represented(self._functional(LAPLACE[self.domain.dim], full, moments) + self.mass_times(density))
-        found = self._equilibrated(LAPLACE[self.domain.dim], full, moments, -self.with_ghosts(density))
+        minus = self.reference.values, -self.with_ghosts(density)
+        found = self._equilibrated(LAPLACE[self.domain.dim], full, moments, minus)
         self.solves += 1
         self.seconds += time.perf_counter() - start
         return found, density
@@ -274,37 +309,46 @@ class Equilibration:
     def _length(self, values: np.ndarray) -> float:
         return math.sqrt(self.comm.allreduce(float(np.dot(values, values))))
 
-    def _equilibrated(self, operator: Operator, full: np.ndarray, moments: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """q + p for the state `full` and the source with these moments, from which the function `minus` is taken away."""
+    def _equilibrated(
+        self, operator: Operator, full: np.ndarray, moments: np.ndarray, minus: tuple[np.ndarray, np.ndarray]
+    ) -> np.ndarray:
+        """q + p for a state and the source with these moments, from which a function is taken away.
+
+        Args:
+            operator: L.
+            full: the values of the state, ghosts included.
+            moments: the coefficients of Π s.
+            minus: the coefficients of some functions on the reference cell, one for each node, and their factors.
+        """
         tensors, stack, a = self.reference, self._stack, operator.diffusion
-        flowing = np.empty((stack.null.shape[1], tensors.dim + 1, len(self.cells.corners)))
-        parts = []
+        shape = (len(stack.null), len(self.cells.corners))
+        divergence, force = np.empty((len(tensors.values), *shape)), np.empty((stack.null.shape[2], *shape))
+        densities = np.empty((len(tensors.values), shape[1]))
         for block in self.blocks:
             nodal = full[block.nodes]
             slopes = block.slopes(nodal)
-            density = moments[:, block.here] - block.transported(operator, nodal, slopes) - tensors.values @ minus[block.nodes]
+            density = moments[:, block.here] - block.transported(operator, nodal, slopes) - minus[0] @ minus[1][block.nodes]
             density *= block.volume
-            divergence, free = self._around(block, a, nodal, density, block.carried(slopes))
-            flowing[:, :, block.here] = (stack.particular @ divergence + stack.null @ free).transpose(1, 0, 2)
-            parts.append((nodal, density, divergence, free))
-        multipliers, jumps = self._patches.multipliers(flowing.reshape(len(flowing), -1))
-        multipliers = multipliers.reshape(flowing.shape)
-        misfit, defect = np.empty((tensors.mass.shape[1], flowing.shape[2])), np.zeros(2)
-        for block, (nodal, density, divergence, free) in zip(self.blocks, parts, strict=True):
-            pull = stack.null.transpose(0, 2, 1) @ multipliers[:, :, block.here].transpose(1, 0, 2)
-            free = free - contracted(block.inverses, pull)
-            total = stack.spread[0] @ divergence.reshape(-1, nodal.shape[1]) + stack.spread[1] @ free.reshape(-1, nodal.shape[1])
+            given, pull = self._around(block, a, nodal, density, block.carried(slopes))
+            divergence[:, :, block.here], force[:, :, block.here] = given.transpose(1, 0, 2), pull.transpose(1, 0, 2)
+            densities[:, block.here] = density
+        free, jumps, flowing = self._problems.solve(divergence, force)
+        misfit, defect = np.empty((tensors.mass.shape[1], shape[1])), np.zeros(2)
+        for block in self.blocks:
+            nodal, density = full[block.nodes], densities[:, block.here]
+            parts = (values[:, :, block.here].transpose(1, 0, 2).reshape(-1, nodal.shape[1]) for values in (divergence, free))
+            total = sum(spread @ part for spread, part in zip(stack.spread, parts, strict=True))
             defect += ((tensors.divergence @ total - density) ** 2).sum(), (density**2).sum()
             for metric, raised in zip(block.kappas, tensors.raised, strict=True):
                 total += metric * ((a * raised) @ nodal)
             misfit[:, block.here] = total
-        self._check(float(defect[0]), float(defect[1]), jumps, float(np.vdot(flowing, flowing)))
+        self._check(float(defect[0]), float(defect[1]), jumps, flowing)
         return misfit
 
     def _around(
         self, block: Block, a: float, nodal: np.ndarray, density: np.ndarray, carried: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """d and z around all corners, without multipliers."""
+        """d around all corners, and Nᵀ of what z should be near to."""
         stack = self._stack
         divergence = (stack.hat @ density).reshape(len(stack.slope), -1, nodal.shape[1])
         for n, flow in enumerate(carried):
@@ -312,7 +356,7 @@ class Equilibration:
         force = ((a * stack.pull) @ nodal).reshape(len(stack.slope), -1, nodal.shape[1])
         for metric, coupled in zip(block.gammas, stack.coupled, strict=True):
             force -= metric * (coupled @ divergence)
-        return divergence, contracted(block.inverses, force)
+        return divergence, force
 
     def _check(self, wrong: float, given: float, broken: float, flowing: float) -> None:
         """Whether the flux is continuous and has the divergence it should have, from sums of squares; collective."""
@@ -327,9 +371,10 @@ class Equilibration:
         start = time.perf_counter()
         sampled = self.sources.at(flux.source, flux.when)
         indicators = self.indicators(flux.misfit, sampled.oscillation)
-        algebraic = self.comm.allreduce(float(np.dot(flux.functional, flux.represented)))
+        square = self.comm.allreduce(float(np.dot(flux.functional, flux.represented)))
+        algebraic = math.sqrt(max(square, 0.0)) + self._lumped_norm(flux.lumped)
         self.seconds += time.perf_counter() - start
-        return Residual(indicators, *self.sizes(indicators), math.sqrt(max(algebraic, 0.0)), sampled.unseen)
+        return Residual(indicators, *self.sizes(indicators), algebraic, sampled.unseen)
 
     def indicators(self, misfit: np.ndarray, oscillation: np.ndarray) -> np.ndarray:
         """t_K from q + p and ‖s − Π s‖_K."""
@@ -414,6 +459,7 @@ class Equilibration:
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        matrix = self._mass.matrix
-        self._mass.destroy()
-        matrix.destroy()
+        if "_mass" in self.__dict__:
+            matrix = self._mass.matrix
+            self._mass.destroy()
+            matrix.destroy()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Flux problems around the vertices of a mesh, all solved at once: small dense systems that are inverted once for a mesh.
 
+This works in the plane and in space; in the plane `streams` finds the same fluxes with fewer unknowns.
+
 Around each vertex a the fluxes of the cells that share it are made continuous by multipliers on the facets that share it. A cell
 contributes S λ to the jumps of its fluxes, where S depends on the cell alone, so the multipliers of a vertex solve
 
@@ -14,9 +16,13 @@ multipliers are sent back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from cffem.bounds.cells import Block, Cells
+from cffem.bounds.reference import Stack
 
 # Pairs are treated so many at a time, and systems so many that their triangles have about so many numbers: they stay in the cache.
 BLOCK, NUMBERS = 2048, 150_000
@@ -77,7 +83,7 @@ class Patches:
         about = self.exchange.forward(np.vstack([vertices, facets]).astype(np.int64))
         self.schur = self.exchange.forward(schur)
         self.groups: list[tuple[slice, list[np.ndarray]]] = []
-        self._lay_out(*_numbered(about[0], about[1:]))
+        self._lay_out(*numbered(about[0], about[1:]))
 
     def _lay_out(self, vertex: np.ndarray, slot: np.ndarray, sizes: np.ndarray, closed: np.ndarray) -> None:
         """Put systems of equal size next to one another and invert them; `positions` says where the multipliers of a pair are.
@@ -100,7 +106,7 @@ class Patches:
         order = order[np.argsort(starts[vertex[order]], kind="stable")]
         local, firsts = local[:, order], starts[vertex[order]]
         for block, here, width in blocks:
-            chunk, inverses = 1 + NUMBERS // _entries(width), []
+            chunk, inverses = 1 + NUMBERS // entries(width), []
             for start in range(0, len(here), chunk):
                 stop = min(start + chunk, len(here))
                 some = slice(*np.searchsorted(firsts, (block.start + start, block.start + stop)))
@@ -116,9 +122,9 @@ class Patches:
         first, second = local[row], local[column]
         high = np.maximum(first, second)
         # What belongs to the boundary goes to a last row, which is dropped.
-        flat = (_entries(high) + np.minimum(first, second)) * count + system
-        total = np.bincount(flat.ravel(), self.schur[:, pairs].ravel(), minlength=count * _entries(width + 1))
-        result = total[: count * _entries(width)].reshape(-1, count)
+        flat = (entries(high) + np.minimum(first, second)) * count + system
+        total = np.bincount(flat.ravel(), self.schur[:, pairs].ravel(), minlength=count * entries(width + 1))
+        result = total[: count * entries(width)].reshape(-1, count)
         # The constant multiplier, first of each facet, is fixed at a scale of the matrix.
         row, column = np.tril_indices(width)
         constant = (row % self.moments == 0) & (column % self.moments == 0)
@@ -147,6 +153,60 @@ class Patches:
 
     def _summed(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self.positions.ravel(), values.ravel(), minlength=self.size + 1)
+
+
+class Multipliers:
+    """The flux problems of all cells with the multipliers that make their fluxes continuous.
+
+    Args:
+        comm: the communicator.
+        cells: this rank's cells.
+        blocks: the same, some at a time.
+        stack: their flux problems.
+    """
+
+    def __init__(self, comm: Any, cells: Cells, blocks: Sequence[Block], stack: Stack):
+        self._blocks, self._stack, self._inverses = blocks, stack, []
+        corners, size = stack.null.shape[0], stack.null.shape[2]
+        row, column = np.tril_indices(size)
+        schur = np.empty((stack.schur.shape[1], corners, len(cells.corners)))
+        for block in blocks:
+            energies = (stack.energy @ np.stack(block.gammas)).reshape(corners, size, size, -1)
+            inverses = np.moveaxis(inverted(np.moveaxis(energies, 0, 2)), 2, 0)
+            self._inverses.append(inverses)
+            schur[:, :, block.here] = (stack.schur @ inverses[:, row, column]).transpose(1, 0, 2)
+        self.patches = Patches(
+            comm,
+            cells.vertices.T.ravel(),
+            cells.owners.T.ravel(),
+            np.concatenate([cells.facets.T[list(corner.facets)] for corner in cells.tensors.corners], axis=1),
+            schur.reshape(len(schur), -1),
+            cells.tensors.moments,
+        )
+
+    def solve(self, divergence: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """z of all cells around their corners; collective.
+
+        Args:
+            divergence: d, shape (polynomials, corners, cells).
+            force: Nᵀ of what z should be near to, shape (unknowns, corners, cells).
+
+        Returns:
+            z, the part of this rank's vertices in the sum of squares of what is not continuous, and that of what flows.
+        """
+        stack, found = self._stack, np.empty_like(force)
+        flowing = np.empty((stack.null.shape[1], *force.shape[1:]))
+        for block, inverses in zip(self._blocks, self._inverses, strict=True):
+            given, pull = (values[:, :, block.here].transpose(1, 0, 2) for values in (divergence, force))
+            free = contracted(inverses, pull)
+            flowing[:, :, block.here] = (stack.particular @ given + stack.null @ free).transpose(1, 0, 2)
+            found[:, :, block.here] = free.transpose(1, 0, 2)
+        multipliers, jumps = self.patches.multipliers(flowing.reshape(len(flowing), -1))
+        multipliers = multipliers.reshape(flowing.shape)
+        for block, inverses in zip(self._blocks, self._inverses, strict=True):
+            pull = stack.null.transpose(0, 2, 1) @ multipliers[:, :, block.here].transpose(1, 0, 2)
+            found[:, :, block.here] -= contracted(inverses, pull).transpose(1, 0, 2)
+        return found, jumps, float(np.vdot(flowing, flowing))
 
 
 def contracted(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -181,7 +241,7 @@ def inverted(matrices: np.ndarray) -> np.ndarray:
     return result
 
 
-def _entries(size: Any) -> Any:
+def entries(size: Any) -> Any:
     """How many entries the lower triangle of a matrix has, which is also where the row after it starts."""
     return size * (size + 1) // 2
 
@@ -213,7 +273,7 @@ def symmetric_inverses(matrices: np.ndarray, size: int) -> np.ndarray:
         scaled = pivots * inverse
         for i in range(size):
             if i != p:
-                start = _entries(i)
+                start = entries(i)
                 matrices[start : start + i + 1] -= pivots[i] * scaled[: i + 1]
         scaled[p] = -inverse
         matrices[places] = scaled
@@ -231,7 +291,7 @@ def symmetric_products(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return np.matmul(np.moveaxis(matrices, 2, 0), vectors.T[:, :, None])[..., 0].T
     result = np.zeros(vectors.shape)
     for i in range(len(vectors)):
-        start = _entries(i)
+        start = entries(i)
         part = matrices[start : start + i]
         result[:i] += part * vectors[i]
         result[i] += matrices[start + i] * vectors[i]
@@ -240,7 +300,7 @@ def symmetric_products(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return result
 
 
-def _numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Number the facets that two cells share around each vertex.
 
     Returns:

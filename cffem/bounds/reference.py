@@ -8,11 +8,13 @@ component with orthonormal polynomials on each facet, then interior ones. Both t
     (q, q)_K = Σ γ_mn ∫ q̂_m q̂_n,   γ = JᵀJ/|det J|,      |det J| J⁻¹∇w = κ ∇̂ŵ,   κ = |det J| (JᵀJ)⁻¹.
 
 Around the corner i the fluxes have no normal component on the facet opposite to it. Those with given (div q, ω) = d are
-q = P_i d + N_i z, with arbitrary z.
+q = P_i d + N_i z, with arbitrary z. In the plane N_i z is the curl of a polynomial that vanishes on that facet, and P_i d leaves
+through the means of the two other facets in equal shares, so that neighbours join by values of the polynomial (`streams`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, permutations
@@ -22,6 +24,8 @@ import numpy as np
 
 CELLS = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}
 FACETS = {2: basix.CellType.interval, 3: basix.CellType.triangle}
+# Of the reference triangle.
+AREA = 0.5
 
 
 @dataclass(frozen=True)
@@ -164,19 +168,57 @@ def _corner(
     on_facet = np.arange(interior).reshape(dim + 1, -1)
     facets = tuple(f for f in range(dim + 1) if f != i)
     free = np.concatenate([on_facet[list(facets)].ravel(), np.arange(interior, fluxes.shape[1])])
-    left, singular, right = np.linalg.svd(divergence[:, free])
-    particular = right[: len(singular)].T @ (left / singular).T
+    split = _plane_split if dim == 2 else _split
+    particular, null = split(i, divergence[:, free], fluxes[:, free], points)
     slope = np.full(dim, -1.0) if i == 0 else np.eye(dim)[i - 1]
     hat = (1.0 if i == 0 else 0.0) + points @ slope
     return Corner(
         free,
         facets,
         particular,
-        right[len(singular) :].T.copy(),
+        null,
         np.einsum("q,q,jq,lq->jl", weights, hat, polynomials, polynomials),
         slope,
         np.einsum("q,q,nqv,qrn->rv", weights, hat, slopes, fluxes[:, free]),
     )
+
+
+def _split(i: int, divergence: np.ndarray, fluxes: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P and N by singular values."""
+    left, singular, right = np.linalg.svd(divergence)
+    return right[: len(singular)].T @ (left / singular).T, right[len(singular) :].T.copy()
+
+
+def _plane_split(i: int, divergence: np.ndarray, fluxes: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P and N in the plane: see `stream_functions`."""
+    degree = round(math.sqrt(2 * len(divergence) + 0.25) - 1.5)
+    finer = lagrange(2, degree + 1)
+    slopes = np.asarray(finer.tabulate(1, points))[1:, :, :, 0] @ stream_functions(i, degree, np.asarray(finer.points)).T
+    curls = np.stack([slopes[1], -slopes[0]], axis=1)
+    null = np.linalg.lstsq(np.moveaxis(fluxes, 1, 2).reshape(-1, fluxes.shape[1]), curls.reshape(-1, curls.shape[2]), rcond=None)[0]
+    on_facets = 2 * (degree + 1)
+    particular = np.zeros((fluxes.shape[1], len(divergence)))
+    particular[[0, degree + 1], 0] = math.sqrt(AREA) / 2
+    rest = np.eye(len(divergence)) - divergence[:, :on_facets] @ particular[:on_facets]
+    particular[on_facets:] = np.linalg.pinv(divergence[:, on_facets:]) @ rest
+    return particular, null
+
+
+def stream_functions(i: int, degree: int, points: np.ndarray) -> np.ndarray:
+    """Polynomials of one degree more than k that vanish on the edge opposite to corner i, shape (functions, points).
+
+    First the hat function of the corner, then k bubbles of each of the two other edges, in the order of their opposite corners
+    and as functions of the way from the corner, so that two triangles see those of a common edge in the same way; then bubbles of
+    the triangle.
+    """
+    hats = np.column_stack([1 - points.sum(axis=1), points]).T
+    found = [hats[i]]
+    for facet in (f for f in range(3) if f != i):
+        end = hats[3 - i - facet]
+        found += [hats[i] * end * np.polynomial.legendre.Legendre.basis(m)(hats[i] - end) for m in range(degree)]
+    if degree > 1:
+        found += list(hats.prod(axis=0) * orthonormal(CELLS[2], degree - 2, points))
+    return np.array(found)
 
 
 class Stack:
