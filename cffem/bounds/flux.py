@@ -105,6 +105,23 @@ class Flux:
         )
 
 
+@dataclass(frozen=True)
+class Local:
+    """A state and a source on some cells; the last axis counts them.
+
+    Attributes:
+        block: the cells.
+        nodal: the values of the state at their nodes.
+        carried: κ ∇̂ŵ.
+        density: the coefficients of Π s − b·∇w − c w in orthonormal polynomials of the reference cell.
+    """
+
+    block: Block
+    nodal: np.ndarray
+    carried: list[np.ndarray]
+    density: np.ndarray
+
+
 class Equilibration:
     """Measures residuals of states in one Lagrange space with given boundary values.
 
@@ -206,13 +223,13 @@ class Equilibration:
             NotCovered: the source is not finite, or the flux is not equilibrated.
         """
         start = time.perf_counter()
-        moments, full = self.sources.at(source, when).moments, self.with_ghosts(state)
-        nothing = np.zeros(self.owned)
+        moments, nothing = self.sources.at(source, when).moments, np.zeros(self.owned)
+        local = self._local(operator, self.with_ghosts(state), moments)
         functional, lumped = nothing, nothing
         if represented is not None:
             functional = self.mass_times(represented)
         else:
-            given = self._functional(operator, full, moments)
+            given = self._functional(operator, local)
             if self._lumped_norm(given) <= LUMPED * self._scale(operator, state, moments):
                 lumped, represented = given, nothing
             else:
@@ -220,7 +237,7 @@ class Equilibration:
         minus = self.reference.values, self.with_ghosts(represented)
         if lumped is not nothing:
             minus = self._dual, self.with_ghosts(lumped / self._weights)
-        misfit = self._equilibrated(operator, full, moments, minus)
+        misfit = self._equilibrated(operator, local, minus)
         self.solves += 1
         self.seconds += time.perf_counter() - start
         return Flux(misfit, functional, represented, lumped, source, when)
@@ -259,27 +276,33 @@ class Equilibration:
         start = time.perf_counter()
         if moments is None:
             moments = np.zeros((len(self.reference.values), len(self.cells.corners)))
-        full = self.with_ghosts(state)
-        density = density - self.represented(self._functional(LAPLACE[self.domain.dim], full, moments) + self.mass_times(density))
-        minus = self.reference.values, -self.with_ghosts(density)
-        found = self._equilibrated(LAPLACE[self.domain.dim], full, moments, minus)
+        laplace = LAPLACE[self.domain.dim]
+        local = self._local(laplace, self.with_ghosts(state), moments)
+        density = density - self.represented(self._functional(laplace, local) + self.mass_times(density))
+        found = self._equilibrated(laplace, local, (self.reference.values, -self.with_ghosts(density)))
         self.solves += 1
         self.seconds += time.perf_counter() - start
         return found, density
 
-    def _functional(self, operator: Operator, full: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        """R of the nodal functions; collective."""
-        tensors = self.reference
-        local = np.empty(self.cells.nodes.shape)
+    def _local(self, operator: Operator, full: np.ndarray, moments: np.ndarray) -> list[Local]:
+        """A state and a source on all cells, the state by its values with ghosts and the source by the coefficients of Π s."""
+        result = []
         for block in self.blocks:
             nodal = full[block.nodes]
             slopes = block.slopes(nodal)
             density = moments[:, block.here] - block.transported(operator, nodal, slopes)
-            part = block.volume * (tensors.values.T @ density)
-            for gradient, flow in zip(tensors.gradient, block.carried(slopes), strict=True):
-                part -= (operator.diffusion * gradient.T) @ flow
-            local[:, block.here] = part
-        return self._assembled(local)
+            result.append(Local(block, nodal, block.carried(slopes), density))
+        return result
+
+    def _functional(self, operator: Operator, local: Sequence[Local]) -> np.ndarray:
+        """R of the nodal functions; collective."""
+        tensors, result = self.reference, np.empty(self.cells.nodes.shape)
+        for part in local:
+            values = part.block.volume * (tensors.values.T @ part.density)
+            for gradient, flow in zip(tensors.gradient, part.carried, strict=True):
+                values -= (operator.diffusion * gradient.T) @ flow
+            result[:, part.block.here] = values
+        return self._assembled(result)
 
     def load(self, moments: np.ndarray) -> np.ndarray:
         """(s, v) for the nodal functions v that this rank owns, from the coefficients of Π s; zero on the boundary; collective."""
@@ -309,52 +332,45 @@ class Equilibration:
     def _length(self, values: np.ndarray) -> float:
         return math.sqrt(self.comm.allreduce(float(np.dot(values, values))))
 
-    def _equilibrated(
-        self, operator: Operator, full: np.ndarray, moments: np.ndarray, minus: tuple[np.ndarray, np.ndarray]
-    ) -> np.ndarray:
-        """q + p for a state and the source with these moments, from which a function is taken away.
+    def _equilibrated(self, operator: Operator, local: Sequence[Local], minus: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """q + p for a state and a source on all cells.
 
         Args:
             operator: L.
-            full: the values of the state, ghosts included.
-            moments: the coefficients of Π s.
-            minus: the coefficients of some functions on the reference cell, one for each node, and their factors.
+            local: the state and the source, whose densities are overwritten.
+            minus: a function that is taken away from the source: the coefficients of some functions on the reference cell, one for
+                each node, and their factors.
         """
         tensors, stack, a = self.reference, self._stack, operator.diffusion
         shape = (len(stack.null), len(self.cells.corners))
         divergence, force = np.empty((len(tensors.values), *shape)), np.empty((stack.null.shape[2], *shape))
-        densities = np.empty((len(tensors.values), shape[1]))
-        for block in self.blocks:
-            nodal = full[block.nodes]
-            slopes = block.slopes(nodal)
-            density = moments[:, block.here] - block.transported(operator, nodal, slopes) - minus[0] @ minus[1][block.nodes]
-            density *= block.volume
-            given, pull = self._around(block, a, nodal, density, block.carried(slopes))
-            divergence[:, :, block.here], force[:, :, block.here] = given.transpose(1, 0, 2), pull.transpose(1, 0, 2)
-            densities[:, block.here] = density
+        for part in local:
+            here = part.block.here
+            part.density[:] -= minus[0] @ minus[1][part.block.nodes]
+            part.density[:] *= part.block.volume
+            given, pull = self._around(part, a)
+            divergence[:, :, here], force[:, :, here] = given.transpose(1, 0, 2), pull.transpose(1, 0, 2)
         free, jumps, flowing = self._problems.solve(divergence, force)
         misfit, defect = np.empty((tensors.mass.shape[1], shape[1])), np.zeros(2)
-        for block in self.blocks:
-            nodal, density = full[block.nodes], densities[:, block.here]
-            parts = (values[:, :, block.here].transpose(1, 0, 2).reshape(-1, nodal.shape[1]) for values in (divergence, free))
-            total = sum(spread @ part for spread, part in zip(stack.spread, parts, strict=True))
-            defect += ((tensors.divergence @ total - density) ** 2).sum(), (density**2).sum()
-            for metric, raised in zip(block.kappas, tensors.raised, strict=True):
+        for part in local:
+            here, nodal, count = part.block.here, part.nodal, part.nodal.shape[1]
+            total = stack.spread[0] @ divergence[:, :, here].reshape(-1, count)
+            total += stack.spread[1] @ free[:, :, here].reshape(-1, count)
+            defect += ((tensors.divergence @ total - part.density) ** 2).sum(), (part.density**2).sum()
+            for metric, raised in zip(part.block.kappas, tensors.raised, strict=True):
                 total += metric * ((a * raised) @ nodal)
-            misfit[:, block.here] = total
+            misfit[:, here] = total
         self._check(float(defect[0]), float(defect[1]), jumps, flowing)
         return misfit
 
-    def _around(
-        self, block: Block, a: float, nodal: np.ndarray, density: np.ndarray, carried: list[np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _around(self, part: Local, a: float) -> tuple[np.ndarray, np.ndarray]:
         """d around all corners, and Nᵀ of what z should be near to."""
-        stack = self._stack
-        divergence = (stack.hat @ density).reshape(len(stack.slope), -1, nodal.shape[1])
-        for n, flow in enumerate(carried):
+        stack, count = self._stack, part.nodal.shape[1]
+        divergence = (stack.hat @ part.density).reshape(len(stack.slope), -1, count)
+        for n, flow in enumerate(part.carried):
             divergence -= a * stack.slope[..., n] * flow
-        force = ((a * stack.pull) @ nodal).reshape(len(stack.slope), -1, nodal.shape[1])
-        for metric, coupled in zip(block.gammas, stack.coupled, strict=True):
+        force = ((a * stack.pull) @ part.nodal).reshape(len(stack.slope), -1, count)
+        for metric, coupled in zip(part.block.gammas, stack.coupled, strict=True):
             force -= metric * (coupled @ divergence)
         return divergence, force
 

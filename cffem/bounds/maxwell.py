@@ -56,7 +56,7 @@ class MaxwellCertifier(SecondOrderCertifier):
 
     def _dual_degree(self, element: Any) -> int:
         # In space the curls of Nédélec fields that contain all polynomials u_h has, and no more, have the order of the error, and
-        # a factor of their normal equations costs as much as one of the model; one degree more costs ten times that for bounds
+        # a factor of their normal equations costs as much as one of the model; one degree more costs several times that for bounds
         # that are an eighth smaller. In the plane it is cheap and makes them a fifth smaller. Under the constraint such curls would
         # have to match u_h itself as well, and what they miss of it is in the bound.
         cheap = self.dim == 3 and not self.constrained

@@ -235,7 +235,7 @@ class Stack:
         coupled: Nᵀ M P, for each pair (m, n) of the metric.
         schur: from the lower triangle of (Nᵀ M N)⁻¹ to that of S, with the rows of N on the facets of each corner.
         particular, null: the rows of P and N on the facets of each corner.
-        spread: from d and z of all corners to the unknowns of a cell.
+        spread: from d and z to the unknowns of a cell, those of all corners next to each other.
     """
 
     def __init__(self, tensors: Reference):
@@ -269,7 +269,7 @@ class Stack:
         result = np.zeros((tensors.mass.shape[1], len(parts), parts[0].shape[1]))
         for i, (corner, part) in enumerate(zip(tensors.corners, parts, strict=True)):
             result[corner.free, i] = part
-        return result.reshape(len(result), -1)
+        return result.transpose(0, 2, 1).reshape(len(result), -1)
 
 
 @lru_cache(maxsize=16)

@@ -41,7 +41,7 @@ UNSEEN = 0.01
 # The same for functions that cannot be enclosed.
 BLIND = (8, 14)
 # Cells are evaluated so many at a time, so that their values stay in the cache.
-BLOCK = 1024
+BLOCK = 2048
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,15 @@ class Sources:
         unseen, finite = 0.0, True
         for start in range(0, count, BLOCK):
             here = slice(start, start + BLOCK)
-            values = [self._evaluated(source, rule, when, here) for rule in rules]
+            # Points come first, so that sums over them are sums of long rows.
+            values = [self._evaluated(source, rule, when, here).T for rule in rules]
             finite = finite and all(bool(np.isfinite(v).all()) for v in values)
-            ranges[:, here] = sampled_range(values)
-            projected = values[0] @ rules[0].projection
-            rests = [v - projected @ rule.basis for v, rule in zip(values, rules, strict=True)]
-            moments[:, here] = projected.T
-            squares[:, here] = [self.area[here] * (r**2 @ rule.weights) for r, rule in zip(rests, rules, strict=True)]
-            unseen += float(self.volume[here] @ ((rests[1] @ rules[1].projection) ** 2).sum(axis=1))
+            ranges[:, here] = sampled_range([v.T for v in values])
+            projected = rules[0].projection.T @ values[0]
+            rests = [v - rule.basis.T @ projected for v, rule in zip(values, rules, strict=True)]
+            moments[:, here] = projected
+            squares[:, here] = [self.area[here] * (rule.weights @ r**2) for r, rule in zip(rests, rules, strict=True)]
+            unseen += float(((rules[1].projection.T @ rests[1]) ** 2).sum(axis=0) @ self.volume[here])
         self._check_finite(finite)
         oscillation = np.sqrt(squares.max(axis=0) + excess(*squares))
         between = 0.0 if blind else self.hidden(source, when, ranges)
@@ -356,10 +357,10 @@ def at_quadrature_points(expr: sp.Expr, corners: np.ndarray, degree: int, when: 
     dim = corners.shape[2]
     points, weights = basix.make_quadrature(CELLS[dim], degree)
     barycentric = np.column_stack([1 - points.sum(axis=1), points])
-    places = [np.ascontiguousarray(corners[:, :, axis]) @ barycentric.T for axis in range(dim)]
+    places = [barycentric @ np.ascontiguousarray(corners[:, :, axis].T) for axis in range(dim)]
     with np.errstate(all="ignore"):
         values = np.broadcast_to(np.asarray(_callable(expr, dim)(*places, when), dtype=float), places[0].shape)
-    return values, weights / weights.sum()
+    return values.T, weights / weights.sum()
 
 
 @lru_cache(maxsize=64)

@@ -112,6 +112,7 @@ class SteadyCertifier:
         self.domain = Domain(model.discretisation.mesh)
         self.unknown = model.library.unknown
         self.forcing = sp.sympify(dict(model.experiment.forcing).get(self.unknown, 0))
+        self._operators: dict[tuple[tuple[str, float], ...], tuple[Operator, Stability]] = {}
         self.operator, self.constants = self._operator(model.coefficients)
         self.equilibration = Equilibration(model.spaces.space, self.domain)
         check_essential(model)
@@ -119,8 +120,11 @@ class SteadyCertifier:
         self._factual: ErrorBound | None = None
 
     def _operator(self, coefficients: Any) -> tuple[Operator, Stability]:
-        found = equation_operator(self.library, coefficients, self.domain.dim)
-        return found, stability(found, found.speed(self.domain.hull), self.domain.eigenvalue)
+        key = tuple(sorted(coefficients.items()))
+        if key not in self._operators:
+            found = equation_operator(self.library, coefficients, self.domain.dim)
+            self._operators[key] = found, stability(found, found.speed(self.domain.hull), self.domain.eigenvalue)
+        return self._operators[key]
 
     # Errors -----------------------------------------------------------------------------------------------------------------
 

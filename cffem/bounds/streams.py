@@ -173,7 +173,7 @@ class Streams:
         offset = np.zeros(len(closed))
         # Around a vertex of the boundary the first cell is the one whose first edge is on it.
         offset[vertex[first]] = angles[first]
-        order = np.argsort(8.0 * vertex + (angles - offset[vertex]) % (2 * math.pi), kind="stable")
+        order = np.argsort(8.0 * vertex + (angles - offset[vertex]) % (2 * math.pi))
         counts = np.bincount(vertex, minlength=len(closed))
         starts = np.cumsum(counts) - counts
         kinds, pairs, end = 2 * counts + closed, [], 0
@@ -187,7 +187,7 @@ class Streams:
         turned = turned[self._pairs]
         self._index = np.where(turned, self._swapped()[:, None], np.arange(self._rows)[:, None]) * end + self._pairs
         for here, many, inner in groups:
-            self._rings.append(self._ring(here, many, inner, energy[:, self._pairs[here]], turned[here]))
+            self._rings.append(self._ring(here, many, inner, energy, turned[here]))
 
     def _swapped(self) -> np.ndarray:
         """The rows of a cell whose first edge comes after its second one."""
@@ -199,7 +199,8 @@ class Streams:
         rows = self._swapped()
         first, second = rows[row], rows[column]
         swapped = entries(np.maximum(first, second)) + np.minimum(first, second)
-        energy = np.where(turned, energy[swapped], energy).reshape(len(row), cells, -1)
+        index = np.where(turned, swapped[:, None], np.arange(len(row))[:, None]) * energy.shape[1] + self._pairs[here]
+        energy = np.take(energy, index).reshape(len(row), cells, -1)
         ring = _Ring(here, cells, closed, self._bubbles, [], energy[column == 0])
         width = 1 + self._bubbles * ring.edges
         chunk = 1 + NUMBERS // entries(width)

@@ -122,6 +122,13 @@ class Broken:
         places = self.space.dofmap.list[: len(self.domain.corners)]
         return places[:, :, None] * self.components + np.arange(self.components)
 
+    def places(self, lower: Broken) -> np.ndarray:
+        """Where the coefficients of polynomials of a lower degree are: the basis is hierarchical."""
+        theirs, ours = lower._positions(), self._positions()
+        result = np.empty(lower.owned, dtype=np.int64)
+        result[theirs] = ours[:, : theirs.shape[1]]
+        return result
+
     def spread(self, values: np.ndarray) -> np.ndarray:
         """One number for each own cell, repeated for its coefficients."""
         result = np.zeros(self.owned)

@@ -41,6 +41,7 @@ from petsc4py import PETSc
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.geometry import Domain
 from cffem.bounds.wave_columns import KEPT_NUMBERS, Broken, Factor, Source, product
+from cffem.bounds.wave_dual import Dual
 from cffem.bounds.wave_paths import (
     Trajectory,
     added,
@@ -53,8 +54,6 @@ from cffem.bounds.wave_paths import (
 )
 from cffem.bounds.wave_problem import WaveOperator
 
-# Weight of ‖H̃ − H_h‖² against ‖G − D*H̃‖², relative to (π/diameter)²; the bound hardly depends on it.
-REGULARISATION = 1e-2
 # About how many numbers r₁ and r₂ have on a step for one coefficient of a broken polynomial.
 RESIDUALS = 8
 
@@ -193,11 +192,11 @@ class Majorant:
             levels.append(running)
         fields = fields or self._fields(system, own, source, levels)
         flux, potential, vectors = fields
-        residual, bumps = np.zeros(steps), [second_differences(part, path.step) for part in fields[:2]]
+        residual = np.zeros(steps)
         kept, keep = [], deleted is None and self.comm.allreduce(RESIDUALS * steps * self.first.owned, op=MPI.MAX) <= KEPT_NUMBERS
         for window in windows(steps):
-            first = self._first(system, window, flux, potential, bumps, source, levels)
-            parts = first, self._second(system, window, flux, bumps[0]) if own.stiffness else []
+            first = self._first(system, window, flux, potential, source, levels)
+            parts = first, self._second(system, window, flux) if own.stiffness else []
             residual[window] = self._sizes(*parts, own.stiffness, path.step)
             kept += [parts] if keep else []
         return Measured(residual, missed, self._divergent(path.states, vectors), self.ruler.sizes(path.bump), fields, kept)
@@ -230,7 +229,7 @@ class Majorant:
     def _fields(self, system: _System, own: WaveOperator, source: Source, levels: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         """H̃, π̃ and A at the levels, by least squares."""
         count = len(system.path.times)
-        rows = self.dual.normal.matrix.getLocalSize()[0] if own.stiffness or self.gradients else 0
+        rows = self.dual.owned if own.stiffness or self.gradients else 0
         flux, vectors = (np.zeros((rows, count), order="F") for _ in range(2))
         potential = np.zeros((self.gradients.owned if self.gradients else 0, count), order="F")
         for window in windows(count):
@@ -239,40 +238,38 @@ class Majorant:
                 target -= np.concatenate(levels[window], axis=1)
             if self.gradients:
                 potential[:, window] = self.gradients.solve(target)
-                states = product(self.dual.transposed[0], product(self.ruler.matrix, system.path.states[:, window]))
-                vectors[:, window] = self.dual.normal.solve(states)
+                states = product(self.dual.backward, product(self.ruler.matrix, system.path.states[:, window]))
+                vectors[:, window] = self.dual.gauged(states)
             if own.stiffness:
-                right = product(self.dual.transposed[0], target)
-                derivative = product(self.dual.derivative, system.integral[:, window])
-                right -= self.dual.weight * own.stiffness * product(self.dual.transposed[1], derivative)
-                flux[:, window] = self.dual.normal.solve(right)
+                right = product(self.dual.backward, target)
+                right -= self.dual.weight * own.stiffness * product(self.dual.coupling, system.integral[:, window])
+                flux[:, window] = self.dual.solve(right)
         return flux, potential, vectors
 
     def _first(
-        self, system: _System, window: slice, flux: np.ndarray, potential: np.ndarray, bumps: Any, source: Source, levels: Any
+        self, system: _System, window: slice, flux: np.ndarray, potential: np.ndarray, source: Source, levels: Any
     ) -> list[np.ndarray]:
         """The coefficients of r₁ on each step, as a polynomial of time."""
-        after, step = slice(window.start, window.stop + 1), system.path.step
-        parts = system.residual(window)
+        step, parts = system.path.step, system.residual(window)
         if system.own.stiffness:
-            backward = [product(self.dual.adjoint, p) for p in interpolated(flux[:, after], bumps[0][:, window], step)]
-            for part, other in zip(parts, backward, strict=False):
+            for part, other in zip(parts, interpolated(*imaged(self.dual.adjoint, flux, window, step), step), strict=False):
                 part -= other
         if self.gradients:
-            gradients = interpolated(potential[:, after], bumps[1][:, window], step)
-            parts = added(parts, [product(self.gradients.matrix, p) for p in gradients])
+            parts = added(parts, interpolated(*imaged(self.gradients.matrix, potential, window, step), step))
         if not source.vanishes:
             given = [source.polynomial(n) for n in range(window.start, window.stop)]
             columns = [np.stack([g[k] for g in given], axis=1) for k in range(3)]
             parts = added(parts, [-p for p in integrated(np.concatenate(levels[window], axis=1), columns, step)])
         return parts
 
-    def _second(self, system: _System, window: slice, flux: np.ndarray, bump: np.ndarray) -> list[np.ndarray]:
+    def _second(self, system: _System, window: slice, flux: np.ndarray) -> list[np.ndarray]:
         """The coefficients of r₂ on each step, as a polynomial of time."""
-        after, step = slice(window.start, window.stop + 1), system.path.step
-        rates = [product(self.dual.identity, p) for p in differentiated(flux[:, after], bump[:, window], step)]
-        states = [system.own.stiffness * product(self.dual.derivative, p) for p in system.state(window)]
-        return added(rates, states)
+        step = system.path.step
+        parts = differentiated(*imaged(self.dual.identity, flux, window, step), step)
+        states = [product(self.dual.derivative, system.own.stiffness * p) for p in system.state(window)]
+        for part, state in zip(parts, states, strict=False):
+            part[self.dual.derivatives] += state
+        return parts + states[len(parts) :]
 
     def _divergent(self, states: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Bounds of the gradient part of states, zero without a constraint."""
@@ -292,50 +289,6 @@ class Majorant:
             self.dual.destroy()
         if self.gradients:
             self.gradients.destroy()
-
-
-class Dual:
-    """The space of H̃ and the operators between it, the unknown and broken polynomials.
-
-    Args:
-        broken: where r₁ is measured.
-        space: the space of the unknown.
-        components: of the unknown.
-        degree: of H̃.
-    """
-
-    def __init__(self, broken: Broken, space: Any, components: int, degree: int):
-        domain, self.dim, self.components = broken.domain, broken.domain.dim, components
-        mesh = domain.mesh
-        family = "RT" if components == 1 else {2: "Lagrange", 3: "N1curl"}[self.dim]
-        dual = fem.functionspace(mesh, (family, degree))
-        second = Broken(domain, degree, 1 if components > 1 and self.dim == 2 else self.dim)
-        self.adjoint, self.identity = broken.moments(dual, self._backward), second.moments(dual, lambda w: w)
-        self.derivative = second.moments(space, self._forward)
-        self.transposed = [m.transpose(PETSc.Mat()) for m in (self.adjoint, self.identity)]
-        box = np.ptp(domain.hull, axis=0)
-        self.weight = REGULARISATION * math.pi**2 / float(box @ box)
-        w, v = ufl.TrialFunction(dual), ufl.TestFunction(dual)
-        normal = ufl.inner(self._backward(w), self._backward(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
-        # Exact for D*w, and for the fields with D*w = 0, whose degree is one less; no more is needed, because any H̃ will do.
-        dx = ufl.dx(metadata={"quadrature_degree": 2 * (degree - 1)})
-        self.normal = Factor(assemble_matrix(form(normal * dx, mesh.comm)), self.dim)
-
-    def _forward(self, u: Any) -> Any:
-        """D u."""
-        return ufl.grad(u) if self.components == 1 else ufl.curl(u) if self.dim == 3 else ufl.rot(u)
-
-    def _backward(self, w: Any) -> Any:
-        """D* w."""
-        if self.components == 1:
-            return -ufl.div(w)
-        return ufl.curl(w) if self.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
-
-    def destroy(self) -> None:
-        """Free matrices and factors; collective."""
-        for matrix in (self.adjoint, self.identity, self.derivative, *self.transposed):
-            matrix.destroy()
-        self.normal.destroy()
 
 
 class Gradients:
@@ -372,6 +325,19 @@ class Gradients:
         self.matrix.destroy()
         self._transposed.destroy()
         self._factor.destroy()
+
+
+def imaged(matrix: Any, levels: np.ndarray, window: slice, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix times a field at the ends of some steps, and times its second derivatives on them; collective.
+
+    The second derivatives are combinations of levels, so that each level is multiplied once.
+    """
+    weights = second_differences(np.eye(levels.shape[1]), step)[:, window]
+    used = np.append(np.flatnonzero(weights.any(axis=1)), (window.start, window.stop))
+    start, stop = used.min(), used.max() + 1
+    images = product(matrix, levels[:, start:stop])
+    # Columns stay one after another in memory.
+    return images[:, window.start - start : window.stop + 1 - start], (weights[start:stop].T @ images.T).T
 
 
 class _System:

@@ -96,8 +96,16 @@ class Family:
     modes: tuple[Mode, ...]
     element: str = "Lagrange"
 
-    def model(self, domain: Any, coefficients: Mapping[str, float], degree: int, window: Any, options: Any = None) -> Any:
-        """A model whose exact solution is modal."""
+    def model(
+        self,
+        domain: Any,
+        coefficients: Mapping[str, float],
+        degree: int,
+        window: Any,
+        options: Any = None,
+        constrained: bool = False,
+    ) -> Any:
+        """A model whose exact solution is modal; its field, where it is a vector, may be declared to be divergence-free."""
         places, field = (x, y, z)[: self.dim], self.unknown
         vector = self.element != "Lagrange"
 
@@ -115,6 +123,8 @@ class Family:
             given |= {"initial": {field: start}, "forcing": {field: sp.cos(FREQUENCY * cf.t) * start}}
         else:
             given["initial"] = {field: start, cf.dt(field): (0,) * self.dim if vector else 0}
+        if constrained:
+            given["constraint"] = cf.DivergenceFree(field)
         wall = cf.Tangential(field, 0) if vector else cf.Dirichlet(field, 0)
         experiment = cf.Experiment(mesh=domain, elements={field: (self.element, degree)}, boundary=[wall], time=window, **given)
         return cf.Model(self.library, coefficients, experiment, options)
