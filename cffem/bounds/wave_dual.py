@@ -44,7 +44,6 @@ class Dual:
         identity: the fields themselves.
         derivative: D of the unknown, as broken polynomials of a lower degree.
         derivatives: where their coefficients are among those of fields.
-        coupling: (D u, w) for functions u of the unknown's space and fields w.
         weight: ω.
         owned: how many unknowns of H̃ this rank owns.
     """
@@ -58,9 +57,8 @@ class Dual:
         self.adjoint, self.identity = broken.moments(dual, self._backward), second.moments(dual, lambda w: w)
         constant = Broken(domain, space.element.basix_element.embedded_superdegree - 1, second.components)
         self.derivative, self.derivatives = constant.moments(space, self._forward), second.places(constant)
-        self.backward = self.adjoint.transpose(PETSc.Mat())
-        w, v, u = ufl.TrialFunction(dual), ufl.TestFunction(dual), ufl.TrialFunction(space)
-        self.coupling = assemble_matrix(form(ufl.inner(self._forward(u), v) * ufl.dx, mesh.comm))
+        self.backward, self._lower = self.adjoint.transpose(PETSc.Mat()), self._transposed()
+        w, v = ufl.TrialFunction(dual), ufl.TestFunction(dual)
         box = np.ptp(domain.hull, axis=0)
         self.weight = REGULARISATION * math.pi**2 / float(box @ box)
         normal = ufl.inner(self._backward(w), self._backward(v)) + fem.Constant(mesh, self.weight) * ufl.inner(w, v)
@@ -81,6 +79,21 @@ class Dual:
             return -ufl.div(w)
         return ufl.curl(w) if self.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
 
+    def _transposed(self) -> Any:
+        """The transpose of the rows of `identity` where derivatives of the unknown are; collective."""
+        (start, _), (first, last) = self.identity.getOwnershipRange(), self.identity.getOwnershipRangeColumn()
+        places = (start + self.derivatives, np.arange(first, last))
+        rows, columns = (PETSc.IS().createGeneral(p.astype(PETSc.IntType), comm=self.identity.comm) for p in places)
+        part = self.identity.createSubMatrix(rows, columns)
+        result = part.transpose(PETSc.Mat())
+        for thing in (rows, columns, part):
+            thing.destroy()
+        return result
+
+    def coupled(self, columns: np.ndarray) -> np.ndarray:
+        """(D u, w) for functions u of the unknown's space, one column each, and the fields w; collective."""
+        return product(self._lower, product(self.derivative, columns))
+
     def gauged(self, right: np.ndarray) -> np.ndarray:
         """A field whose D* is the one that the normal equations ask for; collective."""
         if self._lifts is None:
@@ -98,7 +111,7 @@ class Dual:
 
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
-        for matrix in (self.adjoint, self.identity, self.derivative, self.coupling, self.backward):
+        for matrix in (self.adjoint, self.identity, self.derivative, self._lower, self.backward):
             matrix.destroy()
         self._factor.destroy()
         if self._lifts is not None:

@@ -242,7 +242,7 @@ class Majorant:
                 vectors[:, window] = self.dual.gauged(states)
             if own.stiffness:
                 right = product(self.dual.backward, target)
-                right -= self.dual.weight * own.stiffness * product(self.dual.coupling, system.integral[:, window])
+                right -= self.dual.weight * own.stiffness * self.dual.coupled(system.integral[:, window])
                 flux[:, window] = self.dual.solve(right)
         return flux, potential, vectors
 

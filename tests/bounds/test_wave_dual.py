@@ -28,7 +28,7 @@ def asked(dual, count=3, seed=1):
     random = np.random.default_rng(seed)
     target = random.standard_normal((dual.adjoint.getLocalSize()[0], count))
     states = random.standard_normal((dual.derivative.getLocalSize()[1], count))
-    return target, states, product(dual.backward, target) + dual.weight * product(dual.coupling, states)
+    return target, states, product(dual.backward, target) + dual.weight * dual.coupled(states)
 
 
 def misfit(dual, target, states, fields):
