@@ -187,8 +187,8 @@ class EdgeGradients:
 
 def _on_edges(space: Any, first: int) -> np.ndarray:
     """The owned unknowns of the edges of tetrahedra, from a certain one of each edge on."""
-    layout, owned = space.dofmap.dof_layout, space.dofmap.index_map.size_local
-    places = np.concatenate([layout.entity_dofs(1, edge)[first:] for edge in range(6)])
+    edges, owned = space.element.basix_element.entity_dofs[1], space.dofmap.index_map.size_local
+    places = np.concatenate([edge[first:] for edge in edges])
     found = np.unique(space.dofmap.list[:, places])
     return found[found < owned]
 
