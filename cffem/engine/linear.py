@@ -31,6 +31,8 @@ _PREFIXES = itertools.count()
 # What a direct solve with two steps of refinement reaches on any problem that is not singular to working precision.
 DIRECT_TOLERANCE = 1e-9
 ITERATIVE_TOLERANCE = 1e-10
+# A residual so small in every row, relative to what its sums are made of, is what their rounding leaves: refinement gains nothing.
+ROUNDED = 1e-15
 # Beyond this condition number, measured after row scaling, fewer than three digits of a solution are left.
 SINGULAR = 1e13
 # MUMPS ran out of the memory it had planned for: the percentage to add, and the errors that say so.
@@ -114,6 +116,17 @@ def collect_garbage(comm: Any) -> None:
         PETSc.garbage_cleanup(comm)
 
 
+def row_sizes(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The largest absolute value in each row of this rank, one where a row is empty, and the sum of all of them."""
+    starts, _, values = matrix.getValuesCSR()
+    sizes, filled = np.abs(values), np.flatnonzero(np.diff(starts))
+    largest, total = np.ones(len(starts) - 1), np.zeros(len(starts) - 1)
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(sizes, starts[:-1][filled])
+        total[filled] = np.add.reduceat(sizes, starts[:-1][filled])
+    return largest, total
+
+
 class LinearSolver:
     """A Krylov or direct solver bound to one matrix object whose values may be overwritten.
 
@@ -143,6 +156,7 @@ class LinearSolver:
         self._helper: Any = None
         self._transposed: LinearSolver | None = None
         self._residual, self._correction = matrix.createVecLeft(), matrix.createVecRight()
+        self._rows: np.ndarray | None = None  # the sums of absolute values in each row, for direct solves
 
     # Setting up -----------------------------------------------------------------------------------------------------------
 
@@ -245,15 +259,15 @@ class LinearSolver:
         if not condition < SINGULAR:
             raise SolveError(f"{singular} to working precision (condition number {condition:.0e})")
 
+    def without_structure(self) -> tuple[np.ndarray, np.ndarray]:
+        """The largest entry of each row, and signs without structure: their product meets every null vector."""
+        largest, self._rows = row_sizes(self.matrix)
+        first = self.matrix.getOwnershipRange()[0]
+        return largest, np.cos(1.7 * np.arange(first, first + len(largest)) ** 1.5)
+
     def _condition(self) -> float:
         """A lower bound of the condition number of the row-scaled matrix: one solve with a right-hand side without structure."""
-        starts, _, values = self.matrix.getValuesCSR()
-        scale = np.ones(len(starts) - 1)
-        filled = np.flatnonzero(np.diff(starts))
-        if len(filled):
-            scale[filled] = np.maximum.reduceat(np.abs(values), starts[:-1][filled])
-        first = self.matrix.getOwnershipRange()[0]
-        signs = np.cos(1.7 * np.arange(first, first + len(scale)) ** 1.5)
+        scale, signs = self.without_structure()
         self._residual.array[:] = scale * signs
         self.ksp.solve(self._residual, self._correction)
         self._residual.array[:] = signs / scale
@@ -337,11 +351,28 @@ class LinearSolver:
             history.append(relative)
             if not np.isfinite(relative) or relative <= 1e-13 or (len(history) > 1 and relative > 0.5 * history[-2]):
                 break
+            if self._only_rounded(right, solution, multiply):
+                break
         if not relative <= self.tolerance:
             raise SolveError(f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}", history)
         self.plan.shift(solution)
         self.record.worst_residual = max(self.record.worst_residual, relative)
         return relative
+
+    def _only_rounded(self, right: Any, solution: Any, multiply: Any) -> bool:
+        """Whether the residual of a direct solve is nowhere more than what rounding makes of exact sums.
+
+        Fields of different size are told apart by refinement only.
+        """
+        equation = self.plan.equation
+        if equation is None or len(equation.spaces.fields) > 1:
+            return False
+        if not self.direct or self._rows is None or multiply != self.matrix.mult:
+            return False
+        comm = self.matrix.comm.tompi4py()
+        largest = comm.allreduce(float(np.abs(solution.array_r).max(initial=0.0)), op=MPI.MAX)
+        here = bool(np.all(np.abs(self._residual.array_r) <= ROUNDED * (self._rows * largest + np.abs(right.array_r))))
+        return bool(comm.allreduce(here, op=MPI.LAND))
 
     def _ksp_solve(self, right: Any, solution: Any, what: str, apply: Any) -> None:
         if not self.direct:

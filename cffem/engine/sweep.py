@@ -4,7 +4,8 @@
 How a deletion is computed is chosen by the class of the problem and by what is asked of the scores, and is reported with it:
 
     "own solve"     the deleted problem itself, with shared matrices and the symbolic factorisation of the factual one; exact
-    "difference"    linear transient problems whose scores are asked for to some accuracy: `cffem.engine.difference`
+    "difference"    linear problems whose scores are asked for to some accuracy: `cffem.engine.difference` for transient ones,
+                    `cffem.engine.resting` for steady ones
     "lock-step"     the same for nonlinear ones, all deletions together: `cffem.engine.lockstep`
 
 A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
@@ -28,6 +29,7 @@ from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.rank_groups import group_of, number_of_groups
 from cffem.engine.refit import Refit, deleting
+from cffem.engine.resting import FINEST, at_rest, rests
 from cffem.engine.solution import Solution
 from cffem.symbols.errors import InputError
 from cffem.symbols.interventions import Intervention
@@ -91,6 +93,10 @@ class Demand:
                 else max(SHARE * self.epsilon / whole, COARSE * source)
             )
         return min(LENIENT[strategy] * self.accuracy, MOST) * expected / whole if expected > 0 else FIRST * self.accuracy * source
+
+    def bearable(self, score: float) -> float:
+        """The error that a score of a steady problem may have."""
+        return self.accuracy * score if self.epsilon is None else max(SHARE * self.epsilon, MOST * score)
 
     def decided(self, lower: float) -> bool:
         """Whether a lower bound of the score settles the verdict."""
@@ -228,6 +234,8 @@ def _cheaply(model: Model, changes: Mapping[str, Intervention], demand: Demand) 
             shared.destroy()
     elif marches(model, list(changes.values())):
         yield from in_lockstep(model, changes, demand)
+    elif (demand.epsilon is not None or demand.accuracy >= FINEST) and rests(model, list(changes.values())):
+        yield from by_factual_factors(model, changes, demand)
 
 
 class Score:
@@ -316,6 +324,15 @@ def by_difference(shared: Differences, change: Intervention, name: str, demand: 
         return None
     finally:
         difference.destroy()
+
+
+def by_factual_factors(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
+    """Steady deleted problems through their differences; those for which the factual factors are no help are left out."""
+    scores = {name: Score(model, change, name, demand, DIFFERENCE) for name, change in changes.items()}
+    for name, rest in at_rest(model, {name: (changes[name], score.record, demand.bearable) for name, score in scores.items()}):
+        scores[name].keep(0, rest.values[0], None)
+        scores[name].add(0, rest.values[0])
+        yield scores[name].done(rest.error)
 
 
 def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:

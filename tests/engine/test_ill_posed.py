@@ -37,6 +37,11 @@ def assert_sweep(model, unsolvable, solved):
             assert sweep[name].status == "solved", sweep[name].reason
             alone = cf.Model(model.library, {**model.coefficients, name: 0.0}, model.experiment).solve()
             assert sweep[name].score == pytest.approx(model.norm()(model.factual.states[-1] - alone.states[-1]), rel=1e-9)
+        # Cheaper ways to a score find no solution where there is none, either.
+        for name, found in model.deletions(names, accuracy=1e-4).items():
+            assert found.status == sweep[name].status, name
+            assert found.reason == sweep[name].reason
+            assert found.score == pytest.approx(sweep[name].score, rel=1e-4, nan_ok=True)
     return sweep
 
 

@@ -60,6 +60,88 @@ def around(comm=MPI.COMM_SELF):
 LINEAR["periodic"] = around
 
 
+def resting(comm=MPI.COMM_SELF, n=8, boundary=None, coefficients=None):
+    """A linear steady problem with boundary values and a source."""
+    terms = {"lap": cf.lap(u), "graded": cf.div((1 + x) * cf.grad(u)), "u_x": u.diff(x), "xu": x * u, "one": sp.Integer(1)}
+    experiment = cf.Experiment(
+        mesh=unit("triangle", n, comm),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, x * y)] if boundary is None else boundary,
+        forcing={u: sp.sin(3 * x) + y},
+    )
+    given = {"lap": 1.0, "graded": 0.5, "u_x": -2.0, "xu": -3.0, "one": 0.4}
+    return cf.Model(cf.Library(terms=terms, unknown=u), coefficients or given, experiment)
+
+
+def swirling():
+    """A curl–curl problem on edge elements in space."""
+    field = cf.VectorField("E", dim=3)
+    experiment = cf.Experiment(
+        mesh=unit("tetrahedron", 3),
+        elements={field: ("N1curl", 1)},
+        boundary=[cf.Tangential(field, 0)],
+        forcing={field: (y, sp.sin(x), x * y)},
+    )
+    library = cf.Library(terms={"curlcurl": cf.curl(cf.curl(field)), "E": field, "xE": x * field}, unknown=field)
+    return cf.Model(library, {"curlcurl": -1.0, "E": -1.0, "xE": -0.5}, experiment)
+
+
+STEADY = {
+    "Dirichlet": resting,
+    "Neumann and Robin": lambda: resting(
+        boundary=[cf.Neumann(u, x, on=("top", "bottom", "left")), cf.Robin(u, 1, on="right", coefficient=2)]
+    ),
+    "periodic": lambda: resting(boundary=[cf.Periodic(on="right", to="left"), cf.Dirichlet(u, y, on=("top", "bottom"))]),
+    "curl-curl": lambda: swirling(),
+}
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_factual_factors_give_the_scores_of_steady_problems_to_the_accuracy_asked_for(name):
+    with STEADY[name]() as model:
+        exact = model.deletions(keep=True)
+        for accuracy in (1e-2, 1e-4, 1e-7):
+            cheap = model.deletions(accuracy=accuracy, keep=True)
+            assert "difference" in {deletion.strategy for deletion in cheap.values()}
+            for term, deletion in cheap.items():
+                assert deletion.status == exact[term].status
+                if deletion.status == "solved":
+                    assert deletion.score == pytest.approx(exact[term].score, rel=accuracy)
+                    assert deletion.solution.distance(exact[term].solution) <= deletion.error + 1e-9 * exact[term].score
+
+
+def test_steady_deletions_factorise_nothing_where_the_factual_factors_serve():
+    with resting() as model:
+        exact = model.deletions()
+        made = []
+        original = model.equation.jacobian
+        model.equation.jacobian = lambda *arguments: made.append(1) or original(*arguments)
+        sweep = model.deletions(accuracy=1e-4)
+        assert {deletion.strategy for deletion in sweep.values()} == {"difference"}
+        assert len(made) == 1  # the factual one again, since the last deletion has taken its place
+        epsilon = float(np.sqrt(min(d.score for d in exact.values()) * max(d.score for d in exact.values())))
+        for term, deletion in model.deletions(scores="decide", epsilon=epsilon).items():
+            assert (deletion.score > epsilon) == (exact[term].score > epsilon)
+        assert len(made) == 1
+        # What a caller solves in between takes the factors away, and they are made again.
+        sweep = model.deletions(accuracy=1e-6, finished=lambda deletion: model.solve(cf.delete(deletion.term)))
+        for term, deletion in sweep.items():
+            assert deletion.score == pytest.approx(exact[term].score, rel=1e-6)
+
+
+def test_a_null_vector_that_no_right_hand_side_meets_is_found():
+    """Without the reaction constants are free; the source has mean zero, so the equation of the difference has a solution."""
+    library = cf.Library(terms={"lap": cf.lap(u), "u": u, "xu": (x - 0.5) * u}, unknown=u)
+    given = cf.Experiment(mesh=unit("triangle", 24), elements={u: ("Lagrange", 1)}, boundary=[cf.Neumann(u, 0)],
+                          forcing={u: sp.cos(sp.pi * x) * sp.cos(2 * sp.pi * y)})  # fmt: skip
+    with cf.Model(library, {"lap": 1.0, "u": -1.0}, given) as model:
+        for demand in ({"accuracy": 1e-3}, {"scores": "decide", "epsilon": 1e-3}):
+            sweep = model.deletions(**demand)
+            assert sweep["u"].status == "unsolvable"
+            assert "singular" in sweep["u"].reason
+            assert sweep["lap"].status == "solved"
+
+
 def sine_gordon():
     """A nonlinear wave, of second order in time."""
     experiment = cf.Experiment(
@@ -196,6 +278,11 @@ def test_what_is_asked_is_checked():
 
 
 def body_of_ranks(comm):
+    with resting(comm) as together, resting() as alone:
+        exact = alone.deletions()
+        for name, deletion in together.deletions(accuracy=1e-5, groups=1).items():
+            assert deletion.strategy == "difference"
+            assert abs(deletion.score - exact[name].score) < 1e-5 * deletion.score
     with transport(comm=comm, n=6, steps=4) as together, transport(n=6, steps=4) as alone:
         exact = alone.deletions(["u", "lap"])
         for name, deletion in together.deletions(["u", "lap"], accuracy=1e-5).items():
