@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 MEMORY = 6
 # 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
 MASS = 2.0
-# More Krylov steps than this on average, and the deleted matrix gets factors of its own; more than that in one solve is a failure.
-SLOW, MOST = 4.0, 200
+# More Krylov steps than this on average, and it is asked whether the factual factors suit the deleted matrix: if they take so many
+# times as many steps as for the factual one, it gets factors of its own. More than the last of these in one solve is a failure.
+SLOW, WORSE, MOST = 4.0, 1.5, 200
 # How many directions of one solve are kept orthogonal.
 DIRECTIONS = 30
 
@@ -74,7 +75,7 @@ def incomplete(matrix: Any, dimension: int) -> Any:
     factors = PETSc.PC().create(matrix.comm)
     factors.setOptionsPrefix(PREFIX)
     factors.setOperators(matrix)
-    with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension)}):
+    with options_for(PREFIX, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **incomplete_factors(dimension, matrix.size[0])}):
         factors.setFromOptions()
         factors.setUp()
         factors.setUpOnBlocks()
@@ -115,6 +116,21 @@ class Differences:
         """‖r‖ in D⁻¹."""
         return math.sqrt(summed(self.model.comm, np.dot(residual, residual * self.inverse)))
 
+    def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
+        """How many steps the factual matrix with its own factors needs for a residual."""
+        right, correction, image = self.vectors[3:6]
+        residual, steps = residual.copy(), 0
+        while steps < MOST and not self.weighted(residual) <= allowed:
+            if self.directions.count == DIRECTIONS:
+                self.directions.count = 0
+            right.array[:] = residual
+            self.factors.apply(right, correction)
+            self.factual.mult(correction, image)
+            self.directions.advance(correction.array_r, image.array_r, residual)
+            steps += 1
+        self.directions.count = 0
+        return steps
+
     def destroy(self) -> None:
         """Free matrices, factors and vectors; collective."""
         self.equation.holds = None
@@ -145,7 +161,7 @@ class Difference:
         self.matrix = equation.eliminated(matrix, shared.essential.rows)
         if self.matrix is not matrix:
             matrix.destroy()
-        self.factors = shared.factors
+        self.factors, self.patience = shared.factors, SLOW
         self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
         self.left = np.zeros(model.spaces.owned)
         self.error = 0.0
@@ -201,6 +217,7 @@ class Difference:
         right = right + self.left
         value, product = self.memory.start(right)
         residual = right - product
+        first = residual.copy()
         steps, size = 0, s.weighted(residual)
         while not size <= allowed:
             if s.directions.count == DIRECTIONS:
@@ -215,6 +232,7 @@ class Difference:
             steps, size = steps + 1, s.weighted(residual)
         s.directions.take(value)
         self._count(steps)
+        self._suit(steps, first, allowed)
         scale = s.weighted(right)
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
         self.memory.keep(value, right - residual)
@@ -226,10 +244,23 @@ class Difference:
     def _count(self, steps: int) -> None:
         self.record.solves += 1
         self.record.iterations += steps
-        if self.factors is self.shared.factors and self.record.iterations > SLOW * (self.record.solves + 2):
-            # The deleted term dominates the factual matrix, so its factors say little about the deleted one.
-            self.factors = incomplete(self.matrix, self.shared.dimension)
-            self.record.factorisations += 1
+
+    def _suit(self, steps: int, first: np.ndarray, allowed: float) -> None:
+        """Make factors of the deleted matrix where it is that, and not the mesh, which makes the factual ones slow.
+
+        Args:
+            steps: of the last solve.
+            first: the residual that it started from.
+            allowed: the residual that it went to.
+        """
+        if self.factors is not self.shared.factors or self.record.iterations <= self.patience * (self.record.solves + 2):
+            return
+        if steps <= WORSE * self.shared.usual_steps(first, allowed) + 1:
+            self.patience *= 2.0
+            return
+        # The deleted term dominates the factual matrix, so its factors say little about the deleted one.
+        self.factors = incomplete(self.matrix, self.shared.dimension)
+        self.record.factorisations += 1
 
     # All of them --------------------------------------------------------------------------------------------------------------
 

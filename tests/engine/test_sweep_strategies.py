@@ -216,6 +216,25 @@ def test_the_true_residual_is_recorded_and_fewer_digits_cost_fewer_steps():
             assert fine[term].error < 1e-2 * rough[term].error
 
 
+def test_factors_of_its_own_are_for_a_deletion_that_the_factual_ones_do_not_suit():
+    """Long steps make all systems slow, but only the one without the Laplacian is another kind of system."""
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "lap": cf.lap(u)})
+    experiment = cf.Experiment(
+        mesh=create_unit_square(MPI.COMM_SELF, 32, 32),
+        elements={u: ("Lagrange", 2)},
+        initial={u: BUMP},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.5, steps=8),
+    )
+    with cf.Model(library, {"u": 0.6, "u_x": 0.4, "lap": 1.0}, experiment) as model:
+        exact, sweep = model.deletions(), model.deletions(accuracy=1e-4)
+        assert sweep["u_x"].record.iterations > 4 * (sweep["u_x"].record.solves + 2)
+        assert {name: found.record.factorisations for name, found in sweep.items()} == {"u": 0, "u_x": 0, "lap": 1}
+        assert sweep["lap"].record.iterations < 200  # with the factual ones nearly 600
+        for name, found in sweep.items():
+            assert found.score == pytest.approx(exact[name].score, rel=1e-4)
+
+
 def test_refitted_deletions_go_the_same_way():
     with transport() as model:
         exact, cheap = (model.deletions(["u", "shear"], refit="remaining", accuracy=a) for a in (0.0, 1e-5))
