@@ -5,8 +5,9 @@ A sweep on one rank alone on a machine has its memory and caches for itself; com
 any two programs do to each other. So both sides run on two processes that start together: first each process sweeps alone, all
 deletions on its own communicator, then both sweep together, deletions split over groups of ranks. The gain is the mean wall time of
 the first over that of the second, start-up, compilation and the factual solve left out; the repeats alternate, so that other work
-on the machine meets both alike. The first sweep of a model on two ranks also makes the copies for the groups, which it keeps; it
-is shown apart.
+on the machine meets both alike. Groups have copies of the model, which are made once: by the factual solve, where each rank solves
+it for itself, or else by the first sweep. So the first sweep after the factual solve and the next one are shown apart, and beside
+them the factual solve of both sides, from the mesh on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter, process_time
 from typing import Any
 
@@ -51,6 +52,15 @@ def seconds_of(comm: Any, model: Any, demand: Mapping[str, Any], groups: int) ->
     return np.array(comm.allgather(np.array([perf_counter(), process_time()]) - start)), dict(sweep)
 
 
+def solved(comm: Any, make: Callable[[Any], Any], where: Any) -> tuple[Any, np.ndarray]:
+    """A model with its factual solution, and what it took all ranks from a common start, mesh and forms included."""
+    comm.Barrier()
+    start = np.array([perf_counter(), process_time()])
+    model = make(where)
+    _ = model.factual
+    return model, np.array(comm.allgather(np.array([perf_counter(), process_time()]) - start))
+
+
 def measure(name: str, n: int, steps: int, comm: Any, repeats: int) -> list[dict[str, Any]]:
     """The sweeps of one problem, separately and together; collective."""
     from mpi4py import MPI
@@ -58,43 +68,49 @@ def measure(name: str, n: int, steps: int, comm: Any, repeats: int) -> list[dict
     problem = PROBLEMS[name]()
     about = {"problem": name, "title": problem.title, "steps": steps, "ranks": comm.size}
     rows = []
-    with problem.model(n, steps, MPI.COMM_SELF) as alone, problem.model(n, steps, comm) as together:
-        size = alone.factual.norm()
-        assert abs(together.factual.norm() - size) <= 1e-8 * size
+    with problem.model(n, steps, MPI.COMM_SELF) as alone:
+        size, unknowns = alone.factual.norm(), alone.spaces.size
         exact = {term: found.score for term, found in alone.deletions(groups=1).items()}
-        for demand in DEMANDS:
-            wanted = asked(demand, comm.bcast(exact))
-            times, one, both = _timed(comm, alone, together, wanted, repeats)
-            least = {which: np.min(found, axis=0) for which, found in times.items()}
-            rows.append(
-                {
-                    **about,
-                    "demand": demand,
-                    "unknowns": alone.spaces.size,
-                    "wall and processor seconds": times,
-                    "gain": (least["separately"] / least["together"]).tolist(),
-                    "gain, first": (least["separately"] / least["first"]).tolist(),
-                    "strategies": sorted({found.strategy for found in both.values()}),
-                    **_compared(one, both, exact, size, wanted.get("epsilon")),
-                }
-            )
+    for demand in DEMANDS:
+        wanted = asked(demand, comm.bcast(exact))
+        times, one, both = _timed(comm, lambda where: problem.model(n, steps, where), wanted, repeats, size)
+        least = {which: np.min(found, axis=0) for which, found in times.items()}
+        rows.append(
+            {
+                **about,
+                "demand": demand,
+                "unknowns": unknowns,
+                "wall and processor seconds": times,
+                "gain": (least["separately"] / least["together"]).tolist(),
+                "gain, first": (least["separately"] / least["first"]).tolist(),
+                "strategies": sorted({found.strategy for found in both.values()}),
+                **_compared(one, both, exact, size, wanted.get("epsilon")),
+            }
+        )
     return rows
 
 
 def _timed(
-    comm: Any, alone: Any, together: Any, wanted: Mapping[str, Any], repeats: int
+    comm: Any, make: Callable[[Any], Any], wanted: Mapping[str, Any], repeats: int, size: float
 ) -> tuple[dict[str, list[list[float]]], dict[str, Any], dict[str, Any]]:
-    """Wall and processor seconds of all repeats, and the deletions of both sides."""
-    from cffem.engine.rank_groups import forget
+    """Wall and processor seconds of all repeats, each from the mesh on, and the deletions of both sides."""
+    from mpi4py import MPI
 
-    times: dict[str, list[list[float]]] = {"separately": [], "first": [], "together": []}
+    times: dict[str, list[list[float]]] = {}
     for _ in range(repeats):
-        spent, one = seconds_of(comm, alone, wanted, 1)
-        times["separately"].append(spent.mean(axis=0).tolist())
-        forget(together)
-        for which in ("first", "together"):
-            spent, both = seconds_of(comm, together, wanted, comm.size)
-            times[which].append(spent.max(axis=0).tolist())
+        for where, names in ((MPI.COMM_SELF, ("separately",)), (comm, ("first", "together"))):
+            model, spent = solved(comm, make, where)
+            side = "together" if where is comm else "separately"
+            times.setdefault(f"factual, {side}", []).append(spent.max(axis=0).tolist())
+            for which in names:
+                spent, sweep = seconds_of(comm, model, wanted, where.size)
+                times.setdefault(which, []).append((spent.max(axis=0) if where is comm else spent.mean(axis=0)).tolist())
+            assert abs(model.factual.norm() - size) <= 1e-8 * size
+            model.destroy()
+            if where is comm:
+                both = sweep
+            else:
+                one = sweep
     return times, one, both
 
 
@@ -132,11 +148,12 @@ def clean_environment() -> dict[str, str]:
 
 INTRODUCTION = f"""Wall seconds of a sweep after the factual solve: two single-rank jobs that run it at the same time (each all
 deletions), and one job on two ranks (deletions split over groups of ranks); the least of the repeats. The gain is their quotient,
-in brackets that of processor seconds, of which waiting ranks use some. *First*: with the copies of mesh, matrices and factual
-solution that the groups get, and keep for the next sweep. *Exact*: scores to working precision; *accuracy*: to {ACCURACY:g};
-*decide*: verdicts only."""
+in brackets that of processor seconds, of which waiting ranks use some. *First*: the first sweep after the factual solve; where that
+was solved on all ranks together, the groups get their copies of mesh, matrices and factual solution then, and keep them for the
+next sweep. *Factual*: the factual solve itself, from the mesh on, of each of the two jobs and on two ranks. *Exact*: scores to
+working precision; *accuracy*: to {ACCURACY:g}; *decide*: verdicts only."""
 HEAD = ("problem", "unknowns × steps", "asked", "strategy", "two jobs, each", "two ranks", "two ranks, first", "gain",
-        "gain, first", "same result")  # fmt: skip
+        "gain, first", "factual, two jobs", "factual, two ranks", "same result")  # fmt: skip
 
 
 def section(result: Mapping[str, Any]) -> str:
@@ -150,6 +167,7 @@ def section(result: Mapping[str, Any]) -> str:
         times = row["wall and processor seconds"]
         cells += [f"{min(wall for wall, _ in times[which]):.2f} s" for which in ("separately", "together", "first")]
         cells += [f"{wall:.2f}× ({processor:.2f}×)" for wall, processor in (row["gain"], row["gain, first"])]
+        cells += [f"{min(wall for wall, _ in times[f'factual, {side}']):.2f} s" for side in ("separately", "together")]
         cells += ["yes" if row["equal"] else "NO"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])

@@ -26,7 +26,7 @@ from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.measured import rate_of
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.projection import project_onto_constraint
-from cffem.engine.rank_groups import forget
+from cffem.engine.rank_groups import forget, solved_by_each
 from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
 from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
@@ -299,7 +299,7 @@ class Model:
     def factual(self) -> Solution:
         """The factual solution, solved once, with its stages."""
         if self._factual is None:
-            self._factual = self.solve(stages=True)
+            self._factual = solved_by_each(self) or self.solve(stages=True)
         return self._factual
 
     @property

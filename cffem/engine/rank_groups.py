@@ -5,11 +5,17 @@ A deleted problem on half of the ranks takes less than twice as long as on all o
 groups with half of the deletions each are done earlier than all ranks together with every one. Each group has a copy of the model
 on its own communicator; the factual solution is taken over through `cffem.engine.transfer`, the same numbers on any number of
 ranks.
+
+Two ranks together solve a factual problem of such a size no sooner than one of them alone. So where both will have a copy of the
+model anyway, each solves the factual problem with it for itself, and the solution on both together is made of what each has: then
+the copies cost nothing but the mesh, and nothing is sent.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +26,23 @@ from dolfinx import default_real_type
 from dolfinx.mesh import GhostMode, create_mesh, entities_to_geometry
 
 from cffem._compat import cell_geometry, cell_partitioner
+from cffem.engine.collective import portable, summed
 from cffem.engine.meshes import MeshData, mark
 from cffem.engine.solution import Solution
 from cffem.engine.transfer import Transfer
 from cffem.symbols.errors import InputError
+from cffem.symbols.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
 
 # Unknowns from which a split pays for the copies of the model, and beyond which a problem does not fit into one group.
 SMALLEST, LARGEST = 5_000, 400_000
+# What it takes to begin a deletion, in time levels of it: its matrix, and first levels that no earlier ones help with.
+STARTING = 10.0
+# Ranks and unknowns up to which each rank solves the factual problem for itself. Measured with 6,600 to 148,000 unknowns on two
+# ranks: together they are at best as fast as each alone, and where other work delays them they take several times as long.
+FEW, MODERATE = 2, 150_000
 
 
 def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: bool) -> int:
@@ -74,11 +87,26 @@ def group_of(model: Model, groups: int) -> Group:
         model: the model on all ranks.
         groups: how many groups there are.
     """
+    there = model.factual  # before the groups, which it may make
     if model._group is not None and model._group.groups != groups:
         forget(model)
     if model._group is None:
         model._group = Group(model, groups)
+    if model._group.model._factual is None:
+        model._group.take_over(there)
     return model._group
+
+
+def solved_by_each(model: Model) -> Solution | None:
+    """The factual solution of a model, where each of its ranks shall solve the problem for itself, otherwise None; collective."""
+    ranks = model.comm.size
+    if model._lent or not 1 < ranks <= FEW or model.spaces.size > MODERATE:
+        return None
+    if number_of_groups(model, len(model.active), None, keep=False) < ranks:
+        return None
+    if model._group is None:
+        model._group = Group(model, ranks)
+    return model._group.solved(model)
 
 
 def forget(model: Model) -> None:
@@ -98,7 +126,7 @@ class Group:
     Attributes:
         number: which of the groups this one is.
         comm: its communicator.
-        model: its copy of the model, with the factual solution.
+        model: its copy of the model, in the end with the factual solution.
         plain: whether the factual solution was only reordered, see `cffem.engine.transfer`.
     """
 
@@ -112,29 +140,40 @@ class Group:
         domain = copied(model.discretisation.domain, self.comm)
         experiment = dataclasses.replace(model.experiment, mesh=domain, comm=self.comm)
         self.model = Model(model.library, model.coefficients, experiment, model.petsc_options, model.trajectories)
-        self.model._factual = self._taken_over(model)
+        self._move = Transfer(model.spaces, self.model.spaces)
+        self.plain = self._move.plain
 
-    def _taken_over(self, model: Model) -> Solution:
-        """The factual solution of all ranks on those of the group; collective over all."""
-        there, move = model.factual, Transfer(model.spaces, self.model.spaces)
-        self.plain = move.plain
-        here = Solution(self.model, there.intervention, there.times, copy(there.record))
-        for state in move(there.states):
-            here.states.append(state)
-        if there.velocities is not None:
-            here.velocities = self.model.new_levels(len(there.times))
-            for rate in move(there.velocities):
-                here.velocities.append(rate)
-        if there.stages is not None:
-            here.stages = self.model.new_stages()
-            moved = move(value for _, _, values, _ in there.stages for value in values if value is not None)
-            for step, index, values, time in there.stages:
-                here.stages.append((step, index, tuple(None if value is None else next(moved) for value in values), time))
-        return here
+    def take_over(self, there: Solution) -> None:
+        """Give the copy the factual solution of all ranks; collective over all."""
+        self.model._factual = _moved(there, self.model, self._move)
 
-    def share(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The deletions of this group."""
-        return names[self.number :: self.groups]
+    def solved(self, model: Model) -> Solution | None:
+        """The factual solution on all ranks from what each has solved for itself; None where it cannot be put together."""
+        if not self._move.invertible:
+            return None
+        problem: Exception | None = None
+        try:
+            _ = self.model.factual
+        except Exception as error:  # whatever it is, the other ranks must not wait for this one
+            problem = portable(error)
+        self.collected(None, problem)
+        return _moved(self.model.factual, model, self._move.back)
+
+    def share(self, efforts: Mapping[str, float]) -> tuple[str, ...]:
+        """The deletions of this group; collective over all ranks.
+
+        Args:
+            efforts: about what each deletion costs, the longest of which are given away first, each to the group with the least.
+        """
+        # Rounding may differ between the copies, but there must be one opinion of who does what.
+        efforts = self.world.bcast(efforts)
+        loads, mine = [0.0] * self.groups, set()
+        for name in sorted(efforts, key=lambda name: -efforts[name]):
+            least = loads.index(min(loads))
+            loads[least] += efforts[name]
+            if least == self.number:
+                mine.add(name)
+        return tuple(name for name in efforts if name in mine)
 
     def collected(self, mine: Any, error: Exception | None) -> list[Any]:
         """What all groups found, on every rank; an error of one group is raised on all ranks."""
@@ -148,6 +187,64 @@ class Group:
         """Free the copy of the model and the communicator; collective."""
         self.model.destroy()
         self.comm.Free()
+
+
+def _moved(there: Solution, model: Model, move: Callable[[Iterable[np.ndarray]], Iterator[np.ndarray]]) -> Solution:
+    """A solution with its levels and stages on another copy of its model."""
+    here = Solution(model, there.intervention, there.times, copy(there.record))
+    for state in move(there.states):
+        here.states.append(state)
+    if there.velocities is not None:
+        here.velocities = model.new_levels(len(there.times))
+        for rate in move(there.velocities):
+            here.velocities.append(rate)
+    if there.stages is not None:
+        here.stages = model.new_stages()
+        moved = iter(move(value for _, _, values, _ in there.stages for value in values if value is not None))
+        for step, index, values, time in there.stages:
+            here.stages.append((step, index, tuple(None if value is None else next(moved) for value in values), time))
+    return here
+
+
+def expected_efforts(model: Model, changes: Mapping[str, Intervention], epsilon: float | None) -> dict[str, float]:
+    """About what each deletion costs, in time levels; collective.
+
+    One that only has to be decided ends where its score exceeds the threshold. A difference that grows as it starts, d = t^q v / q!
+    with q the order in time, has by then the score ‖v‖ t^(q + 1/2) / (q! √(2q + 1)), and ‖v‖ is about the norm of the source in D⁻¹
+    with the diagonal D of the mass matrix.
+
+    Args:
+        model: a model with its factual solution.
+        changes: the deletions.
+        epsilon: the threshold, None where whole scores are asked for.
+    """
+    stages, terms = model.factual.stages, model.equation.terms
+    plain = all(terms[name].ingredient.by_matrix for change in changes.values() for name in change.names)
+    levels, length = len(model.times) - 1, float(model.times[-1] - model.times[0])
+    if epsilon is None or not levels or stages is None or not plain:
+        return dict.fromkeys(changes, 1.0)
+    order = 1 if model.marching.second_order is None else 2
+    diagonal, image = model.norm("L2").matrix.getDiagonal(), model.equation.new_vector()
+    inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
+    _, _, values, time = next(iter(stages))
+    places = tuple(None if value is None else model.equation.new_vector() for value in values)
+    for vector, value in zip(places, values, strict=True):
+        if vector is not None:
+            vector.array[:] = value
+    result = {}
+    for name, change in changes.items():
+        after, source = change.apply(model.coefficients), np.zeros(model.spaces.owned)
+        for term in change.names:
+            model.equation.term_vector(term, (places[0], places[1], places[2]), time, image)
+            source += (model.coefficients[term] - after[term]) * image.array_r
+        size = math.sqrt(float(summed(model.comm, float(source @ (source * inverse)))))
+        reached = math.factorial(order) * math.sqrt(2 * order + 1) * epsilon
+        end = min(length, (reached / size) ** (1 / (order + 0.5))) if size > 0 else length
+        result[name] = STARTING + levels * end / length
+    for vector in (diagonal, image, *places):
+        if vector is not None:
+            vector.destroy()
+    return result
 
 
 def copied(domain: MeshData, comm: Any) -> MeshData:

@@ -27,7 +27,7 @@ from cffem.engine.difference import MASS, Difference, Differences, applies, marc
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
-from cffem.engine.rank_groups import group_of, number_of_groups
+from cffem.engine.rank_groups import expected_efforts, group_of, number_of_groups
 from cffem.engine.refit import Refit, deleting
 from cffem.engine.resting import FINEST, at_rest, rests
 from cffem.engine.solution import Solution
@@ -168,9 +168,10 @@ def run_sweep(
         refit: what happens to the other coefficients, see `cffem.engine.refit`.
         groups: how many groups of ranks share the deletions; None for what suits.
     """
-    model.norm(demand.norm)
-    changes = deleting(model, names, refit)
     count = number_of_groups(model, len(names), groups, demand.keep)
+    if count == 1:
+        model.norm(demand.norm)  # an unknown one is an error before anything is solved
+    changes = deleting(model, names, refit)
     if count > 1:
         return _in_groups(model, changes, demand, finished, count)
     deletions: dict[str, Deletion] = {}
@@ -204,7 +205,7 @@ def _in_groups(
     group = group_of(model, count)
     mine: dict[str, Deletion] = {}
     problem: Exception | None = None
-    share = group.share(tuple(changes))
+    share = group.share(expected_efforts(group.model, changes, demand.epsilon))
     own = {name: {term: changes[name].apply(model.coefficients)[term] for term in model.coefficients} for name in share}
     try:
         mine = dict(run_sweep(group.model, share, demand, None, own, groups=1)) if share else {}

@@ -32,6 +32,7 @@ class Transfer:
 
     Attributes:
         plain: whether states are only reordered, and signs changed.
+        invertible: whether that can be undone without communication, because every rank has a copy for itself.
     """
 
     def __init__(self, source: Spaces, target: Spaces):
@@ -50,6 +51,8 @@ class Transfer:
         if self.plain:
             probe = np.cos(1.7 * numbers**1.5)
             self.plain = self._agreed(np.array_equal(self._by_order([probe])[0], self._by_cells(probe)))
+        single = target.comm.size == 1 and np.array_equal(np.sort(self._where), np.arange(sum(self.counts)))
+        self.invertible = self._agreed(bool(self.plain and single))
 
     def __call__(self, states: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """The owned values of states in the group, one after another."""
@@ -61,6 +64,16 @@ class Transfer:
         waiting = iter(states)
         while chunk := list(itertools.islice(waiting, many)):
             yield from self._by_order(chunk)
+
+    def back(self, states: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """The owned values on all ranks of states that every rank has in its copy; only where that is `invertible`."""
+        first = sum(self.counts[: self.world.rank])
+        positions = np.empty(len(self._where), dtype=np.int64)
+        positions[self._where] = np.arange(len(self._where))
+        mine = positions[first : first + self.source.owned]
+        sign = self._sign[mine]
+        for state in states:
+            yield state[mine] * sign
 
     def _agreed(self, here: bool) -> bool:
         """Whether something holds on all ranks."""

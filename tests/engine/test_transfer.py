@@ -55,6 +55,8 @@ def body_of_elements(comm, folder):
         with make(comm) as model:
             model.factual.store(f"{folder}/factual.npz")
             group = Group(model, 2)
+            assert group._move.invertible == (comm.size == 2 and plain)
+            group.take_over(model.factual)
             assert {rank * 2 // comm.size for rank in range(comm.size)} == set(comm.allgather(group.number))
             stored, moved = group.model.restore(f"{folder}/factual.npz"), group.model.factual
             assert len(moved.states) == len(stored.states) == len(model.factual.states)
@@ -63,6 +65,9 @@ def body_of_elements(comm, folder):
             for one, other in zip([*moved._stored()], [*stored._stored()], strict=True):
                 assert one[0] == other[0]
                 np.testing.assert_allclose(one[1], other[1], atol=1e-13 * (1 + size), rtol=1e-13, err_msg=f"{name}: {one[0]}")
+            if group._move.invertible:
+                for one, other in zip(group._move.back(moved.states), model.factual.states, strict=True):
+                    np.testing.assert_array_equal(one, other)
             assert group.plain == plain, name
             group.destroy()
 
@@ -70,6 +75,11 @@ def body_of_elements(comm, folder):
 @pytest.mark.mpi
 def test_states_are_the_same_functions_on_a_group_of_ranks(on_ranks, tmp_path):
     on_ranks(3, body_of_elements, str(tmp_path))
+
+
+@pytest.mark.mpi
+def test_states_of_single_ranks_come_back_as_they_went(on_ranks, tmp_path):
+    on_ranks(2, body_of_elements, str(tmp_path))
 
 
 def body_of_keeping(comm):
