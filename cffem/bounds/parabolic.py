@@ -142,7 +142,7 @@ class ParabolicCertifier:
         plain = size / (a * self.domain.eigenvalue)
         if constant is None:
             return plain
-        return min(plain, (self._norm(march.lift(n, mean)) + constant**2 * size) / a)
+        return min(plain, (self.equilibration.mass_norm(march.lift(n, mean)) + constant**2 * size) / a)
 
     def _bend(self, n: int) -> Weights:
         """The weights of d_n for the step that ends at level n; none where there is one step only."""
@@ -190,7 +190,7 @@ class ParabolicCertifier:
         residuals, rest, extra, bump = zip(
             *(self._temporal(march, k + 1, bool(self._curved[k])) for k in range(steps)), strict=True
         )
-        means = np.array([self._norm(mean) for mean in residuals])
+        means = np.array([self.equilibration.mass_norm(mean) for mean in residuals])
         lifted, step = means / (march.operator.diffusion * self.domain.eigenvalue), np.diff(times)
         # Sizes as if spread over the steps like spatial errors are.
         others = float(np.linalg.norm(np.sqrt(step) / math.pi * np.array(rest) + np.array(extra) / np.sqrt(step)))
@@ -278,9 +278,6 @@ class ParabolicCertifier:
         )
         certificate = self._certificate(margin, text, formula, {**etas, "μ": mu})
         return DeletionBound(name, score, own, other, direct, margin, certificate)
-
-    def _norm(self, values: np.ndarray) -> float:
-        return self.equilibration.mass_norm(values)
 
     def size(self, states: Sequence[np.ndarray], norm: str = "L2") -> float:
         """The space–time norm of the piecewise linear interpolant of values that vanish on the boundary, not by the engine's

@@ -7,7 +7,7 @@ assembled form is involved, so that a certificate judges a solve by the equation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,8 +18,10 @@ import sympy as sp
 from cffem.bounds.certificate import NotCovered
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.fields import Component, Field, ScalarField
 from cffem.symbols.operators import dt
+
+Key = tuple[int, tuple[sp.Symbol, ...]]
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,10 @@ def operator(expr: Any, unknown: Field, dim: int) -> Operator:
     entries = to_components(expr, dim)
     if not isinstance(unknown, ScalarField) or len(entries) != 1:
         raise NotCovered("the unknown is not a single scalar field")
-    constant, coefficients = _linear_parts(sp.expand(entries[0]), unknown)
+    constant, found = linear_parts(sp.expand(entries[0]), [unknown])
+    coefficients = {variables: value for (_, variables), value in found.items()}
     space = SPACE[:dim]
-    second = {tuple(sorted(key, key=str)): value for key, value in coefficients.items() if len(key) == 2}
+    second = {key: value for key, value in coefficients.items() if len(key) == 2}
     diagonal = [_number(second.pop((s, s), sp.S.Zero), "the diffusion") for s in space]
     if any(value != 0 for value in second.values()) or len(set(diagonal)) > 1:
         raise NotCovered("the diffusion is not a constant multiple of the Laplacian")
@@ -85,23 +88,37 @@ def operator(expr: Any, unknown: Field, dim: int) -> Operator:
     return Operator(0.0 - diagonal[0], np.array(shift), np.array(slope), reaction, constant)
 
 
-def _linear_parts(expr: sp.Expr, unknown: Field) -> tuple[sp.Expr, dict[tuple[sp.Symbol, ...], sp.Expr]]:
-    """The part without u, and the coefficient of u and of each of its derivatives, keyed by the variables of the derivative."""
+def linear_parts(expr: sp.Expr, parts: Sequence[Any]) -> tuple[sp.Expr, dict[Key, sp.Expr]]:
+    """Split an expression that is affine in a field.
+
+    Args:
+        expr: a component of the equation.
+        parts: the components of the unknown; a scalar field has one, itself.
+
+    Returns:
+        The part without the unknown, and the coefficients of its components and their derivatives that are not zero, keyed by
+        (component, variables of the derivative in alphabetical order).
+
+    Raises:
+        NotCovered: it is not affine in the unknown, or knows something else; the message says which.
+    """
     stands: dict[sp.Expr, sp.Symbol] = {}
-    keys: dict[sp.Symbol, tuple[sp.Symbol, ...]] = {}
-    for atom in [*expr.atoms(sp.Derivative), unknown]:
-        if isinstance(atom, sp.Derivative) and atom.expr != unknown:
+    keys: dict[sp.Symbol, Key] = {}
+    for atom in [*expr.atoms(sp.Derivative), *parts]:
+        inner = atom.expr if isinstance(atom, sp.Derivative) else atom
+        if inner not in parts:
             raise NotCovered(f"{atom} is no derivative of the unknown")
+        variables = tuple(sorted(atom.variables, key=str)) if isinstance(atom, sp.Derivative) else ()
         stands[atom] = sp.Dummy()
-        keys[stands[atom]] = tuple(atom.variables) if isinstance(atom, sp.Derivative) else ()
-    plain = expr.xreplace({a: s for a, s in stands.items() if a != unknown}).xreplace({unknown: stands[unknown]})
-    if plain.atoms(Field):
+        keys[stands[atom]] = (parts.index(inner), variables)
+    plain = expr.xreplace({a: s for a, s in stands.items() if isinstance(a, sp.Derivative)})
+    plain = plain.xreplace({a: s for a, s in stands.items() if not isinstance(a, sp.Derivative)})
+    if plain.atoms(Field, Component):
         raise NotCovered("the equation contains another field")
-    symbols = list(keys)
-    coefficients = {keys[s]: sp.expand(sp.diff(plain, s)) for s in symbols}
-    if any(value.free_symbols & {*symbols} for value in coefficients.values()):
+    coefficients = {keys[s]: sp.expand(sp.diff(plain, s)) for s in keys}
+    if any(value.free_symbols & {*keys} for value in coefficients.values()):
         raise NotCovered("the equation is nonlinear in the unknown")
-    constant = plain.xreplace(dict.fromkeys(symbols, sp.S.Zero))
+    constant = plain.xreplace(dict.fromkeys(keys, sp.S.Zero))
     strange = constant.free_symbols - {*SPACE, t}
     if strange:
         raise NotCovered(f"the data contain {min(map(str, strange))}, which is no coordinate and not the time")

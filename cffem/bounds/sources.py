@@ -270,7 +270,7 @@ class Parts:
 
     def __init__(self, sources: Sources, factors: list[sp.Expr], shapes: list[list[np.ndarray]], between: np.ndarray):
         self._factors, self._between = [_callable(factor, 0) for factor in factors], between
-        self._area, self._comm, rules, area = sources.area, sources.comm, sources.rules, sources.area
+        rules, area = sources.rules, sources.area
         moments = np.stack([values[0] @ rules[0].projection for values in shapes])
         self.moments = np.ascontiguousarray(np.moveaxis(moments, 1, 2))
         rests = [np.stack([v[n] for v in shapes]) - moments @ rule.basis for n, rule in enumerate(rules)]

@@ -18,12 +18,11 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.problem import Key, linear_parts
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.operators import dt
-
-Key = tuple[int, tuple[sp.Symbol, ...]]
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def wave_operator(expr: Any, unknown: Field, dim: int, constrained: bool) -> Wav
         NotCovered: it is of another kind; the message says why.
     """
     parts = [unknown[i] for i in range(dim)] if isinstance(unknown, VectorField) else [unknown]
-    rows = [_linear_parts(sp.expand(entry), unknown, parts) for entry in to_components(expr, dim)]
+    rows = [linear_parts(sp.expand(entry), parts) for entry in to_components(expr, dim)]
     stiffness = _vector_stiffness(rows, dim, constrained) if len(parts) > 1 else _scalar_stiffness(rows[0][1], dim)
     rates = np.array([[_number(row.get((j, (t,)), sp.S.Zero)) for j in range(len(parts))] for _, row in rows])
     if np.any(rates != rates[0, 0] * np.eye(len(parts))):
@@ -172,31 +171,6 @@ def _matrix(entries: list[list[sp.Expr]], dim: int) -> tuple[np.ndarray, np.ndar
     slope = np.array([[[_number(sp.expand(e.diff(s)), "affine") for e in row] for row in entries] for s in SPACE[:dim]])
     matrix = np.array([[_number(e.subs(dict.fromkeys(SPACE[:dim], 0))) for e in row] for row in entries])
     return matrix, slope
-
-
-def _linear_parts(expr: sp.Expr, unknown: Field, parts: list[Any]) -> tuple[sp.Expr, dict[Key, sp.Expr]]:
-    """The part without u, and the coefficients of its components and their derivatives, keyed by (component, variables)."""
-    stands: dict[sp.Expr, sp.Symbol] = {}
-    keys: dict[sp.Symbol, Key] = {}
-    for atom in sorted([*expr.atoms(sp.Derivative), *parts], key=lambda a: not isinstance(a, sp.Derivative)):
-        inner = atom.expr if isinstance(atom, sp.Derivative) else atom
-        if inner not in parts:
-            raise NotCovered(f"{atom} is no derivative of the unknown")
-        variables = tuple(sorted(atom.variables, key=str)) if isinstance(atom, sp.Derivative) else ()
-        stands[atom] = sp.Dummy()
-        keys[stands[atom]] = (parts.index(inner), variables)
-    plain = expr.xreplace({a: s for a, s in stands.items() if isinstance(a, sp.Derivative)})
-    plain = plain.xreplace({a: s for a, s in stands.items() if not isinstance(a, sp.Derivative)})
-    if plain.atoms(Field, Component):
-        raise NotCovered("the equation contains another field")
-    coefficients = {keys[s]: sp.expand(sp.diff(plain, s)) for s in keys}
-    if any(value.free_symbols & {*keys} for value in coefficients.values()):
-        raise NotCovered("the equation is nonlinear in the unknown")
-    constant = plain.xreplace(dict.fromkeys(keys, sp.S.Zero))
-    strange = constant.free_symbols - {*SPACE, t}
-    if strange:
-        raise NotCovered(f"the data contain {min(map(str, strange))}, which is no coordinate and not the time")
-    return constant, {key: value for key, value in coefficients.items() if value != 0}
 
 
 def _number(value: Any, kind: str = "constant") -> float:

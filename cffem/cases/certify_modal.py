@@ -29,7 +29,6 @@ u = cf.ScalarField("u")
 PLANE, SPACE = cf.VectorField("E", dim=2), cf.VectorField("E", dim=3)
 FREQUENCY = 3.0
 GAUSS = 4
-Amplitudes = Callable[[Mapping[str, float], float], np.ndarray]
 
 
 @dataclass(frozen=True)

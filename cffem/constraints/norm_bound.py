@@ -24,7 +24,6 @@ from cffem.constraints.evaluation import Evaluation, Map
 
 VECTORS = 6
 FACTOR = 10 * math.sqrt(2 / math.pi)
-FAILURE = 10.0**-VECTORS
 EIGENVALUE_TOLERANCE = 1e-2
 
 
@@ -62,7 +61,7 @@ class NormBound:
         return max(value * (1 - EIGENVALUE_TOLERANCE), 0.0)
 
     def __call__(self, forward: Map) -> float:
-        """A number that the operator norm of a linear map exceeds with probability at most `FAILURE`."""
+        """A number that the operator norm of a linear map exceeds with probability at most 10⁻ʳ, r = `VECTORS`."""
         e = self.evaluation
         if self._smallest == 0.0:
             return math.inf
