@@ -25,7 +25,53 @@ from cffem.symbols.interventions import delete
 FINER, SCHEME = 4, "sdirk2"
 
 
-class EnrichedCertifier:
+class Enriched:
+    """Certificates from a richer model, which both enriched certifiers share.
+
+    A subclass sets `model`, `richer`, the `certifier` of the richer model and `how` it is richer, and measures distances.
+    """
+
+    model: Any
+    richer: Any
+    certifier: Any
+    how: str
+
+    def _distance(self, richer: Any, solution: Any) -> Any:
+        """U* − u_h at all levels of U*; distances can be subtracted."""
+        raise NotImplementedError
+
+    def _size(self, distance: Any, norm: str) -> float:
+        """The norm of a distance, not by the engine's matrices."""
+        raise NotImplementedError
+
+    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+        """The certificate of a solution of the factual problem or of one with other coefficients."""
+        change = solution.intervention
+        richer = self.richer.factual if not change.changes else self.richer.solve(change)
+        fine = self.certifier.solution(richer, norm)
+        return of_solution(fine, self._size(self._distance(richer, solution), norm), self.how)
+
+    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+        """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
+        change = delete(name)
+        factual, deleted = self.model.factual, deleted or self.model.solve(change)
+        richer_deleted = self.richer.solve(change)
+        fine = self.certifier.deletion(name, norm, richer_deleted)
+        first, second = self._distance(self.richer.factual, factual), self._distance(richer_deleted, deleted)
+        eta_factual = fine.eta_factual + self._size(first, norm)
+        eta_counterfactual = fine.eta_counterfactual + self._size(second, norm)
+        difference = fine.difference + self._size(first - second, norm)
+        score = factual.distance(deleted, norm)
+        certificate = of_score(fine, score, self.how)
+        return DeletionBound(name, score, eta_factual, eta_counterfactual, difference, certificate.value, certificate)
+
+    def destroy(self) -> None:
+        """Free the richer model, its matrices and factors; collective."""
+        self.certifier.destroy()
+        self.richer.destroy()
+
+
+class EnrichedCertifier(Enriched):
     """Certificates for one model by means of the same model with one degree more, and in time with smaller steps.
 
     Args:
@@ -61,48 +107,23 @@ class EnrichedCertifier:
             self.richer
         )
 
-    def _distance(self, richer: Any, solution: Any) -> list[np.ndarray]:
+    def _distance(self, richer: Any, solution: Any) -> np.ndarray:
         """U* − u_h by its owned values in the richer space, at all levels of U*."""
         raised, function = [], fem.Function(self.richer.spaces.space)
         for k in range(len(solution.times)):
             function.interpolate(solution.function(k=k))
             raised.append(function.x.array[: self.richer.spaces.owned].copy())
         if len(raised) == 1:
-            return [richer.states[0] - raised[0]]
+            return np.array([richer.states[0] - raised[0]])
         result = []
         for n, state in enumerate(richer.states):
             k, part = divmod(n, FINER)
             share = part / FINER
             result.append(state - (1 - share) * raised[k] - (share * raised[k + 1] if part else 0.0))
-        return result
+        return np.array(result)
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
-        """The certificate of a solution of the factual problem or of one with other coefficients."""
-        plain = solution.intervention
-        richer = self.richer.factual if not plain.changes else self.richer.solve(plain)
-        fine = self.certifier.solution(richer, norm)
-        distance = self.certifier.size(self._distance(richer, solution), norm)
-        return of_solution(fine, distance, self.how)
-
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
-        """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
-        change = delete(name)
-        factual, deleted = self.model.factual, deleted or self.model.solve(change)
-        richer_deleted = self.richer.solve(change)
-        fine = self.certifier.deletion(name, norm, richer_deleted)
-        first, second = self._distance(self.richer.factual, factual), self._distance(richer_deleted, deleted)
-        size = self.certifier.size
-        eta_factual = fine.eta_factual + size(first, norm)
-        eta_counterfactual = fine.eta_counterfactual + size(second, norm)
-        score = factual.distance(deleted, norm)
-        certificate = of_score(fine, score, self.how)
-        difference = fine.difference + size([a - b for a, b in zip(first, second, strict=True)], norm)
-        return DeletionBound(name, score, eta_factual, eta_counterfactual, difference, certificate.value, certificate)
-
-    def destroy(self) -> None:
-        """Free the richer model, its matrices and factors; collective."""
-        self.certifier.destroy()
-        self.richer.destroy()
+    def _size(self, distance: np.ndarray, norm: str) -> float:
+        return self.certifier.size(distance, norm)
 
 
 def of_solution(fine: Certificate, distance: float, how: str) -> Certificate:

@@ -14,25 +14,22 @@ import basix
 import numpy as np
 from dolfinx import fem
 
-from cffem.bounds.certificate import Certificate, NotCovered
-from cffem.bounds.enriched import of_score, of_solution
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enriched import Enriched
 from cffem.bounds.maxwell import MaxwellCertifier
-from cffem.bounds.steady import DeletionBound
 from cffem.bounds.wave import WaveCertifier
 from cffem.bounds.wave_certifier import SecondOrderCertifier
 from cffem.bounds.wave_paths import Trajectory
 from cffem.engine.boundary import Dirichlet, Tangential
 from cffem.engine.model import Model
 from cffem.symbols.constraints import DivergenceFree
-from cffem.symbols.interventions import delete
 
 FAMILIES = {basix.ElementFamily.P: "Lagrange", basix.ElementFamily.N1E: "N1curl", basix.ElementFamily.N2E: "N2curl"}
 # Steps of the enriched trajectory for one of the model.
 FINER = 2
-HOW = "one degree and half the step"
 
 
-class EnrichedSecondOrderCertifier:
+class EnrichedSecondOrderCertifier(Enriched):
     """Certificates for one model by means of the same model with one degree more and twice as many steps.
 
     Args:
@@ -49,7 +46,7 @@ class EnrichedSecondOrderCertifier:
         kind: type[SecondOrderCertifier] = MaxwellCertifier if unknown.shape else WaveCertifier
         # What the theorem asks of the model itself is asked before anything is solved.
         kind(model).destroy()
-        self.model, self.unknown = model, unknown
+        self.model, self.unknown, self.how = model, unknown, "one degree and half the step"
         element, experiment = model.spaces.elements[unknown], model.experiment
         if element.element_family not in FAMILIES:
             raise NotCovered("there is no element of one degree more")
@@ -82,35 +79,6 @@ class EnrichedSecondOrderCertifier:
         states = self.certifier.path(richer).states - self._raised(solution)
         return Trajectory(states, np.zeros_like(states), self.richer.times)
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
-        """The certificate of a solution of the factual problem or of one with other coefficients."""
-        change = solution.intervention
-        richer = self.richer.factual if not change.changes else self.richer.solve(change)
-        fine = self.certifier.solution(richer, norm)
-        distance = self.certifier.ruler.norm(self._distance(richer, solution))
-        return of_solution(fine, distance, HOW)
-
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
-        """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
-        change = delete(name)
-        factual, deleted = self.model.factual, deleted or self.model.solve(change)
-        richer_deleted = self.richer.solve(change)
-        fine = self.certifier.deletion(name, norm, richer_deleted)
-        first, second = self._distance(self.richer.factual, factual), self._distance(richer_deleted, deleted)
-        size = self.certifier.ruler.norm
-        score = factual.distance(deleted)
-        certificate = of_score(fine, score, HOW)
-        return DeletionBound(
-            name,
-            score,
-            fine.eta_factual + size(first),
-            fine.eta_counterfactual + size(second),
-            fine.difference + size(first - second),
-            certificate.value,
-            certificate,
-        )
-
-    def destroy(self) -> None:
-        """Free the richer model, its matrices and factors; collective."""
-        self.certifier.destroy()
-        self.richer.destroy()
+    def _size(self, distance: Trajectory, norm: str) -> float:
+        # The certifier has refused every norm but L2 by now.
+        return self.certifier.ruler.norm(distance)

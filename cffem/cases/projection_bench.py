@@ -9,7 +9,6 @@ for comparison, by Cholesky factors that are kept. Every projection is checked: 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import textwrap
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.cases.sweep_bench import machine, timed
+from cffem.cases.measuring import bench_parser, machine, timed
 from cffem.symbols.fields import VectorField
 
 TOLERANCE = 1e-13
@@ -305,21 +304,15 @@ def page(result: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, and write `projection.json` and `projection.md`."""
-    parser = argparse.ArgumentParser(prog="cffem bench projection", description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas (default: all)")
+    parser = bench_parser("projection", __doc__, "case", CASES)
     parser.add_argument("--middle", action="store_true", help="about 100 000 unknowns only, without growth")
-    parser.add_argument("--tiny", action="store_true", help="a size that only shows that everything runs")
-    parser.add_argument("--out", default="bench-projection", help="folder for the results")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.cases.split(",") if name not in CASES]
-    if unknown:
-        parser.error(f"there is no case {unknown[0]!r}; there are {', '.join(CASES)}")
     from mpi4py import MPI
 
-    out = Path(options.out)
+    out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"machine": machine(), "rows": [], "missed": []}
-    for name in options.cases.split(","):
+    for name in options.cases:
         # Compiles, or loads, every form that will be needed.
         measure(name, 2, MPI.COMM_SELF, repeats=1)
         sizes = CASES[name].sizes

@@ -9,18 +9,15 @@ sides are compared, and so are the verdicts with the scores.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
-import os
-import platform
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import process_time
 from typing import Any
 
+from cffem.cases.measuring import bench_parser, machine, timed
 from cffem.cases.sweep_extras import measured, sections
 from cffem.cases.sweep_problems import PROBLEMS, Problem
 
@@ -29,13 +26,6 @@ ACCURACY = 1e-4
 MOST_LU = 40_000
 # A threshold between scores, and one that is this much above a score.
 NEAR = 1.03
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of some work and the processor seconds it took."""
-    start = process_time()
-    result = work()
-    return result, process_time() - start
 
 
 def thresholds(scores: Mapping[str, float]) -> dict[str, float]:
@@ -170,23 +160,6 @@ def warm_up(name: str, comm: Any) -> None:
         by_refinement(problem, 1e5, comm, 1.5 * max(scores.values()), guaranteed)
 
 
-def machine() -> dict[str, str]:
-    """What the numbers were measured on."""
-    import dolfinx
-    from petsc4py import PETSc
-
-    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    models = [line.split(":", 1)[1].strip() for line in info.splitlines() if line.startswith("model name")]
-    return {
-        "processor": models[0] if models else platform.processor(),
-        "cores": str(os.cpu_count()),
-        "load at the start": f"{os.getloadavg()[0]:.1f}",
-        "DOLFINx": dolfinx.__version__,
-        "PETSc": ".".join(map(str, PETSc.Sys.getVersion())),
-        "Python": platform.python_version(),
-    }
-
-
 MARGINS = tuple(f"{kind} margins, {where}" for kind in ("estimated", "guaranteed") for where in ("far", "near"))
 COLUMNS = ("study by hand", "all scores", "decide, far", "decide, near", *MARGINS)
 
@@ -243,38 +216,34 @@ def picture(result: Mapping[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     rows, width = result["rows"], 0.8 / len(COLUMNS)
-    figure, axes = pyplot.subplots(figsize=(1.6 + 1.5 * len(rows), 4), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(max(8.0, 1.6 + 1.5 * len(rows)), 4), layout="constrained")
     for k, column in enumerate(COLUMNS):
-        axes.bar([i + width * k for i in range(len(rows))], [row["ratios"].get(column, 0) for row in rows], width, label=column)
+        axes.bar(
+            [i + width * (k + 0.5) for i in range(len(rows))], [row["ratios"].get(column, 0) for row in rows], width, label=column
+        )
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_yscale("log")
-    axes.set_ylabel("time in factual solves")
+    axes.set_ylabel("processor time in factual solves")
     titles = [row["title"].replace(", ", "\n").replace(" with", "\nwith") for row in rows]
     labels = [f"{title}\n{row['seconds of cffem']['unknowns']} unknowns" for title, row in zip(titles, rows, strict=True)]
     axes.set_xticks([i + 0.4 for i in range(len(rows))], labels, fontsize=7)
-    axes.legend(fontsize=7, ncols=3)
+    figure.legend(loc="outside upper center", fontsize=7, ncols=4, frameon=False)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, and write `sweep.json`, `sweep.png` and `sweep.md`."""
-    parser = argparse.ArgumentParser(prog="cffem bench sweep", description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--problems", default=",".join(PROBLEMS), help="names, separated by commas (default: all)")
+    parser = bench_parser("sweep", __doc__, "problem", PROBLEMS)
     parser.add_argument("--small", action="store_true", help="the smaller of the two sizes only")
-    parser.add_argument("--tiny", action="store_true", help="a size that only shows that everything runs")
     parser.add_argument("--further", action="store_true", help="also NGSolve, growth with size and terms, and a second rank")
-    parser.add_argument("--out", default="bench-sweep", help="folder for the results")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.problems.split(",") if name not in PROBLEMS]
-    if unknown:
-        parser.error(f"there is no problem {unknown[0]!r}; there are {', '.join(PROBLEMS)}")
     from mpi4py import MPI
 
-    out = Path(options.out)
+    out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"machine": machine(), "rows": []}
-    for name in options.problems.split(","):
+    for name in options.problems:
         warm_up(name, MPI.COMM_SELF)
         sizes = PROBLEMS[name]().sizes[: 1 if options.small or options.tiny else None]
         for n, steps in [(4, 4 if sizes[0][1] else 0)] if options.tiny else sizes:

@@ -75,21 +75,23 @@ def _legend_above(figure: Any, axis: Any) -> None:
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8, frameon=False)
 
 
+def _three_bars(axis: Any, scores: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> None:
+    """Three scores of each term side by side, on a logarithmic scale."""
+    place, values = np.arange(len(scores)), np.array(list(scores.values()))
+    for column, (label, color) in enumerate(colors.items()):
+        axis.bar(place + 0.27 * (column - 1), values[:, column], 0.27, color=color, label=label)
+    axis.set_yscale("log")
+    axis.set_xticks(place, list(scores), fontsize=8)
+
+
 def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
     """Scores of all terms per case on a logarithmic scale."""
     figure, axes = plt.subplots(1, len(boards), figsize=(3 * len(boards), 3.4), sharey=True, squeeze=False, layout="constrained")
     for axis, board in zip(axes[0], boards, strict=True):
         scores: Mapping[str, tuple[float, float, float]] = board.pictures["relevance"]
-        place, values = np.arange(len(scores)), np.array(list(scores.values()))
-        for offset, column, color, label in (
-            (-0.27, 0, PAPER, "one step, paper"),
-            (0, 1, OURS, "one step"),
-            (0.27, 2, FINITE, "finite deletion δⱼ"),
-        ):
-            axis.bar(place + offset, values[:, column], 0.27, color=color, label=label)
-        axis.set_yscale("log")
+        _three_bars(axis, scores, {"one step, paper": PAPER, "one step": OURS, "finite deletion δⱼ": FINITE})
         axis.set_ylim(1e-5, 1)
-        axis.set_xticks(place, list(scores), rotation=45, fontsize=8)
+        axis.tick_params("x", rotation=45)
         axis.set_title(board.title, fontsize=9)
     axes[0][0].set_ylabel("score (no bar: zero)")
     _legend_above(figure, axes[0][0])
@@ -110,17 +112,9 @@ def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
         left.set_ylabel("distance from the factual solution")
         left.legend(fontsize=8)
     if "reversal" in data:
-        scores = data["reversal"].pictures["reversal"]
-        place, values = np.arange(len(scores)), np.array(list(scores.values()))
-        for offset, column, color, label in (
-            (-0.27, 0, PAPER, "residual contribution Cⱼ"),
-            (0, 1, FINITE, "deletion score δⱼ"),
-            (0.27, 2, OURS, "linearised score"),
-        ):
-            right.bar(place + offset, values[:, column], 0.27, color=color, label=label)
-        right.set_yscale("log")
+        colors = {"residual contribution Cⱼ": PAPER, "deletion score δⱼ": FINITE, "linearised score": OURS}
+        _three_bars(right, data["reversal"].pictures["reversal"], colors)
         right.set_ylabel("score")
-        right.set_xticks(place, list(scores), fontsize=8)
         right.legend(fontsize=8)
     return figure
 

@@ -64,3 +64,9 @@ def test_what_is_missed_is_said(found, words):
     said = missed(found, whole=True)
     assert len(said) == len(words)
     assert all(word in sentence for word, sentence in zip(words, said, strict=True))
+
+
+def test_an_unknown_case_is_refused_with_the_known_ones(capsys):
+    with pytest.raises(SystemExit):
+        main(["--cases", "rt,bmd"])
+    assert f"there is no case 'bmd'; there are {', '.join(CASES)}" in capsys.readouterr().err
