@@ -12,36 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from cffem.symbols.latex_text import document_text
+
 GUARANTEED, ESTIMATED = "guaranteed", "estimated"
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{
-        letter: f"${command}$"
-        for letter, command in {
-            "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon", "ζ": r"\zeta", "η": r"\eta",
-            "θ": r"\theta", "κ": r"\kappa", "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "ξ": r"\xi", "π": r"\pi", "ρ": r"\rho",
-            "ϱ": r"\varrho", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi", "χ": r"\chi", "ψ": r"\psi", "ω": r"\omega",
-            "Γ": r"\Gamma", "Δ": r"\Delta", "Λ": r"\Lambda", "Π": r"\Pi", "Σ": r"\Sigma", "Φ": r"\Phi", "Ω": r"\Omega",
-            "∇": r"\nabla", "∂": r"\partial", "∫": r"\int", "≤": r"\leq", "≥": r"\geq", "≲": r"\lesssim", "≠": r"\neq",
-            "‖": r"\|", "·": r"\cdot", "×": r"\times", "∈": r"\in", "→": r"\to", "↦": r"\mapsto", "√": r"\surd", "∞": r"\infty",
-            "−": "-", "′": "'", "²": "^2", "³": "^3", "⁻": "^-", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3",
-        }.items()
-    },
-}  # fmt: skip
-
-
-def escaped(text: str) -> str:
-    """Plain text for LaTeX.
-
-    Example:
-        >>> escaped("λ₁ ≥ 5 %")
-        '$\\\\lambda$$_1$ $\\\\geq$ 5 \\\\%'
-    """
-    return "".join(_LATEX.get(character, character) for character in text)
 
 
 @dataclass(frozen=True)
@@ -97,13 +70,13 @@ class Certificate:
 
     def latex(self) -> str:
         """The certificate as a LaTeX paragraph with its hypotheses as a list."""
-        lines = [rf"\textbf{{{escaped(self.kind)}}} ({escaped(self.norm)}): \[ {self.formula} \]"]
-        lines += [escaped(f"Method: {self.method}.")] if self.method else []
+        lines = [rf"\textbf{{{document_text(self.kind)}}} ({document_text(self.norm)}): \[ {self.formula} \]"]
+        lines += [document_text(f"Method: {self.method}.")] if self.method else []
         if self.hypotheses:
-            items = [rf"  \item {escaped(statement)} [{escaped(how)}]" for statement, how in self.hypotheses]
+            items = [rf"  \item {document_text(statement)} [{document_text(how)}]" for statement, how in self.hypotheses]
             lines += [r"\begin{itemize}", *items, r"\end{itemize}"]
         if self.constants:
-            lines.append(escaped(f"Constants: {_listed(self.constants)}."))
+            lines.append(document_text(f"Constants: {_listed(self.constants)}."))
         return "\n".join(lines)
 
 

@@ -28,7 +28,7 @@ from cffem.bounds.levels import Estimates
 from cffem.cases.certify_faults import faults
 from cffem.cases.certify_modal import Family, Truth, families, perturbed
 from cffem.cases.certify_nonlinear import COSTLY, KINDS, nonlinear_case, reference
-from cffem.cases.screening_bench import Board
+from cffem.cases.measuring import Board
 from cffem.certify import decide
 
 THRESHOLDS = 13

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks that write a page of measured times share: their options, a stop watch, and what they were measured on."""
+"""What benchmarks share: a board of figures and targets; options, a stop watch and the machine of those that measure times."""
 
 from __future__ import annotations
 
@@ -7,9 +7,28 @@ import argparse
 import os
 import platform
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
 from typing import Any
+
+
+@dataclass
+class Board:
+    """Collects measurements and targets, and prints them as they come."""
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+
+    def line(self, text: str) -> None:
+        print(text, flush=True)
+
+    def target(self, name: str, value: float, passed: bool, wanted: str) -> None:
+        """Record one figure and whether it meets its target."""
+        self.figures[name] = {"value": value, "wanted": wanted, "passed": bool(passed)}
+        self.line(f"  {'ok  ' if passed else 'MISS'} {name}: {value:.4g} (wanted {wanted})")
+        if not passed:
+            self.missed.append(name)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

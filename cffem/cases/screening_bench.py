@@ -10,37 +10,20 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cffem.cases import screening_data as cases
+from cffem.cases.measuring import Board
 from cffem.data import Dataset
 from cffem.design import Design
 from cffem.screening import Screening
 from cffem.screening.selection import refit
 from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.library import Library
-
-
-@dataclass
-class Board:
-    """Collects measurements and targets, and prints them as they come."""
-
-    figures: dict[str, Any] = field(default_factory=dict)
-    missed: list[str] = field(default_factory=list)
-
-    def line(self, text: str) -> None:
-        print(text, flush=True)
-
-    def target(self, name: str, value: float, passed: bool, wanted: str) -> None:
-        """Record one figure and whether it meets its target."""
-        self.figures[name] = {"value": value, "wanted": wanted, "passed": bool(passed)}
-        self.line(f"  {'ok  ' if passed else 'MISS'} {name}: {value:.4g} (wanted {wanted})")
-        if not passed:
-            self.missed.append(name)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cffem.symbols.latex_text import document_text
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -181,24 +183,11 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "δ": r"$\delta$", "Δ": r"$\Delta$", "κ": r"$\kappa$",
-    "λ": r"$\lambda$", "μ": r"$\mu$", "α": r"$\alpha$", "ε": r"$\varepsilon$", "η": r"$\eta$", "∇": r"$\nabla$", "·": r"$\cdot$",
-    "≤": r"$\le$", "≥": r"$\ge$", "×": r"$\times$", "–": "--", "²": r"$^2$", "‖": r"$\|$", "∂": r"$\partial$", "Ω": r"$\Omega$",
-    "⁻": r"$^-$", "¹": r"$^1$", "ρ": r"$\rho$", "π": r"$\pi$", "ₕ": r"$_h$", "φ": r"$\varphi$", "⟨": r"$\langle$",
-    "⟩": r"$\rangle$", "→": r"$\to$", "−": "$-$", "̂": "", "∈": r"$\in$", "|": r"$|$", "<": "$<$", ">": "$>$", "∫": r"$\int$",
-}  # fmt: skip
-
-
 def latex(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A LaTeX table in the booktabs style, with every character that LaTeX would read as a command escaped."""
 
-    def escaped(text: str) -> str:
-        return "".join(LATEX.get(c, c) for c in text)
-
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(escaped(c) for c in cells) + r" \\"
+        return " & ".join(document_text(c) for c in cells) + r" \\"
 
     body = "\n".join(line(row) for row in rows)
     columns = "l" * len(header)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The screening-to-pruning contract: does this study recover exactly the relevant terms, and if not, which term breaks it?
 
-With Ŝ the screened terms and S the active ones, S ⊆ Ŝ (recall: the beta-min condition of the thresholded Lasso) and |δ_j − ε| > η_j
-for every screened term (margin) imply that {j ∈ Ŝ : δ̂_j ≥ ε} is the exact relevance set. Hence a term that was not screened is
-irrelevant where recall is proved, and unresolved, because nobody looked, where it is not: plug-in estimates of the coefficients say
-that recall holds even where the data are noise and nothing is active.
+With Ŝ the screened terms, those that screening selected, and S the active ones, S ⊆ Ŝ (recall: the beta-min condition of the
+thresholded Lasso) and |δ_j − ε| > η_j for every screened term (margin) imply that {j ∈ Ŝ : δ̂_j ≥ ε} is the exact relevance set.
+Hence a term that was not screened is irrelevant where recall is proved, and unresolved, because nobody deleted it, where it is not:
+plug-in estimates of the coefficients say that recall holds even where the data are noise and nothing is active.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class PruningContract:
         return f"the pruning contract {self.verdict}: {said}" + (", with estimated quantities" if self.estimated else "")
 
     def unscreened(self) -> tuple[str, str]:
-        """Decision and reason for a term that was not screened.
+        """Decision and reason for a term that screening did not select.
 
         Example:
             >>> PruningContract("unknown", "holds").unscreened()
-            ('unresolved', 'not screened: it is not known that screening kept every active term')
+            ('unresolved', 'not screened: not selected, and it is not known that screening kept every active term')
         """
         if self.recall == HOLDS and not self.estimated:
             return IRRELEVANT, "not selected, and screening provably kept every active term"
@@ -60,7 +60,7 @@ class PruningContract:
             UNKNOWN: "it is not known that screening kept every active term",
             HOLDS: "that screening kept every active term rests on estimates",
         }
-        return UNRESOLVED, f"not screened: {why[self.recall]}"
+        return UNRESOLVED, f"not screened: not selected, and {why[self.recall]}"
 
 
 def pruning_contract(

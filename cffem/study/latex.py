@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables for a paper (packages amsmath, booktabs, graphicx): verdicts, the reporting contract of the scope, design diagnostics."""
+"""Tables for a paper (amsmath, amssymb, booktabs, graphicx): verdicts, the reporting contract of the scope, design diagnostics."""
 
 from __future__ import annotations
 
@@ -10,37 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.study.canvas import mark
 from cffem.study.summary import plain, term_epsilon
+from cffem.symbols.latex_text import document_text
 
 if TYPE_CHECKING:
     from cffem.study.report import Report
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-    **{character: f"{{{character}}}" for character in "[]*"},  # after a line break in a table they would belong to it
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "“": "``",
-    "”": "''",
-    **{
-        letter: rf"\ensuremath{{{command}}}"
-        for letter, command in {
-            "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon", "η": r"\eta", "κ": r"\kappa",
-            "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "π": r"\pi", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi",
-            "ω": r"\omega", "Δ": r"\Delta", "Γ": r"\Gamma", "Ω": r"\Omega", "Σ": r"\Sigma", "∇": r"\nabla", "≤": r"\leq",
-            "≥": r"\geq", "≠": r"\neq", "‖": r"\|", "·": r"\cdot", "∈": r"\in", "∂": r"\partial", "√": r"\surd",
-            "×": r"\times", "−": "-", "²": "^2", "³": "^3", "₀": "_0", "₁": "_1", "₂": "_2", "⟨": r"\langle", "⟩": r"\rangle",
-            "→": r"\to", "±": r"\pm", "∞": r"\infty", "⁻": "^{-}",
-        }.items()
-    },
-}  # fmt: skip
-LATIN = "\u0180"  # letters beyond need a font of their own
 # Commands that a formula of a term may use; anything else (\input, \write18, …) makes it plain text.
 FORMULA = re.compile(
     r"\\(?:nabla|times|cdot|left|right|mathbf|mathrm|frac|partial|Delta|operatorname|sin|cos|tan|exp|log|sqrt|sinh|cosh|tanh|alpha|beta"
@@ -50,14 +24,13 @@ FORMULA = re.compile(
 
 
 def escaped(text: Any) -> str:
-    """Plain text for LaTeX.
+    """Anything from a report as text for LaTeX.
 
     Example:
         >>> print(escaped("50 % of u_x & λ"))
         50 \\% of u\\_x \\& \\ensuremath{\\lambda}
     """
-    shown = "".join(SPECIAL.get(c, c) for c in plain(str(text)))
-    return "".join(c if c < LATIN else "?" for c in shown)
+    return document_text(plain(str(text)))
 
 
 def number(value: Any) -> str:
@@ -86,7 +59,7 @@ def formula(latex: str, text: str) -> str:
 
 def as_latex(report: Report) -> str:
     """All tables, one after the other."""
-    return "\n".join(["% needs \\usepackage{amsmath,booktabs,graphicx}", verdicts(report), scope(report), design(report)])
+    return "\n".join(["% needs \\usepackage{amsmath,amssymb,booktabs,graphicx}", verdicts(report), scope(report), design(report)])
 
 
 def table(caption: str, label: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]], wide: bool = True) -> str:

@@ -18,7 +18,7 @@ from cffem.symbols.checks import check_shape, check_symbols, named_expression, n
 from cffem.symbols.coordinates import COORDINATES, t
 from cffem.symbols.errors import LibraryError
 from cffem.symbols.fields import Field
-from cffem.symbols.tables import escape_latex
+from cffem.symbols.latex_text import escape_latex
 
 Change = tuple[str, str, float]  # term, "set" or "scale", number
 Values = tuple[tuple[sp.Expr, Any], ...]

@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 import sympy as sp
 
-_LATEX_SPECIAL = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
-    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-}  # fmt: skip
+from cffem.symbols.latex_text import escape_latex
+
 HEADER = ("name", "term", "dependence", "order")
 
 
@@ -23,17 +21,6 @@ class Row(NamedTuple):
     term: sp.Expr
     dependence: str
     order: int
-
-
-def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is.
-
-    Example:
-        >>> from cffem.symbols.tables import escape_latex
-        >>> print(escape_latex("u_x & $"))
-        u\\_x \\& \\$
-    """
-    return "".join(_LATEX_SPECIAL.get(character, character) for character in text)
 
 
 def as_text(anchor: sp.Expr | None, rows: Sequence[Row]) -> str:

@@ -9,7 +9,7 @@ import cffem as cf
 from cffem.cases.certify_bench import Outcome, modal_outcome, sample
 from cffem.cases.certify_faults import faults, wrong_sign
 from cffem.cases.certify_modal import Truth, families, perturbed
-from cffem.cases.screening_bench import Board
+from cffem.cases.measuring import Board
 
 
 def test_sixty_cases_hold_their_requirements():

@@ -65,7 +65,7 @@ def test_wrong_options_are_named(cases, seeds, text):
 
 def test_tables_escape_what_their_language_reads(tmp_path):
     assert markdown(("a",), [("x|y",)]).splitlines()[-1] == "| x\\|y |"
-    assert "50\\% \\& $\\delta$\\_j" in latex(("a",), [("50% & δ_j",)])
+    assert "50\\% \\& \\ensuremath{\\delta}\\_j" in latex(("a",), [("50% & δ_j",)])
     board = Board("one", "One")
     board.figure("a, b", 1.5)
     write_tables([board], tmp_path)

@@ -129,7 +129,7 @@ class Reporting:
         )
 
     def _unselected(self, name: str) -> tuple[str, str]:
-        """Irrelevant where the screen provably kept every active term; else nobody looked at the term."""
+        """Irrelevant where the screen provably kept every active term; else nobody deleted the term."""
         for screen in self.found.screening.values():
             if name in screen["frequencies"]:
                 decision, why = PruningContract(screen["contract"], HOLDS, estimated=screen["contract_estimated"]).unscreened()
