@@ -24,7 +24,7 @@ from petsc4py import PETSc
 from slepc4py import SLEPc
 
 from cffem import _compat
-from cffem.engine.dirichlet import EssentialConditions, local_dofs
+from cffem.engine.dirichlet import local_dofs
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.linear import SolveError
 from cffem.engine.traces import essential as all_given
@@ -41,7 +41,6 @@ class HarmonicFields:
 
     Args:
         discretisation: the state space.
-        essential: its essential conditions.
         field: the Nédélec field.
         wanted: how many eigenvalues are sought; more where all of them are zero.
 
@@ -50,7 +49,7 @@ class HarmonicFields:
         eigenvalues: the smallest eigenvalues of the Hodge Laplacian, times the squared size of the domain.
     """
 
-    def __init__(self, discretisation: Discretisation, essential: EssentialConditions, field: VectorField, wanted: int = WANTED):
+    def __init__(self, discretisation: Discretisation, field: VectorField, wanted: int = WANTED):
         self.discretisation = discretisation
         self.spaces = discretisation.spaces
         self.comm = discretisation.mesh.comm

@@ -152,7 +152,7 @@ class CurlFreeProjection(Projection):
     ):
         super().__init__(discretisation, essential, [field])
         self.helmholtz = HelmholtzProjection(discretisation, essential, field, options=options)
-        self.harmonic = HarmonicFields(discretisation, essential, field)
+        self.harmonic = HarmonicFields(discretisation, field)
 
     def corrected(self, state: np.ndarray) -> np.ndarray:
         given = np.zeros_like(state)

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
-from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Component, ScalarField
 
@@ -31,21 +29,16 @@ class Piece:
     integrand: sp.Expr
 
 
-def conservative_components(term: Any, dim: int) -> list[list[Piece]]:
-    """The pieces of each component of a scalar or vector term.
+@lru_cache(maxsize=4096)
+def conservative(expr: sp.Expr) -> tuple[Piece, ...]:
+    """Pieces of a scalar expression whose only operators are partial derivatives.
 
     Example:
         >>> import cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> conservative_components(u * u.diff(cf.x, 2), 1)[0]
-        [Piece(order=(2, 0, 0, 0), integrand=u**2/2), Piece(order=(0, 0, 0, 0), integrand=-Derivative(u, x)**2)]
+        >>> conservative(u * u.diff(cf.x, 2))
+        (Piece(order=(2, 0, 0, 0), integrand=u**2/2), Piece(order=(0, 0, 0, 0), integrand=-Derivative(u, x)**2))
     """
-    return [list(conservative(entry)) for entry in to_components(term, dim)]
-
-
-@lru_cache(maxsize=4096)
-def conservative(expr: sp.Expr) -> tuple[Piece, ...]:
-    """Pieces of a scalar expression whose only operators are partial derivatives."""
     found: dict[Order, sp.Expr] = defaultdict(lambda: sp.S.Zero)
     reduce_into(sp.expand(expr), NONE, found)
     return tuple(Piece(order, integrand) for order, integrand in found.items() if integrand != 0)

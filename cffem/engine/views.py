@@ -39,7 +39,7 @@ def write_view(solution: Solution, unknown: Field, file: Path) -> None:
     from dolfinx.io import VTXWriter
 
     spaces = solution.model.spaces
-    own, shown = spaces.own(unknown)[0], shown_element(spaces.elements[unknown], spaces.mesh.geometry.dim)
+    own, shown = spaces.own(unknown)[0], shown_element(spaces.elements[unknown])
     source = fem.Function(own, name=unknown.name)
     target = source if shown is None else fem.Function(fem.functionspace(spaces.mesh, shown), name=unknown.name)
     with VTXWriter(spaces.comm, file, [target], engine="BP4") as writer:
@@ -50,7 +50,7 @@ def write_view(solution: Solution, unknown: Field, file: Path) -> None:
             writer.write(float(time))
 
 
-def shown_element(element: Any, dimension: int) -> Any:
+def shown_element(element: Any) -> Any:
     """The Lagrange element that shows a field exactly; None where its own does."""
     base = element.sub_elements[0] if element.block_size > 1 else element
     if carrier(element).space == H1 and base.basix_element.family.name == "P":

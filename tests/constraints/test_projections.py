@@ -169,7 +169,7 @@ def test_harmonic_fields_count_the_holes(domain, field, natural, conductor):
     mesh = support.DOMAINS[domain]()
     for dimension, conditions in ((natural, []), (conductor, [cf.Tangential(field, 0)])):
         P = projection(cf.DivergenceFree(field), mesh, {field: ("N1curl", 1)}, conditions)
-        harmonic = HarmonicFields(P.discretisation, P.essential, field)
+        harmonic = HarmonicFields(P.discretisation, field)
         assert harmonic.dimension == dimension
         assert harmonic.eigenvalues[dimension] > 1.0
         for h in harmonic.states:

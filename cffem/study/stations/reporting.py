@@ -26,7 +26,6 @@ from cffem.study.stations.identifying import alias_groups
 
 Facts = dict[str, Any]
 KNOWN = "the coefficients are known, so nothing is screened"
-PROOF = ("inequality", "formula", "hypotheses", "constants", "cost")
 RULE = "relevant if relevant in one experiment, irrelevant only if irrelevant in all"
 
 
