@@ -60,8 +60,10 @@ def mpi_environment() -> dict[str, str]:
     clean.setdefault("OMPI_MCA_btl", "self,sm")
     # Ranks wait in a loop that takes a whole core unless told to yield; beside another test that is four times slower.
     clean.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    clean.setdefault("PRTE_MCA_hwloc_default_binding_policy", "none")
-    if "PRTE_MCA_mapby" not in clean:  # the name of the same setting from Open MPI 6 on
+    # Open MPI 6 renamed both settings, and warns of the old names; the launcher says which it knows.
+    renamed = "PRTE_MCA_mapby" in clean
+    clean.setdefault("PRTE_MCA_bindto" if renamed else "PRTE_MCA_hwloc_default_binding_policy", "none")
+    if not renamed:
         clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
     if os.geteuid() == 0:
         clean.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

@@ -57,7 +57,8 @@ def check_fields(library: Any, experiment: Experiment) -> None:
         for order in range(equation.time_order):
             key = dt(unknown) if order else unknown
             if key not in experiment.initial:
-                raise InputError(f"the initial value of {key} is missing: add it to Experiment(initial={{...}})")
+                said = f"dt({unknown})" if order else f"{unknown}"
+                raise InputError(f"the initial value of {said} is missing: give it in `initial` of the experiment")
         if equation.time_order < 2 and dt(unknown) in experiment.initial:
             raise InputError(f"dt({unknown}) has an initial value, but the equation of {unknown} is not of second order in time")
 

@@ -31,6 +31,7 @@ from cffem.engine.periodic import Periodicity
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.engine.traces import essential, given_values, on_part
 from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier
+from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
@@ -96,7 +97,7 @@ class Discretisation:
         self.multiplier = self._multiplier(elements)
         if self.multiplier is not None:
             elements[self.multiplier[0]] = self.multiplier[1]
-        self.weak_terms = {name: weak_form(library[name], library.locate(name)[0], elements) for name in library.names}
+        self.weak_terms = {name: self._weak_term(name, elements) for name in library.names}
         self.weak_anchors = {f: self._weak_anchor(f, equation.anchor, elements) for f, equation in library.equations.items()}
         self.auxiliaries = self._auxiliaries()
         self.spaces = Spaces(self.mesh, {**elements, **{a.field: a.element for a in self.auxiliaries}})
@@ -143,6 +144,12 @@ class Discretisation:
             unknown, description = constraint.multiplier
             return unknown, basix_element(self.mesh, unknown, description)
         return default_multiplier(self.mesh, constraint, elements)
+
+    def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
+        try:
+            return weak_form(self.library[name], self.library.locate(name)[0], elements)
+        except UnsupportedTerm as error:
+            raise error.named(name) from None
 
     def _weak_anchor(self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]) -> WeakTerm | None:
         return None if anchor is None else weak_form(anchor, unknown, elements)

@@ -37,6 +37,7 @@ ROUNDED = 1e-15
 SINGULAR = 1e13
 # MUMPS ran out of the memory it had planned for: the percentage to add, and the errors that say so.
 MORE_MEMORY, OUT_OF_MEMORY = (200, 1000, 5000), (-8, -9, -19)
+NO_MEMORY = -13  # an allocation failed
 
 
 class SolveError(RuntimeError):
@@ -250,8 +251,13 @@ class LinearSolver:
                 self.ksp.setUp()
         singular = f"{what} has no unique solution: its matrix is singular"
         if self.ksp.getPC().getFailedReason():
-            code = f" (MUMPS error {self.ksp.getPC().getFactorMatrix().getMumpsInfog(1)})" if mumps else ""
-            raise SolveError(f"{singular}, its factorisation broke down{code}")
+            code = self.ksp.getPC().getFactorMatrix().getMumpsInfog(1) if mumps else 0
+            if code in (*OUT_OF_MEMORY, NO_MEMORY):
+                raise SolveError(
+                    f"{what} cannot be solved: its factors need more memory than there is (MUMPS error {code}), because it is too "
+                    "large for a direct solver here or its matrix is singular"
+                )
+            raise SolveError(f"{singular}, its factorisation broke down" + (f" (MUMPS error {code})" if mumps else ""))
         vanishing = self.ksp.getPC().getFactorMatrix().getMumpsInfog(28) if mumps else 0
         if vanishing > 0:
             raise SolveError(f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)")

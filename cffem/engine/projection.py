@@ -15,7 +15,7 @@ import ufl
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
-from cffem.engine.linear import LinearSolver
+from cffem.engine.linear import LinearSolver, SolveError
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ def project_onto_constraint(stage: Stage, state: np.ndarray, time: float, rate: 
     add(mass, 1.0, coupling)
     matrix = equation.eliminated(mass, essential.rows)
     solver = LinearSolver(matrix)
-    solver.solve(right, increment, "the projection onto the constraint")
+    try:
+        solver.solve(right, increment, "the projection onto the constraint")
+    except SolveError as error:
+        declared = discretisation.experiment.constraint.multiplier
+        if declared is None:
+            raise
+        hint = f"the element of the multiplier {declared[0]} may not suit; without a multiplier a suitable one is taken"
+        raise SolveError(f"{error}; {hint}") from error
     essential.complete(increment.array)
     result = state + increment.array_r * unknowns
     solver.destroy()

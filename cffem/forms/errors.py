@@ -35,6 +35,12 @@ class UnsupportedTerm(InputError):
         """The same error, naming the whole term it was found in."""
         return type(self)(self.reason, self.node, self.term if self.term is not None else term)
 
+    def named(self, name: str) -> UnsupportedTerm:
+        """The same error, beginning with the name that the term has in its library."""
+        error = type(self)(self.reason, self.node, self.term)
+        error.args = (f"term {name!r}: {self}",)
+        return error
+
 
 class DimensionError(UnsupportedTerm):
     """A field, coordinate or vector that does not live in the dimension of the mesh."""

@@ -42,6 +42,7 @@ CONDITIONS = {kind.__name__: kind for kind in (Dirichlet, Neumann, Robin, Tangen
 CONSTRAINTS = ("DivergenceFree", "CurlFree", "ZeroMean", "Constraint")
 OBSERVABLES = ("Integral", "Average", "Flux", "Energy", "PointAverage", "Front")
 DATA = "data"
+EXPERIMENT = ("mesh", "elements", "initial", "boundary", "time", "constraint", "forcing", DATA)  # keys of each of the experiments
 
 
 def read_study(path: str | Path, comm: Any, overrides: Sequence[str] = (), anywhere: bool = False) -> Study:
@@ -134,6 +135,7 @@ class StudyReader:
     def study(self) -> Study:
         """The whole study."""
         table = self.table
+        self._check_places()
         table.text("title", "")
         self._declare(table.table("fields"), table.table("parameters", {}))
         library = self._library()
@@ -230,6 +232,15 @@ class StudyReader:
         return {name: float(table.number(name)) for name in table.entries(most=MOST_TERMS)}
 
     # Experiments --------------------------------------------------------------------------------------------------------------
+
+    def _check_places(self) -> None:
+        """A table that is begun after an experiment does not belong to it: TOML takes [forcing] for a key of the whole file."""
+        for name in EXPERIMENT:
+            if name in self.table:
+                raise StudyFileError(
+                    f"{self.table.file}: {name} belongs to an experiment: below [[experiments]] write {name} = … or, as a table, "
+                    f"[experiments.{name}]"
+                )
 
     def _experiments(self, key: str, optional: bool = False) -> tuple[dict[str, Experiment], dict[str, Any]]:
         experiments, data = {}, {}

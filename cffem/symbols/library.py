@@ -206,7 +206,7 @@ class Library(Mapping[str, sp.Expr]):
             LibraryError: a term is meaningless, zero or a multiple of another in this dimension.
         """
         if self._dim not in (None, dim):
-            raise LibraryError(f"the library is written for {self._dim}D, but space has {dim} dimensions")
+            raise LibraryError(f"the library is written for {self._dim}D, but the mesh or the data are {dim}D")
         check_distinct(self._terms, self._anchor, dim)
 
     def without(self, *names: str) -> Library:

@@ -155,3 +155,19 @@ def test_an_unstable_pair_has_no_unique_pressure():
     )
     with pytest.raises(cf.SolveError, match="singular"):
         cf.Model(library, {"lap": 1.0}, given).solve()
+
+
+def test_a_multiplier_that_does_not_suit_is_named():
+    """Potentials of degree 3 ask for more than edge elements of degree 1 can give."""
+    E, q = cf.VectorField("E", dim=2), cf.ScalarField("q")
+    given = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={E: ("N1curl", 1)},
+        boundary=[cf.Tangential(E, 0)],
+        initial={E: (y, 0)},
+        time=cf.Window(0, 1, steps=2),
+        constraint=cf.DivergenceFree(E, multiplier={q: ("Lagrange", 3)}),
+    )
+    library = cf.Library(anchor=cf.dt(E), terms={"curl": -cf.curl(cf.curl(E))})
+    with pytest.raises(cf.SolveError, match="the element of the multiplier q may not suit"):
+        cf.Model(library, {"curl": 1.0}, given).solve()

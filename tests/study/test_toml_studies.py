@@ -252,6 +252,8 @@ REFUSED = {
     "steps without end": ("steps = 8", "steps = 10000000000", "experiments[1].time.steps must be a whole number"),
     "wrong type": ("steps = 8", 'steps = "eight"', "must be a whole number"),
     "unknown key": ("epsilon = 1e-2", "epsilom = 1e-2", "certification.epsilom is not a key of a study; did you mean 'epsilon'"),
+    "experiment's table outside": ("[coefficients]", '[forcing]\nu = "1"\n[coefficients]', "or, as a table, [experiments.forcing]"),
+    "term without weak form": ('cubic = "u**3"', 'cubic = "diff(u, x, 3)"', "term 'cubic': "),
     "no table": ('[fields]\nu = "scalar"', "fields = 1", "fields must be a table"),
     "number without end": ("u_x = 0.3", f"u_x = 1{'0' * 400}", "a finite number, not a very large number"),
     "digits without end": ("u_x = 0.3", f"u_x = 1{'0' * 5000}", "not TOML"),
