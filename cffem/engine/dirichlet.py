@@ -227,8 +227,13 @@ class Entry:
             value = data.time_derivative(self._value(), str(self.condition)) if rate else self._value()
             data.interpolate(self._function, value, self.condition.unknown, time, str(self.condition), gaps=True)
             values = self._function.x.array[self._dofs].copy()
-            if self.own.mesh.comm.allreduce(int(not np.all(np.isfinite(values)))):
-                raise InputError(f"{self.condition}: there are no data on a part of the boundary; give data that cover it")
+            comm = self.own.mesh.comm
+            missing, many = (comm.allreduce(int(count)) for count in (np.sum(~np.isfinite(values)), len(values)))
+            if missing:
+                raise InputError(
+                    f"{self.condition}: at t = {time:g} there are no data for {missing} of {many} values on the boundary; give "
+                    "data that cover it, without missing values there"
+                )
             self._known[key] = values
         return self._known[key]
 

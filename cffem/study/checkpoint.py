@@ -100,7 +100,10 @@ class Checkpoint:
                 raise OutputError(f"{base.parent} holds another study ({'; '.join(changed)}); choose another folder")
             unfinished = not (base.parent / "report.json").exists() and any((base / "facts").glob("*.json"))
             if unfinished and not resume:
-                raise OutputError(f"{base.parent} holds an unfinished run of this study; resume it, or choose another folder")
+                raise OutputError(
+                    f"{base.parent} holds an unfinished run of this study; resume it (--resume, or resume=True), or choose another "
+                    "folder"
+                )
             if not resume:
                 shutil.rmtree(base)
         for part in ("facts", "fields"):

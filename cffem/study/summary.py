@@ -90,8 +90,14 @@ def next_step(report: Report) -> str:
             f"{hardest.margin:.2g} and must fall below |δ − ε| = {gap:.2g}"
         )
     bare = [t for t in report.terms.values() if t.decision == "unresolved" and t.deletion is not None and t.margin is None]
-    if bare:
-        steps.append(f"find an error bar for {joined(t.name for t in bare)}: its reason above says which hypothesis fails")
+    # Levels whose gaps do not shrink yet say so by their saturation σ, which a finer start may cure.
+    coarse = [t for t in bare if "σ is" in t.reason]
+    if coarse:
+        names = joined(t.name for t in coarse)
+        steps.append(f"start from a finer mesh and smaller time steps for {names}, for which these give no error bar")
+    if len(coarse) < len(bare):
+        others = joined(t.name for t in bare if t not in coarse)
+        steps.append(f"find an error bar for {others}: what is missing is said above")
     misfit = missing_terms(report.sections["screening"])
     if misfit:
         steps.append(misfit)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,8 +163,17 @@ def test_the_three_sentences_say_what_was_decided_what_not_and_what_next():
     ):
         assert re.search(rf"{name} \([^)]*{reason}", undecided)
     assert "must fall below |δ − ε| = 0.0025" in after
+    assert "find an error bar for drag" in after
     assert "mode 1×2" in sentences(screened())[2]
     assert "refine" not in sentences(screened())[2], "aliased terms are not decided by a finer mesh"
+
+
+def test_where_no_convergence_is_seen_a_finer_start_is_the_next_step():
+    report = known()
+    drag = replace(report.terms["drag"], reason="no error bar: saturation was not observed on three levels: σ is 0.7 (mesh)")
+    after = sentences(replace(report, terms={**report.terms, "drag": drag}))[2]
+    assert "start from a finer mesh and smaller time steps for drag" in after
+    assert "find an error bar" not in after
 
 
 def test_latex_tables_are_whole_and_escaped():
