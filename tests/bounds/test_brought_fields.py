@@ -52,7 +52,7 @@ def test_computed_constants_cover_any_field(fault):
         assert verdict in ("unresolved", "relevant" if epsilon < SCORE else "irrelevant")
 
 
-def test_constants_of_ones_own():
+def test_constants_of_ones_own_give_estimated_bounds_that_cover():
     model = steady()
     # ‖w‖ ≤ ‖A w‖ / (λ₁ + c) for this operator.
     constants = float(1 / (SQUARE + 5)), {"u": float(1 / SQUARE)}
@@ -66,7 +66,7 @@ def test_constants_of_ones_own():
     assert r"\theta" in bound.certificate.latex()
 
 
-def test_a_march_with_constants_of_ones_own():
+def test_residuals_of_a_field_in_time_are_zero_for_the_solution_and_count_the_start():
     library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "cube": -(u**3)})
     decay = MODE * sp.exp(-t)
     forcing = sp.simplify(decay.diff(t) + SQUARE / 10 * decay + decay**3)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
-from bounds_support import perturbed, u
+from bounds_support import check_on_two_ranks, perturbed, u
 from dolfinx import mesh
 from mpi4py import MPI
 from wave_support import PLANE, SPACE, Cavity, cavity_mode, check, outcomes
@@ -243,11 +243,7 @@ def print_margins(comm):
 
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    print_margins(MPI.COMM_SELF)
-    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 5
-    assert two == pytest.approx(one, rel=1e-8)
+    check_on_two_ranks(print_margins, 5, on_ranks, capsys)
 
 
 def test_coefficients_are_read_off_the_symbols():

@@ -13,6 +13,7 @@ from bounds_support import (
     REFERENCE,
     SOURCE,
     Outcome,
+    check_on_two_ranks,
     heat_model,
     heat_outcome,
     l_shape,
@@ -21,7 +22,6 @@ from bounds_support import (
     u,
 )
 from dolfinx import fem
-from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
@@ -187,11 +187,7 @@ def print_margins(comm):
 
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    print_margins(MPI.COMM_SELF)
-    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 2
-    assert two == pytest.approx(one, rel=1e-8)
+    check_on_two_ranks(print_margins, 2, on_ranks, capsys)
 
 
 # Scope --------------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from bounds_support import (
     SOURCE,
     Modal,
     certifier,
+    check_on_two_ranks,
     diffusion_and_reaction,
     l_shape,
     modal_forcing,
@@ -26,7 +27,6 @@ from bounds_support import (
     reference_outcome,
     u,
 )
-from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
@@ -328,8 +328,4 @@ def print_margins(comm):
 
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    print_margins(MPI.COMM_SELF)
-    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 3
-    assert two == pytest.approx(one, rel=1e-8)
+    check_on_two_ranks(print_margins, 3, on_ranks, capsys)

@@ -10,6 +10,7 @@ import sympy as sp
 pytest.importorskip("dolfinx")
 
 import ufl
+from bounds_support import check_on_two_ranks
 from dolfinx import fem, mesh
 from mpi4py import MPI
 
@@ -156,11 +157,7 @@ def print_margins(comm):
 @pytest.mark.slow
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    print_margins(MPI.COMM_SELF)
-    printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
-    assert len(one) == 2
-    assert two == pytest.approx(one, rel=1e-8)
+    check_on_two_ranks(print_margins, 2, on_ranks, capsys)
 
 
 def test_a_ladder_says_why_it_cannot_go_up():

@@ -91,7 +91,7 @@ def test_a_cheap_correction_is_on_the_class_but_not_the_nearest():
 
 
 @pytest.mark.parametrize("element", [("RT", 1), ("RT", 3), ("BDM", 1), ("BDM", 2)], ids=str)
-def test_the_curl_of_a_stream_function(element):
+def test_the_matrix_of_the_curl_gives_the_very_curl_of_a_stream_function(element):
     """The matrix gives the very field whose curl it is, on an unstructured mesh with edges of all orientations."""
     P = projection(cf.DivergenceFree(v), support.square(), {v: element}, [])
     vectors, _ = P.spaces.own(v)
@@ -184,7 +184,7 @@ ITERATIONS = [
 
 
 @pytest.mark.parametrize(("field", "element", "cells"), ITERATIONS, ids=lambda value: str(value))
-def test_iterations_stay_flat(field, element, cells):
+def test_iterations_stay_flat_on_finer_meshes(field, element, cells):
     counted = []
     for n in cells:
         mesh = create_unit_square(MPI.COMM_SELF, n, n) if field is v else create_unit_cube(MPI.COMM_SELF, n, n, n)

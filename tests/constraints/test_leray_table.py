@@ -61,14 +61,14 @@ def verdicts(case, pair):
     return nulls, classes, analysis
 
 
-def test_labels_of_a_closed_flow():
+def test_in_a_closed_flow_gradients_are_null_exactly_or_in_the_limit():
     nulls, classes, _ = verdicts("cavity", "Taylor–Hood")
     assert nulls == {"∇p": "exact", **dict.fromkeys(["∇½|v|²", FADED, "(div v) v"], UP_TO_DISCRETISATION)}
     pairs = (frozenset({"viscosity", "rotation"}), frozenset({"convection", "lamb"}))
     assert classes == dict.fromkeys(pairs, (UP_TO_DISCRETISATION, "symbolic"))
 
 
-def test_labels_of_an_open_flow():
+def test_in_an_open_flow_a_gradient_is_null_only_if_its_potential_vanishes_at_the_outlet():
     """∇φ is null only if φ vanishes at the outlet, and natural conditions tell lap v from −curl curl v there."""
     together = frozenset({"convection", "lamb", "∇½|v|²"})
     nulls, classes, analysis = verdicts("cylinder", "Taylor–Hood")

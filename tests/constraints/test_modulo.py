@@ -32,12 +32,12 @@ NOT_NULL = [E, lap(E), curl(curl(E)), grad(E[0]), cross(E, vector(0, 0, 1)), gra
 
 
 @pytest.mark.parametrize("term", NULL, ids=str)
-def test_proved_null(term):
+def test_what_vanishes_on_the_class_is_proved(term):
     assert SOLENOIDAL.vanishes(term)
 
 
 @pytest.mark.parametrize("term", NOT_NULL, ids=str)
-def test_not_null(term):
+def test_what_does_not_vanish_is_not_proved(term):
     assert not SOLENOIDAL.vanishes(term)
 
 
@@ -51,7 +51,7 @@ def test_proof_agrees_with_fields_that_obey_the_constraint():
         assert all(entry == 0 for entry in entries) == SOLENOIDAL.vanishes(term)
 
 
-def test_gradients_on_the_class():
+def test_gradients_are_told_from_other_fields_on_the_class():
     turned = vector(-v[1], v[0])
     gradients = [grad(p), grad(dot(v, v)), dot(grad(v), v) - curl(v) * turned, turned, vector(x, y), lap(v) + curl(curl(v))]
     for term in gradients:
@@ -67,7 +67,7 @@ def test_a_field_that_goes_round_a_hole_is_no_gradient():
     assert not PLANE.is_gradient(vortex)
 
 
-def test_weighted_constraints_smooth_and_jumping():
+def test_the_null_of_a_weighted_class_carries_its_weight():
     smooth = 1 + x**2
     modulo = Modulo(cf.DivergenceFree(E, weight=smooth), 3)
     assert modulo.vanishes(grad(div(smooth * E)))
@@ -78,7 +78,7 @@ def test_weighted_constraints_smooth_and_jumping():
     assert not modulo.vanishes(grad(div(E)))  # zero in each half, but not across the interface
 
 
-def test_curl_free_and_other_constraints():
+def test_curl_free_and_other_constraints_have_their_own_nulls():
     modulo = Modulo(cf.CurlFree(E), 3)
     assert modulo.vanishes(curl(curl(E)))
     assert modulo.vanishes(lap(E) - grad(div(E)))

@@ -44,13 +44,13 @@ def cavity_numbers(comm, degree="1", size="0.4", write=""):
 
 
 @pytest.mark.parametrize("degree", [1, 2])
-def test_maxwell_cavity(degree):
+def test_grad_div_is_null_in_a_cavity_and_deleting_it_changes_nothing(degree):
     cavity_numbers(MPI.COMM_SELF, str(degree))
 
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("degree", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_maxwell_cavity_on_two_ranks(on_ranks, degree):
+def test_scores_of_a_cavity_are_the_same_on_two_ranks(on_ranks, degree):
     alone = cavity_numbers(MPI.COMM_SELF, degree, "0.6")
     printed = on_ranks(2, cavity_numbers, degree, "0.6", "write", timeout=400)
     together = [float(word) for word in printed.split("numbers")[1].split()[:4]]

@@ -40,7 +40,7 @@ def check(P, function, level=1e-12):
 @pytest.mark.parametrize("options", [None, {}], ids=["multigrid", "direct"])
 @pytest.mark.parametrize("conditions", [CONDUCTOR, []], ids=["conductor", "natural"])
 @pytest.mark.parametrize("element", [("N1curl", 1), ("N1curl", 2)], ids=str)
-def test_helmholtz(element, conditions, options):
+def test_helmholtz_projections_are_idempotent_and_orthogonal_and_take_gradients_away(element, conditions, options):
     P = projection(cf.DivergenceFree(E), support.box(), {E: element}, conditions, options)
     w, inside = check(P, support.waves)
     # A gradient of the paired space is all complement.
@@ -70,7 +70,7 @@ def test_weighted_class_is_another_class():
 
 @pytest.mark.parametrize("options", [None, KRYLOV_SADDLE], ids=["direct", "krylov"])
 @pytest.mark.parametrize("element", [("Lagrange", 2), ("RT", 1), ("BDM", 1)], ids=str)
-def test_leray(element, options):
+def test_leray_projections_are_idempotent_and_orthogonal_and_leave_no_divergence(element, options):
     """No-slip (no flux) and open boundaries; on RT and BDM the divergence vanishes pointwise."""
     for conditions in (NO_SLIP, []):
         P = projection(cf.DivergenceFree(v), support.square(), {v: element}, conditions, options)
@@ -101,7 +101,7 @@ def test_slip_walls_leave_the_pressure_floating():
     assert np.abs(inside[P.essential.owned]).max() == 0.0
 
 
-def test_periodic_channel():
+def test_projected_fields_of_a_periodic_channel_are_periodic():
     """Left and right are the same place: the projected field still is periodic, and its divergence vanishes there too."""
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 6))
     conditions = [cf.Periodic("right", "left"), cf.Dirichlet(v, 0, on=("bottom", "top"))]
@@ -131,13 +131,13 @@ def test_inflow_values_are_kept():
     assert P.residual(inside) <= 1e-12 * P.residual(w)
 
 
-def test_magnetic_field_in_raviart_thomas():
+def test_projected_raviart_thomas_fields_have_no_divergence_at_any_point():
     P = projection(cf.DivergenceFree(B), support.box(), {B: ("RT", 1)}, [cf.Dirichlet(B, 0)])
     w, inside = check(P, support.waves)
     assert divergence(P, inside) <= 1e-12 * divergence(P, w)
 
 
-def test_zero_mean():
+def test_means_are_taken_away_orthogonally():
     for conditions in ([], NO_SLIP):
         P = projection(ZeroMean(v), support.square(), {v: ("Lagrange", 2)}, conditions)
         w = support.free_state(P, support.plane_waves)
@@ -145,7 +145,7 @@ def test_zero_mean():
         assert abs(P.inner(P.project(w), P.complement(w))) <= 1e-13 * P.norm(w) ** 2
 
 
-def test_any_linear_constraint_by_its_multiplier():
+def test_any_linear_constraint_gets_its_nearest_member():
     """∂v₀/∂x + 2 v₁ = 0 in Lagrange 1: the saddle point finds the nearest member, which is no farther than any other."""
     condition = v[0].diff(cf.x) + 2 * v[1]
     P = projection(cf.Constraint(condition, multiplier={q: ("Lagrange", 1)}), support.square(), {v: ("Lagrange", 2)}, NO_SLIP)
