@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 # A Gram forgets half of the digits: directions below this share of a column's energy are rounding and discretisation, not data.
 ROUNDING = 1e-10
+COEFFICIENT = "alpha_"  # begins the symbol of the coefficient of a term
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,18 @@ class AliasGroup:
         if self.identified == 0:
             return f"{', '.join(self.terms)}: not excited by this experiment"
         combinations = self.identified if isinstance(self.identified, sp.Tuple) else (self.identified,)
-        return f"only {', '.join(str(c) for c in combinations)} is identifiable of {{{', '.join(self.terms)}}}"
+        return f"only {', '.join(map(self._spoken, combinations))} is identifiable of {{{', '.join(self.terms)}}}"
+
+    def _spoken(self, combination: sp.Expr) -> str:
+        """A combination of coefficients for people, in the order of the terms and with four digits."""
+        own = {f"{COEFFICIENT}{name}": name for name in self.terms}
+        parts = sorted(combination.as_coefficients_dict().items(), key=lambda part: [*own, str(part[0])].index(str(part[0])))
+        said = ""
+        for symbol, factor in parts:
+            number, shown = float(factor), f"α({own[str(symbol)]})" if str(symbol) in own else str(symbol)
+            sign = (" − " if number < 0 else " + ") if said else ("−" if number < 0 else "")
+            said += sign + (shown if abs(number) == 1 else f"{abs(number):.4g} {shown}")
+        return said
 
 
 def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
@@ -87,7 +99,7 @@ def alias_groups(
     groups = []
     for group, basis in zip(members, bases, strict=True):
         rows = reduced_rows(span(np.eye(len(group)) - basis @ basis.T).T * scale[group])
-        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"alpha_{names[j]}")) for j in group]
+        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"{COEFFICIENT}{names[j]}")) for j in group]
         combinations = [combination(row, coefficients) for row in rows]
         identified = combinations[0] if len(combinations) == 1 else sp.Tuple(*combinations) if combinations else sp.Integer(0)
         values = tuple(float(row @ estimate[group]) for row in rows)

@@ -25,6 +25,15 @@ from cffem.engine.equation import Equation
 from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
 from cffem.engine.presets import plan
 
+# What PETSc's negative reasons mean.
+NEWTON_ENDS = {
+    -3: "a linear system could not be solved",
+    -4: "the residual is not finite",
+    -5: "the most iterations that are allowed",
+    -6: "no step lowers the residual",
+    -9: "the residual grows",
+}
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -181,7 +190,8 @@ class Stage:
             snes.destroy()
         self.essential.complete(state.array)
         if reason <= 0 or not np.isfinite(history[-1]):
-            raise SolveError(f"{what}: Newton's method did not converge (reason {reason}), residuals {_shown(history)}", history)
+            why = NEWTON_ENDS.get(reason, f"PETSc's reason {reason}")
+            raise SolveError(f"{what}: Newton's method did not converge ({why}), residuals {_shown(history)}", history)
         self.record.worst_residual = max(self.record.worst_residual, history[-1] / max(history[0], 1e-300) if history[0] else 0.0)
 
     def _absolute_tolerance(self, state: Any) -> float:

@@ -287,7 +287,7 @@ class Score:
         return Deletion(self.name, self.reached, status, "", self.record, (), self.solution, self.change, self.strategy, error)
 
     def unsolvable(self, error: SolveError) -> Deletion:
-        """The deletion whose problem has no solution."""
+        """The deletion whose problem could not be solved."""
         history = tuple(error.history)
         return Deletion(self.name, float("nan"), "unsolvable", str(error), self.record, history, None, self.change, self.strategy)
 

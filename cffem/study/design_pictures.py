@@ -43,13 +43,13 @@ def _draw_map(figure: Any, names: Sequence[str], values: np.ndarray, groups: Seq
     axes.spines[:].set_visible(False)
     if len(names) <= NUMBERS_UP_TO:
         for (j, k), value in np.ndenumerate(values):
-            axes.text(k, j, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value > 0.75 else "black")
+            axes.text(k, j, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value > 0.6 else "black")
     for number, group in enumerate(groups):
         where = [names.index(term) for term in group if term in names]
         for j in where:
             for k in where:
                 axes.add_patch(_frame(j, k, COLOURS[(number + 1) % len(COLOURS)]))
-    figure.colorbar(image, ax=axes, shrink=0.85, label="|⟨A_j, A_k⟩|, 1 on the diagonal")
+    figure.colorbar(image, ax=axes, shrink=0.85, label=r"$|\langle A_j, A_k\rangle|$, 1 on the diagonal")
 
 
 def _frame(j: int, k: int, colour: str) -> Any:

@@ -68,7 +68,7 @@ def _one_design(label: str, found: Section) -> str:
             f"restricted eigenvalue, s = {bracket.get('s', '?')}",
             f"between {number(bracket.get('lower'))} and {number(bracket.get('upper'))}",
         ),
-        ("λ_min of the selected Gram", selected.get("minimum_eigenvalue")),
+        ("smallest eigenvalue of the selected Gram", selected.get("minimum_eigenvalue")),
         ("condition of the selected Gram", selected.get("condition")),
     ]
     groups = found.get("alias_groups") or []

@@ -70,7 +70,7 @@ def why(term: TermReport) -> str:
     if term.decision == "constraint_null":
         return "vanishes on the constraint class, so that no data of this class tell its coefficient"
     if term.decision == "unsolvable":
-        return f"the problem without it has no solution: {plain(term.reason, LONGEST_REASON)}"
+        return f"the problem without it was not solved: {plain(term.reason, LONGEST_REASON)}"
     return plain(term.reason, LONGEST_REASON).rstrip(".") or "no reason is stated"
 
 

@@ -89,6 +89,16 @@ def test_single_mode_is_reported_as_an_alias():
     assert "identifiable" in str(group)
 
 
+def test_an_alias_is_told_in_words():
+    A = np.random.default_rng(1).standard_normal((60, 2))
+    alone, tied = A[:, 0], A[:, 1]
+    design = Design.from_matrix(np.column_stack([tied, alone, -2.5 * tied]), tied, ["grad div", "u", "lap"])
+    (group,) = design.alias_groups()
+    assert str(group) == "only α(grad div) − 2.5 α(lap) is identifiable of {grad div, lap}"
+    named = design.alias_groups(symbols={"grad div": sp.Symbol("kappa")})[0]
+    assert str(named) == "only −2.5 α(lap) + kappa is identifiable of {grad div, lap}"
+
+
 def test_two_modes_are_not_aliased_and_follow_the_closed_formula():
     x = np.linspace(0, 1, 80)
     kappa, D = 0.3, 0.05

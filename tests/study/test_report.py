@@ -147,7 +147,7 @@ def test_csv_has_one_row_for_each_term():
     assert rows[4]["deletion"] == ""
 
 
-REASONS = {"grad div": "constraint class", "Hall": "reaches ε", "lap": "no solution: singular", "drag": "nonlinear"}
+REASONS = {"grad div": "constraint class", "Hall": "reaches ε", "lap": "was not solved: singular", "drag": "nonlinear"}
 
 
 def test_the_three_sentences_say_what_was_decided_what_not_and_what_next():
@@ -158,7 +158,7 @@ def test_the_three_sentences_say_what_was_decided_what_not_and_what_next():
     for name, reason in (
         ("grad div", "constraint class"),
         ("Hall", "reaches ε"),
-        ("lap", "no solution: singular"),
+        ("lap", "was not solved: singular"),
         ("drag", "nonlinear"),
     ):
         assert re.search(rf"{name} \([^)]*{reason}", undecided)

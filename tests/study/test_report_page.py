@@ -94,7 +94,7 @@ def test_the_page_holds_what_the_report_holds(pages):
         assert text in words
     words = Outline(pages["screened"]).words
     for text in (
-        "only -19.7392*alpha_lap + alpha_u is identifiable",
+        "only α(u) − 19.74 α(lap) is identifiable",
         "mode 1×2",
         "least squares on the support",
         "4.0% from the data",

@@ -22,7 +22,7 @@ def linearised(run: Run) -> Facts:
 
 
 def responses(run: Run, model: WatchedModel) -> Facts:
-    """The linearised scores of one experiment, or why the linearised problem has no solution."""
+    """The linearised scores of one experiment, or why the linearised problem was not solved."""
     try:
         found = model.linearised(None, run.study.certification.norm)
     except SolveError as error:
