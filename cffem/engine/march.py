@@ -187,6 +187,9 @@ class Stage:
         except PETSc.Error as error:
             raise SolveError(f"{what}: Newton's method broke down (PETSc error {error.ierr})", history) from None
         finally:
+            # SNES solves with the Krylov solver itself, so that these are not among those that `LinearSolver` counts.
+            self.record.solves += snes.getIterationNumber()
+            self.record.iterations += snes.getLinearSolveIterations()
             snes.destroy()
         self.essential.complete(state.array)
         if reason <= 0 or not np.isfinite(history[-1]):

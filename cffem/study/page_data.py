@@ -134,11 +134,17 @@ def _one_screening(label: str, found: Section) -> str:
         ("signs recovered", found.get("sign_recovery")),
         ("skill against the mean predictor, on left-out rows", (found.get("skill") or {}).get("skill")),
         ("reliable", found.get("reliable")),
-        ("why not", found.get("reasons") or "nothing speaks against it"),
+        ("what speaks against it", found.get("reasons") or "nothing"),
     ]
     intervals, chosen = found.get("intervals") or {}, found.get("coefficients") or {}
+    # A term that was not selected has no interval: nothing was estimated for it.
     rows = [
-        (name, chosen.get(name), *(intervals.get(name) or (None, None)), _percent((found.get("frequencies") or {}).get(name)))
+        (
+            name,
+            chosen.get(name),
+            *((chosen.get(name) and intervals.get(name)) or (None, None)),
+            _percent((found.get("frequencies") or {}).get(name)),
+        )
         for name in intervals
     ]
     return "".join(
