@@ -38,8 +38,10 @@ def caption(drawing: Fields, name: str, term: str) -> str:
     """What a picture shows."""
     when = "steady" if drawing.time is None else f"at t = {drawing.time:.4g}"
     where = f", {drawing.where}" if drawing.where else ""
-    arrows = "; arrows show the direction in this plane" if drawing.factual[name].shape[1] > 1 and len(drawing.axes) == 2 else ""
-    return f"{plain(name)} with and without {plain(term)}, {when}{where}{arrows}"
+    vector = drawing.factual[name].shape[1] > 1
+    more = "; arrows show the direction in this plane" if vector and len(drawing.axes) == 2 else ""
+    sign = "" if vector else "; the difference is the first minus the second"
+    return f"{plain(name)} with and without {plain(term)}, {when}{where}{more}{sign}"
 
 
 def field_picture(drawing: Fields, name: str, term: str) -> str:
