@@ -22,7 +22,7 @@ from cffem.bounds.problem import equation_operator, operator
 from cffem.bounds.stability import stability
 from cffem.symbols import x, y
 
-u = cf.ScalarField("u")
+u, OTHER = cf.ScalarField("u"), cf.ScalarField("w")
 
 
 def planar(points, cells):
@@ -123,6 +123,25 @@ def test_divergence_form_is_read_like_its_expansion():
     found = operator(-cf.div(2 * cf.grad(u)) + cf.div(cf.vector(x * u, 3 * y * u)) - 7, u, 2)
     assert (found.diffusion, found.reaction, found.source, found.divergence) == (2.0, 4.0, -7, 4.0)
     assert found.speed(np.array([[0.0, 0], [1, 0], [0, 1]])) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (cf.lap(u) + u.diff(x, 3), "of higher order or in time"),
+        (cf.lap(u) + cf.dt(u), "of higher order or in time"),
+        (cf.lap(u) + u**2, "nonlinear"),
+        (cf.lap(u) + OTHER, "another field"),
+        (cf.lap(u) + OTHER.diff(x), "no derivative of the unknown"),
+        (cf.lap(u) + sp.Symbol("k"), "k, which is no coordinate"),
+        (cf.lap(u) + u.diff(x, y), "not a constant multiple of the Laplacian"),
+        (cf.lap(u) + x**2 * u.diff(x), "not affine"),
+    ],
+    ids=str,
+)
+def test_equations_of_another_kind_are_refused_by_name(expression, message):
+    with pytest.raises(NotCovered, match=message):
+        operator(expression, u, 2)
 
 
 def test_parameters_take_their_values():

@@ -82,6 +82,15 @@ def test_the_route_by_fluxes_has_the_order_of_the_error():
     assert bounds[0] > 3.4 * bounds[1]
 
 
+@pytest.mark.parametrize("force", [0.0, 0.5])
+def test_deletions_by_the_route_of_fluxes_are_covered(force):
+    problem = cavity(14, steps=12, force=force)
+    assert problem.certifier().by_fluxes
+    found = [problem.outcome(name) for name in ("damping", "mass")]
+    check(found)
+    assert all(o.difference[1] < 0.5 * (o.factual[1] + o.counterfactual[1]) for o in found)
+
+
 def test_the_difference_margin_is_proportional_to_the_deleted_coefficient(sound):
     small = cavity(damping=0.003).outcome("damping")
     assert small.difference[1] == pytest.approx(sound.difference[1] / 100, rel=0.2)
@@ -164,6 +173,29 @@ def test_what_is_not_covered_says_why():
     certificate = WaveCertifier(problem.model).solution(problem.model.factual)
     assert certificate.kind == "guaranteed"
     assert "u = 0 on all of its boundary" in str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"initial": {u: lambda p: 0 * p[0], dt(u): 0}}, "no expressions in the coordinates"),
+        ({"stiffness": -1.0}, "the stiffness is negative"),
+    ],
+    ids=["function", "backward"],
+)
+def test_hypotheses_that_fail_are_named(changes, message):
+    given = {
+        "mesh": perturbed(2, 3, 0.0, 0.0),
+        "elements": {u: ("Lagrange", 1)},
+        "boundary": [cf.Dirichlet(u, 0)],
+        "initial": {u: 0, dt(u): 0},
+        "time": cf.Window(0, 1, steps=2),
+    }
+    stiffness = changes.get("stiffness", 1.0)
+    experiment = cf.Experiment(**{name: changes.get(name, value) for name, value in given.items()})
+    model = cf.Model(WAVE, {"lap": stiffness}, experiment)
+    with pytest.raises(NotCovered, match=message):
+        WaveCertifier(model).solution(model.factual)
 
 
 def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
