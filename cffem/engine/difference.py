@@ -7,7 +7,7 @@ starts from zero, vanishes where values are given, and solves
     (A + Σ_k Δ_k T_k) d = −Σ_k Δ_k T_k[u],
 
 stage by stage as in `cffem.engine.march`. It is as small as the effect of the deletion, so its systems need no more digits than
-the score does: the residual r of each is kept below what the accuracy of the score, or a threshold ε, allows. Each solve starts
+the score does: the residual r of each is kept below what the accuracy of the score, or a tolerance ε, allows. Each solve starts
 from the combination of the last few differences whose residual is least, and is preconditioned by incomplete factors of the
 factual matrix (of its own one, where the deleted term dominates that). The residual that a stage leaves is added to the right-hand
 side of the next one, so that what is left over does not pile up. With the diagonal D of the mass matrix and

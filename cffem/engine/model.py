@@ -400,13 +400,13 @@ class Model:
             refit: "none": the other coefficients stay; "remaining": they are refitted on the factual solution without the deleted
                 term; or for each deleted term the coefficients of others, from a regression of one's own.
             scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
-            epsilon: the threshold, absolute, for scores="decide".
+            epsilon: the tolerance ε, absolute, for scores="decide".
             accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need working precision (zero): much cheaper
                 for transient problems without algebraic unknowns.
             groups: how many groups of ranks share the deletions, each working on its own ones; None: as many as suit.
         """
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
-            raise InputError("scores are 'full', or 'decide' together with a threshold epsilon")
+            raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
         return run_sweep(self, tuple(names) if names is not None else self.active, demand, finished, refit, groups)
 

@@ -10,7 +10,7 @@ How a deletion is computed is chosen by the class of the problem and by what is 
 
 A deleted problem that is singular, blows up or does not converge is a result, `unsolvable` with its reason, and the sweep goes
 on. The space–time norm of the difference is accumulated level by level, so that a trajectory is stored only where one asks for it;
-it never decreases, so a deletion is decided as soon as it exceeds the threshold ε, where nothing but the verdict is asked for.
+it never decreases, so a deletion is decided as soon as it exceeds the tolerance ε, where nothing but the verdict is asked for.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Demand:
         norm: the norm of the scores.
         keep: whether deletions keep their solutions.
         accuracy: the relative accuracy of scores; zero for working precision.
-        epsilon: the threshold, where scores are followed only as far as the verdict needs.
+        epsilon: the tolerance, where scores are followed only as far as the verdict needs.
     """
 
     norm: str = "L2"
@@ -71,7 +71,7 @@ class Demand:
         if not 0.0 <= self.accuracy < 1.0:
             raise InputError(f"the accuracy of scores is a number from 0 (working precision) to 1, not {self.accuracy!r}")
         if self.epsilon is not None and not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise InputError(f"scores='decide' needs a positive threshold epsilon, not {self.epsilon!r}")
+            raise InputError(f"scores='decide' needs a positive tolerance epsilon, not {self.epsilon!r}")
         if self.epsilon is not None and self.keep:
             raise InputError("a sweep that only decides has no whole solutions to keep; use scores='full'")
 
