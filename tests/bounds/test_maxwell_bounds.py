@@ -243,7 +243,7 @@ def print_margins(comm):
 
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    check_on_two_ranks(print_margins, 5, on_ranks, capsys)
+    check_on_two_ranks(print_margins, on_ranks, capsys)
 
 
 def test_coefficients_are_read_off_the_symbols():

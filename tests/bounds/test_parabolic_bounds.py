@@ -187,7 +187,7 @@ def print_margins(comm):
 
 @pytest.mark.mpi
 def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
-    check_on_two_ranks(print_margins, 2, on_ranks, capsys)
+    check_on_two_ranks(print_margins, on_ranks, capsys)
 
 
 # Scope --------------------------------------------------------------------------------------------------------------------
