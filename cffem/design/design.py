@@ -269,10 +269,6 @@ class Design:
         """
         return len(self.names) - self._null(tolerance).shape[1]
 
-    def null_space(self, tolerance: float | None = None) -> np.ndarray:
-        """Directions of coefficient space (columns, original scale) that leave Aβ unchanged."""
-        return self._null(tolerance) / self.scale[:, None]
-
     def alias_groups(
         self, symbols: Mapping[str, sp.Symbol] | None = None, tolerance: float | None = None
     ) -> list[aliasing.AliasGroup]:

@@ -121,11 +121,19 @@ def combined(verdicts: Sequence[Verdict]) -> Verdict:
     return min(irrelevant, key=lambda v: v.gap) if irrelevant else verdicts[0]
 
 
-def observable_verdict(facts: Sequence[tuple[float | None, float | None]], epsilon: float) -> str:
-    """Decide an observable from its changes and error bars in all experiments."""
+def observable_verdict(facts: Sequence[tuple[float | None, float | None]], epsilon: float, unsolvable: bool = False) -> str:
+    """Decide an observable from its changes and error bars in all experiments.
+
+    Args:
+        facts: change and error bar in each experiment, None where there is none.
+        epsilon: the tolerance of the observable.
+        unsolvable: whether the deleted problem of some experiment could not be solved, so that nothing is irrelevant in all.
+    """
     found = [decide(change, epsilon, margin=margin) for change, margin in facts if change is not None]
     if RELEVANT in found:
         return RELEVANT
+    if unsolvable:
+        return UNSOLVABLE
     return IRRELEVANT if found and all(decision == IRRELEVANT for decision in found) else UNRESOLVED
 
 

@@ -19,7 +19,7 @@ from cffem.study.description import observable_text
 from cffem.study.report import Report, TermReport
 from cffem.study.running import Run
 from cffem.study.stations.constraining import nulls_everywhere, nulls_of
-from cffem.study.stations.deciding import Verdict, combined, observable_verdict, verdict, with_identification
+from cffem.study.stations.deciding import UNSOLVABLE, Verdict, combined, observable_verdict, verdict, with_identification
 from cffem.study.stations.deleting import ALONE, REFITTED
 from cffem.study.stations.fitting import total_spread
 from cffem.study.stations.identifying import alias_groups
@@ -235,12 +235,13 @@ class Reporting:
         for term in self.names:
             each = {name: self._change(name, term, label) for name in values}
             chosen = max(each.values(), key=lambda change: change["deletion"] if change["deletion"] is not None else -1.0)
-            decision = observable_verdict([(change["deletion"], change["margin"]) for change in each.values()], epsilon)
+            unsolved = self._unsolved(term)
+            decision = observable_verdict([(c["deletion"], c["margin"]) for c in each.values()], epsilon, unsolved is not None)
             terms[term] = {
                 **chosen,
                 "adjoint": max((f[label]["scores"].get(term, 0.0) for f in self.found.adjoints.values()), default=None),
                 "decision": "constraint_null" if term in self.nulls else decision,
-                "reason": self._observable_reason(term, chosen, decision),
+                "reason": unsolved if decision == UNSOLVABLE else self._observable_reason(term, chosen, decision),
             }
         return {
             "observable": observable_text(observable),
@@ -250,11 +251,16 @@ class Reporting:
             "terms": terms,
         }
 
+    def _unsolved(self, term: str) -> str | None:
+        """Why the deleted problem of some experiment could not be solved; None where all could."""
+        found = (facts.get(term) for facts in self.found.deletions[ALONE].values())
+        return next((fact["reason"] for fact in found if fact is not None and fact["status"] != "solved"), None)
+
     def _observable_reason(self, term: str, chosen: Facts, decision: str) -> str:
         if term in self.nulls:
             return "vanishes on the constraint class"
         if chosen["deletion"] is None:
-            return "not deleted: its coefficient is zero, or the deleted problem is unsolvable"
+            return "not deleted: its coefficient is zero"
         if chosen["margin"] is None:
             return f"no error bar: {chosen['why']}"
         return "the error bar reaches ε" if decision == "unresolved" else ""

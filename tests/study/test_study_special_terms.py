@@ -1,0 +1,101 @@
+"""Studies in which a deleted problem cannot be solved, or a term vanishes on the constraint class: both are results with reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import curl, div, dt, grad, lap, x, y
+from cffem.study.stations.deciding import observable_verdict
+from cffem.study.summary import sentences
+
+
+@pytest.fixture(scope="module")
+def insulated(tmp_path_factory):
+    """−lap u + u = x in an insulated box: without the reaction u is determined up to a constant only."""
+    u = cf.ScalarField("u")
+    library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.4), elements={u: ("Lagrange", 1)}, boundary=[cf.Neumann(u, 0)], forcing={u: x}
+    )
+    study = cf.Study(
+        library,
+        experiment,
+        coefficients={"lap": 1.0, "u": -1.0},
+        certification=cf.Certification(epsilon=1e-2),
+        observables={"mass": (cf.Integral(u), 1e-3)},
+    )
+    folder = tmp_path_factory.mktemp("insulated")
+    return study.run(folder), folder
+
+
+def test_a_deletion_that_cannot_be_solved_is_a_result_with_its_reason(insulated):
+    report, _ = insulated
+    term = report.terms["u"]
+    assert (term.decision, term.deletion, term.margin) == ("unsolvable", None, None)
+    assert "singular" in term.reason
+    assert report.sections["sets"]["unsolvable"] == ["u"]
+    assert report.terms["lap"].deletion > 0
+    found = report.sections["observables"]["mass"]["terms"]["u"]
+    assert (found["decision"], found["reason"]) == ("unsolvable", term.reason)
+
+
+def test_what_cannot_be_solved_is_told_in_words_and_on_the_page(insulated):
+    report, folder = insulated
+    assert "u (the problem without it was not solved: " in sentences(report)[1]
+    page = (folder / "report.html").read_text()
+    assert "unsolvable" in page
+    assert "without lap" in page, "the other deletion is drawn"
+
+
+def test_an_observable_is_not_irrelevant_where_one_experiment_cannot_be_solved():
+    below, above, none = (1e-4, 1e-5), (1.0, 1e-5), (None, None)
+    assert observable_verdict([below, below], 1e-3) == "irrelevant"
+    assert observable_verdict([below, none], 1e-3, unsolvable=True) == "unsolvable"
+    assert observable_verdict([above, none], 1e-3, unsolvable=True) == "relevant"
+
+
+@pytest.fixture(scope="module")
+def cavity():
+    """A plane cavity with div E = 0, on which grad div vanishes whatever its coefficient is."""
+    E = cf.VectorField("E", dim=2)
+    terms = {"curl curl": -curl(curl(E)), "grad div": grad(div(E)), "damping": -dt(E)}
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.35),
+        elements={E: ("N1curl", 1)},
+        initial={E: (sp.sin(sp.pi * y), sp.sin(sp.pi * x)), dt(E): (0, 0)},
+        boundary=[cf.Tangential(E, 0)],
+        time=cf.Window(0, 0.5, steps=4),
+        constraint=cf.DivergenceFree(E),
+    )
+    return cf.Study(
+        cf.Library(anchor=dt(dt(E)), terms=terms),
+        experiment,
+        coefficients={"curl curl": 1.0, "grad div": 5.0, "damping": 1e-4},
+        certification=cf.Certification(epsilon=1e-2, relative=True, budget=1),
+        observables={"energy": (cf.Energy(E), 1e-2)},
+    ).run()
+
+
+def test_a_term_that_vanishes_on_the_class_is_null_whatever_its_coefficient(cavity):
+    term = cavity.terms["grad div"]
+    assert term.decision == "constraint_null"
+    assert term.deletion <= 1e-12
+    assert term.certificate is None
+    assert "vanishes on the constraint class" in term.reason
+    assert cavity.sections["sets"]["constraint_null"] == ["grad div"]
+    assert cavity.sections["observables"]["energy"]["terms"]["grad div"]["reason"] == "vanishes on the constraint class"
+
+
+def test_the_constraint_section_holds_evidence_and_what_is_left(cavity):
+    found = cavity.sections["constraint"]
+    (null,) = found["null_terms"]
+    assert (null["term"], null["evidence"], null["label"]) == ("grad div", "symbolic and numeric", "exact")
+    assert null["ratio"] <= 1e-12
+    assert found["effective_library"] == ["curl curl", "damping"]
+    assert cavity.terms["damping"].decision == "irrelevant"
