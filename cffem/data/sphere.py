@@ -270,7 +270,11 @@ def moments(ds: Any, axis: Any, region: Region, name: str) -> tuple[np.ndarray, 
     inside = np.ones(len(values), dtype=bool)
     for limit, compare in ((region.start, np.greater_equal), (region.end, np.less_equal)):
         if limit is not None:
-            inside &= compare(values, np.asarray(limit, dtype=values.dtype))
+            try:
+                inside &= compare(values, np.asarray(limit, dtype=values.dtype))
+            except (TypeError, ValueError):
+                kind = "dates" if np.issubdtype(values.dtype, np.datetime64) else "numbers"
+                raise DataError(f"the times of {name!r} are {kind}, with which the limit {limit!r} cannot be compared") from None
     return values[inside], np.flatnonzero(inside)
 
 

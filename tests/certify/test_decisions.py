@@ -42,20 +42,20 @@ def test_no_error_bar_no_verdict():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "message"),
     [
-        {"score": -1.0, "epsilon": 1.0},
-        {"score": math.nan, "epsilon": 1.0},
-        {"score": math.inf, "epsilon": 1.0},
-        {"score": 1.0, "epsilon": 0.0},
-        {"score": 1.0, "epsilon": math.nan},
-        {"score": 1.0, "epsilon": 1.0, "margin": -0.1},
-        {"score": 1.0, "epsilon": 1.0, "eta_factual": math.nan},
-        {"score": 1.0, "epsilon": 1.0, "eta_factual": 0.1, "margin": 0.1},
+        ({"score": -1.0, "epsilon": 1.0}, "the score must be"),
+        ({"score": math.nan, "epsilon": 1.0}, "the score must be"),
+        ({"score": math.inf, "epsilon": 1.0}, "the score must be"),
+        ({"score": 1.0, "epsilon": 0.0}, "epsilon must be positive"),
+        ({"score": 1.0, "epsilon": math.nan}, "epsilon must be"),
+        ({"score": 1.0, "epsilon": 1.0, "margin": -0.1}, "the margin must be"),
+        ({"score": 1.0, "epsilon": 1.0, "eta_factual": math.nan}, "eta_factual must be"),
+        ({"score": 1.0, "epsilon": 1.0, "eta_factual": 0.1, "margin": 0.1}, "not both"),
     ],
 )
-def test_misuse_is_named(arguments):
-    with pytest.raises(ValueError):
+def test_misuse_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
         decide(**arguments)
 
 

@@ -43,24 +43,53 @@ def test_xarray_dates_and_vectors():
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "message"),
     [
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((2, 3))}),
-        lambda: Dataset.from_arrays({x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
-        lambda: Dataset.from_arrays({"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.full((3, 2), np.nan)}),
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}),
-        lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}),
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}),
-        lambda: Dataset.from_arrays([np.arange(2.0)] * 5, {u: np.zeros((2,) * 5)}),
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {"u": np.zeros((3, 2))}),
-        lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}, mask=np.zeros(3, dtype=bool)),
-        lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.full((4, 2), np.nan)}),
-        lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((2, 3))}),
+            r"u needs an array of shape \(3, 2\), not \(2, 3\)",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            r"x must be a finite, strictly increasing",
+        ),
+        (
+            lambda: Dataset.from_arrays({"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            r"coordinates are called x, y, z and t, not space",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.full((3, 2), np.nan)}),
+            r"all values of the dataset are missing",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}),
+            r"v needs an array of shape \(2, 3, 2\)",
+        ),
+        (lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}), r"with dim 1, 2 or 3"),
+        (lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}), r"at least one field"),
+        (lambda: Dataset.from_arrays([np.arange(2.0)] * 5, {u: np.zeros((2,) * 5)}), r"between one and four coordinate arrays"),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {"u": np.zeros((3, 2))}),
+            r"given for fields, not for 'u'",
+        ),
+        (
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}, mask=np.zeros(3, dtype=bool)
+            ),
+            r"the mask needs shape \(3, 2\)",
+        ),
+        (
+            lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.full((4, 2), np.nan)}),
+            r"all values of the dataset are missing",
+        ),
+        (
+            lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}),
+            r"drop the sensors or the times",
+        ),
     ],
 )
-def test_misuse_is_named(make):
-    with pytest.raises(cf.InputError):
+def test_misuse_is_named(make, message):
+    with pytest.raises(cf.InputError, match=message):
         make()
 
 

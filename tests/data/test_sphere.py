@@ -172,6 +172,12 @@ def infinite(ds):
     return ds
 
 
+def twice(ds):
+    """All the way round, with both ends."""
+    around = np.linspace(0.0, 360.0, 25)
+    return ds.isel(lon=np.arange(25)).assign_coords(lon=around)
+
+
 WRONG = {
     "a time without values": (empty_slice, "'sst' has no values at all at 2001-01-04T12.*leave these times out"),
     "latitudes back and forth": (shuffled, "latitudes of 'sst' neither increase nor decrease throughout"),
@@ -184,6 +190,9 @@ WRONG = {
     "no such place": (lambda ds: ds.sel(lat=slice(34, 30)), "'sst' has no latitude in the region"),
     "no such variable": (lambda ds: ds.rename(sst="temp"), "no variable 'sst'; there are temp"),
     "infinite values": (infinite, "'sst' contains infinite values"),
+    "latitudes in minutes": (lambda ds: ds.assign_coords(lat=ds["lat"] * 60), "go beyond ±90°; they must be in degrees"),
+    "a latitude axis without values": (lambda ds: ds.drop_vars("lat"), "no values for its latitude axis 'lat'"),
+    "Greenwich twice": (twice, "the same longitude twice in the region; drop one of them"),
     "a depth": (lambda ds: ds.expand_dims(depth=[0.0, 5.0]), "2 values along 'depth'; choose one"),
 }
 
@@ -198,11 +207,30 @@ def test_wrong_data_are_refused_in_one_sentence(case):
 
 @pytest.mark.parametrize(
     ("variables", "options", "message"),
-    [({T: "sst"}, {"anomaly": "week"}, "an anomaly is none, mean, month, not 'week'"), ({}, {}, "say which variable")],
+    [
+        ({T: "sst"}, {"anomaly": "week"}, "an anomaly is none, mean, month, not 'week'"),
+        ({}, {}, "say which variable"),
+        ({T: "sst"}, {"region": Region(350, 30, 35, 65, start="yesterday")}, "are dates, with which the limit 'yesterday'"),
+    ],
 )
 def test_questions_that_make_no_sense_are_refused(variables, options, message):
     with pytest.raises(DataError, match=message):
-        sphere_dataset(diffusing(), variables, EUROPE, **options)
+        sphere_dataset(diffusing(), variables, **{"region": EUROPE, **options})
+
+
+def test_a_region_may_be_limited_in_time():
+    data, _ = sphere_dataset(diffusing(), {T: "sst"}, Region(350, 30, 35, 65, start="2001-01-03", end="2001-01-10"))
+    assert data.shape == (41, 61, 15)
+    np.testing.assert_allclose(data.coordinates[cf.t], np.arange(15) * DAY / 2)
+
+
+def test_velocities_must_be_on_the_grid_of_what_they_carry():
+    ds = diffusing()
+    wind = (("time", "lat2", "lon"), np.zeros((60, 10, 61)), {"units": "m s**-1"})
+    ds = ds.assign(u=wind, v=wind).assign_coords(lat2=("lat2", np.linspace(35.0, 65.0, 10), {"units": "degrees_north"}))
+    quantities = {"sst": "temperature", "u": "velocity", "v": "velocity"}
+    with pytest.raises(DataError, match="'u' is on another grid or at other times than 'sst'; interpolate it first"):
+        sphere_dataset(ds, {T: "sst", v: ("u", "v")}, EUROPE, quantities=quantities)
 
 
 def test_files_that_are_none(tmp_path):
@@ -233,6 +261,8 @@ def test_anomalies_take_away_the_mean_of_each_month_or_of_all():
     trend = np.repeat([0.0, 1.0], 12)
     np.testing.assert_allclose(without_mean(yearly + trend, times, "month"), np.broadcast_to(trend - 0.5, (2, 3, 24)), atol=1e-12)
     np.testing.assert_allclose(without_mean(yearly + 3.0, times, "mean"), yearly, atol=1e-12)
+    with pytest.raises(DataError, match="monthly anomalies need dates"):
+        without_mean(yearly, np.arange(24.0), "month")
     holes = np.where(np.arange(24) == 5, np.nan, 1.0) * np.ones((2, 3, 1))
     assert np.nanmax(np.abs(without_mean(holes, times, "month"))) == 0.0
 

@@ -194,21 +194,23 @@ def test_selected_gram_condition():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda A, y: Design.from_matrix(A, y[:-1], list("abcde")),
-        lambda A, y: Design.from_matrix(A, y, list("abcd")),
-        lambda A, y: Design.from_matrix(A, y, ["a"] * 5),
-        lambda A, y: Design.from_matrix(A * np.nan, y, list("abcde")),
-        lambda A, y: Design.from_matrix(A, y, list("abcde")).mask(["z"]),
-        lambda A, y: Design.from_matrix(A, y, list("abcde")) + Design.from_matrix(A[:, :2], y, list("ab")),
-        lambda A, y: Design.from_fields(None, [], kind="weak"),
-        lambda A, y: Design.from_fields(None, [], kind="middling"),
+        (lambda A, y: Design.from_matrix(A, y[:-1], list("abcde")), "one y per row"),
+        (lambda A, y: Design.from_matrix(A, y, list("abcd")), "one distinct name per column"),
+        (lambda A, y: Design.from_matrix(A, y, ["a"] * 5), "one distinct name per column"),
+        (lambda A, y: Design.from_matrix(A * np.nan, y, list("abcde")), "A or y contains NaN"),
+        (lambda A, y: Design.from_matrix(A, y, list("abcde")) + Design.from_matrix(A[:, :2], y, list("ab")), "the same terms"),
+        (lambda A, y: Design.from_fields(None, [], kind="weak"), "at least one solution or dataset"),
+        (lambda A, y: Design.from_fields(None, [], kind="middling"), "'weak' or 'strong', not 'middling'"),
+        (lambda A, y: fold([RowBlock(A, y), RowBlock(A[:, :2], y)]), "must have 5 columns, but one has 2"),
+        (lambda A, y: fold([]), "at least one row"),
+        (lambda A, y: fold([RowBlock(A, y), RowBlock(A, y, block=1, denoised=np.column_stack([y, A]))]), "carry denoised rows"),
     ],
 )
-def test_misuse_is_named(call):
+def test_misuse_is_named(call, message):
     A, y = matrix()
-    with pytest.raises(ValueError):
+    with pytest.raises(InputError, match=message):
         call(A, y)
 
 

@@ -56,7 +56,7 @@ def body_of_choice(comm):
             assert split[name].strategy == alone[name].strategy == "difference"
             assert abs(split[name].score - alone[name].score) < 1e-6 * alone[name].score
         for wrong in ({"groups": comm.size + 1}, {"groups": 0}, {"groups": 2, "keep": True}):
-            with pytest.raises(cf.InputError):
+            with pytest.raises(cf.InputError, match="groups"):
                 model.deletions(**wrong)
 
 

@@ -289,9 +289,16 @@ def test_a_difference_that_cannot_be_solved_gives_way_to_the_problem_itself():
 
 def test_what_is_asked_is_checked():
     with transport() as model:
-        for wrong in ({"scores": "decide"}, {"epsilon": 0.1}, {"scores": "some"}, {"accuracy": 2.0}, {"accuracy": -1e-4},
-                      {"scores": "decide", "epsilon": -1.0}, {"scores": "decide", "epsilon": 0.1, "keep": True}):  # fmt: skip
-            with pytest.raises(cf.InputError):
+        for wrong, message in (
+            ({"scores": "decide"}, "together with a tolerance epsilon"),
+            ({"epsilon": 0.1}, "together with a tolerance epsilon"),
+            ({"scores": "some"}, "'full', or 'decide'"),
+            ({"accuracy": 2.0}, "accuracy"),
+            ({"accuracy": -1e-4}, "accuracy"),
+            ({"scores": "decide", "epsilon": -1.0}, "a positive tolerance epsilon"),
+            ({"scores": "decide", "epsilon": 0.1, "keep": True}, "keep"),
+        ):
+            with pytest.raises(cf.InputError, match=message):
                 model.deletions(**wrong)
         assert model._factual is None
 

@@ -1,5 +1,7 @@
 """The Lasso from Grams, its penalty, and the conditions of the screening theorems."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
@@ -8,6 +10,7 @@ from cffem.design import Design
 from cffem.screening import Screening
 from cffem.screening.contract import check_contract
 from cffem.screening.lasso import batch_lasso, lasso_path
+from cffem.screening.reliability import assess
 from cffem.screening.resampling import bayesian_weights, jackknife, reweighted
 
 
@@ -136,7 +139,41 @@ def test_a_thousand_replicates_are_cheap():
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("arguments", [{"method": "magic"}, {"criterion": "luck"}])
-def test_misuse_is_named(arguments):
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "magic"}, "one of lasso, thresholded, adaptive, subset, not 'magic'"),
+        ({"criterion": "luck"}, "one of recall, ebic, not 'luck'"),
+    ],
+)
+def test_misuse_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
         Screening(**arguments).fit(np.eye(5), np.ones(5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "statistic", "message"),
+    [
+        ({}, 0.5, "t0 is only 0.5 standard errors from zero"),
+        ({"win_rate": 0.5}, 1e6, "the support wins only 50% of the bootstrap replicates"),
+        ({"gap": 1.0, "rival": (1, 2)}, 1e6, "{t1, t2} fits almost as well"),
+        ({"agree": False}, 1e6, "raw and denoised rows choose different supports"),
+        ({"support": ()}, 1e6, "no term differs from zero"),
+    ],
+)
+def test_each_doubt_about_a_support_is_named(changes, statistic, message):
+    A = np.random.default_rng(5).standard_normal((300, 3))
+    design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
+    sound = {"support": (0,), "win_rate": 1.0, "gap": 100.0, "rival": None, "agree": True}
+    fitted = SimpleNamespace(support=(0,), statistics=np.array([statistic]))
+    found = assess(design, SimpleNamespace(**{**sound, **changes}), fitted)
+    assert not found.reliable
+    assert [reason.kind for reason in found.reasons] == ["unstable"]
+    assert message in str(found.reasons[0])
+
+
+def test_a_support_without_doubt_is_reliable():
+    A = np.random.default_rng(5).standard_normal((300, 3))
+    design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
+    chosen = SimpleNamespace(support=(0,), win_rate=1.0, gap=100.0, rival=None, agree=True)
+    assert assess(design, chosen, SimpleNamespace(support=(0,), statistics=np.array([1e6]))).reliable

@@ -1,4 +1,4 @@
-"""Studies in which a deleted problem cannot be solved, or a term vanishes on the constraint class: both are results with reasons."""
+"""Studies in which a deleted problem cannot be solved or a term vanishes on the constraint class: results, each with its reason."""
 
 from __future__ import annotations
 
