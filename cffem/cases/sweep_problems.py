@@ -193,8 +193,6 @@ def nonlinear() -> Problem:
 
 def transient_3d() -> Problem:
     """Advection, diffusion and reaction in space."""
-    import ufl
-
     terms = {
         "u": (u, 0.6),
         "u_x": (u.diff(x), 0.4),
@@ -205,16 +203,9 @@ def transient_3d() -> Problem:
         "yu_x": (y * u.diff(x), 0.3),
         "graded": (div((1 + x) * grad(u)), 0.01),
     }
-    weak = {
-        "u": lambda u, v, x: u * v,
-        "u_x": lambda u, v, x: u.dx(0) * v,
-        "u_y": lambda u, v, x: u.dx(1) * v,
-        "u_z": lambda u, v, x: u.dx(2) * v,
-        "lap": lambda u, v, x: -ufl.inner(ufl.grad(u), ufl.grad(v)),
-        "xu": lambda u, v, x: x[0] * u * v,
-        "yu_x": lambda u, v, x: x[1] * u.dx(0) * v,
-        "graded": lambda u, v, x: -(1 + x[0]) * ufl.inner(ufl.grad(u), ufl.grad(v)),
-    }
+    # As in the plane, with one direction more.
+    forms = {**_plane_forms(), "u_z": lambda u, v, x: u.dx(2) * v}
+    weak = {name: forms[name] for name in terms}
 
     def start(points: np.ndarray) -> np.ndarray:
         return np.sin(np.pi * points[0]) * np.sin(2 * np.pi * points[1]) * np.sin(np.pi * points[2])
