@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from cffem.symbols.errors import InputError
 
@@ -21,7 +22,7 @@ class Certification:
     Args:
         epsilon: the tolerance ε of a deletion score, positive.
         relative: whether ε is multiplied by the norm of the factual solution.
-        norm: the norm in which deletions are measured.
+        norm: the norm in which deletions are measured: "L2", "H1", "H(curl)", "H(div)" or "energy".
         refine: whether the mesh and the time step are refined for terms whose error bars reach ε, until they are decided or the
             budget is spent.
         budget: the size of the largest problem that may be solved for an error bar, in unknowns times time steps of one solution
@@ -52,7 +53,7 @@ class Certification:
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
         for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
             value = getattr(self, name)
-            if isinstance(value, bool) or not math.isfinite(float(value)) or float(value) <= 0:
+            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
                 raise InputError(f"{meaning} must be a positive number, not {value!r}")
 
     def accuracy(self, size: float) -> float:

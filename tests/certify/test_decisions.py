@@ -63,3 +63,10 @@ def test_misuse_is_named(arguments, message):
 def test_switches_of_a_certification_are_true_or_false(name):
     with pytest.raises(InputError, match=f"{name} is True or False"):
         Certification(**{name: "yes"})
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, "1e-3", None])
+@pytest.mark.parametrize("name", ["epsilon", "budget"])
+def test_tolerance_and_budget_of_a_certification_are_positive_numbers(name, value):
+    with pytest.raises(InputError, match=f"{name} must be a positive number, not"):
+        Certification(**{name: value})
