@@ -106,10 +106,6 @@ class Spaces:
         """UFL expressions of the fields in a function or argument of the state space."""
         return dict(zip(self.fields, ufl.split(function) if self.mixed else (function,), strict=True))
 
-    def sub(self, unknown: Field) -> Any:
-        """The sub-space of a field as a view into the state space, for boundary conditions."""
-        return self.space.sub(self.fields.index(unknown)) if self.mixed else self.space
-
     def own(self, unknown: Field) -> tuple[Any, np.ndarray | None]:
         """A space of its own for a field, and its dofs in the state's local array (None: all of them)."""
         if unknown not in self._own:

@@ -211,6 +211,29 @@ def test_impossible_geometry_is_refused(tmp_path, reason):
         read_mesh(path, MPI.COMM_SELF)
 
 
+@pytest.mark.parametrize(
+    ("dry", "parts", "message"),
+    [
+        ([2, 3, 4], 0, "belongs to the physical groups 'wet' and 'dry'; give every part to one group"),
+        ([3, 4], 2, "partitioned; save it"),
+    ],
+    ids=["groups that overlap", "partitioned"],
+)
+def test_files_of_gmsh_that_need_another_look_say_what_to_do(tmp_path, dry, parts, message):
+    path = tmp_path / "mesh.msh"
+    with mesh_shapes.gmsh_session() as gmsh:
+        gmsh.model.occ.addRectangle(0, 0, 0, 1, 1)
+        gmsh.model.occ.synchronize()
+        for dimension, lines, name in ((2, [1], "pool"), (1, [1, 2], "wet"), (1, dry, "dry")):
+            gmsh.model.addPhysicalGroup(dimension, lines, name=name)
+        gmsh.model.mesh.generate(2)
+        if parts:
+            gmsh.model.mesh.partition(parts)
+        gmsh.write(str(path))
+    with pytest.raises(MeshError, match=message):
+        read_mesh(path, MPI.COMM_SELF)
+
+
 def test_orientation_does_not_matter(tmp_path):
     path = tmp_path / "mesh.msh"
     path.write_bytes(msh(CORNERS, [(0, 1, 2), (0, 3, 2)]))
