@@ -244,6 +244,12 @@ def test_periodic_conditions_without_partners():
     refused("Lagrange elements", lambda: flow(elements={v: ("N1curl", 1)}, boundary=both))
     half = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="top"), cf.Neumann(u, 0, on="bottom")]
     build(boundary=half).solve()
+    lopsided = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 0, on=("top", "bottom"))]
+    refused("not at its partner", lambda: build(boundary=lopsided).solve())
+
+
+def test_a_front_moves_along_an_axis_of_the_mesh():
+    refused("no front moves along z", lambda: build().observable_scores(cf.Front(u, along=z)))
 
 
 def test_interventions_that_do_not_fit_the_model():
