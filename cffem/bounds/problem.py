@@ -139,7 +139,7 @@ def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int)
     """
     if len(library.equations) != 1:
         raise NotCovered("there is more than one unknown")
-    left = sp.S.Zero if library.anchor in (None, dt(library.unknown)) else library.anchor
+    left = sp.S.Zero if library.anchor is None or library.anchor == dt(library.unknown) else library.anchor
     parts = [(1.0, left), *((-alpha, library[name]) for name, alpha in coefficients.items() if alpha)]
     parts = [(alpha, _with_parameters(library, sp.sympify(part))) for alpha, part in parts]
     try:
