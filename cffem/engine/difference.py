@@ -95,7 +95,8 @@ class Differences:
         self.stage = model.prepared(Intervention(), SolveRecord())
         self.essential = self.stage.essential
         self.second_order = model.marching.second_order is not None
-        self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
+        self.length = float(model.times[-1] - model.times[0])
+        self.step = self.length / (len(model.times) - 1)
         self.gamma = model.marching.scheme.a[0][0] * self.step
         self.weights = self.stage.weights(self.gamma, self.second_order)
         new = self.equation.new_vector
@@ -289,8 +290,7 @@ class Difference:
     def bound(self) -> float:
         """About how much the residuals can have changed the score so far."""
         s = self.shared
-        length = float(s.model.times[-1] - s.model.times[0])
-        return math.sqrt(length) * self.error * (length if s.second_order else 1.0)
+        return math.sqrt(s.length) * self.error * (s.length if s.second_order else 1.0)
 
     def destroy(self) -> None:
         """Free the matrix; collective."""

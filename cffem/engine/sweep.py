@@ -245,7 +245,8 @@ class Score:
     def __init__(self, model: Model, change: Intervention, name: str, demand: Demand, strategy: str):
         self.model, self.change, self.name, self.demand, self.strategy = model, change, name, demand, strategy
         self.record = SolveRecord()
-        self.steps = np.diff(model.times, prepend=model.times[0])
+        times = model.times
+        self.steps, self.length = np.diff(times, prepend=times[0]), float(times[-1] - times[0])
         self.distance = TrajectoryNorm(model.norm(demand.norm))
         self.solution = Solution(model, change, model.times, self.record) if demand.keep else None
         self.reached, self.early, self.level = 0.0, False, 0
@@ -269,8 +270,8 @@ class Score:
 
     def allowed(self, source: float) -> float:
         """The residual in D⁻¹ that a stage may have, from the size of its source."""
-        length = float(self.model.times[-1] - self.model.times[0])
-        return self.demand.allowed(self.strategy, source, self.expected, length, self.model.marching.second_order is not None)
+        second_order = self.model.marching.second_order is not None
+        return self.demand.allowed(self.strategy, source, self.expected, self.length, second_order)
 
     @property
     def expected(self) -> float:
