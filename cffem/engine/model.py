@@ -297,7 +297,7 @@ class Model:
 
     @property
     def factual(self) -> Solution:
-        """The factual solution, solved once, with its stages."""
+        """The factual solution, solved once, with its stages; two ranks may each solve it for themselves, with the same result."""
         if self._factual is None:
             self._factual = solved_by_each(self) or self.solve(stages=True)
         return self._factual
