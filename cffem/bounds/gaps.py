@@ -84,7 +84,7 @@ class Gaps:
         (0.25, 0.05, True)
         >>> gaps = Gaps("degree", first=0.4, second=0.1, both=0.5)
         >>> round(gaps.rest, 3)
-        0.156
+        0.15
     """
 
     way: str
