@@ -11,6 +11,7 @@ conditions are joined by `and`, `or`, `not` or by `&`, `|`, `~`, whole numbers d
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -166,7 +167,16 @@ class Builder:
             raise ParseError(f"{tree.word} is a function; write {tree.word}(…)", tree.column)
         if tree.word == "E":
             raise ParseError("E is not declared; Euler's number is written exp(1)", tree.column)
-        raise ParseError(unknown_name(tree.word, {*self.names, *CALLABLE}, "declare it as a field or parameter"), tree.column)
+        raise ParseError(self.undeclared(tree.word), tree.column)
+
+    def undeclared(self, word: str) -> str:
+        """What to say about a name without meaning; u_xx and du are what people write for derivatives."""
+        for name in (name for name, meaning in self.names.items() if isinstance(meaning, Field)):
+            short = re.fullmatch(rf"{re.escape(name)}_?([xyzt]{{1,4}})", word)
+            if short or word == f"d{name}":
+                return f"unknown name {word!r}; a derivative is written diff({name}, {', '.join(short[1]) if short else 'x'})"
+        said = unknown_name(word, {*self.names, *CALLABLE}, "declare it as a field or parameter")
+        return f"{said} If not, declare it as a field or parameter" if said.endswith("?") else said
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Arithmetic

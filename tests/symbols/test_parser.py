@@ -126,6 +126,42 @@ def test_names_are_known_or_refused_with_the_nearest_one():
         parse("E*u", fields=[u])
 
 
+MISTAKES = {
+    "u_xx": "unknown name 'u_xx'; a derivative is written diff(u, x, x)",
+    "uy*u": "a derivative is written diff(u, y)",
+    "du/dx": "a derivative is written diff(u, x)",
+    "nu*lap(u)": "unknown name 'nu'; did you mean 'u'? If not, declare it as a field or parameter",
+    "k*u": "unknown name 'k'; declare it as a field or parameter",
+    "x < 1": "a condition is not a term; use it inside Piecewise",
+    "1 + (x < 2)": "a condition is not a number",
+    "sin": "sin is a function; write sin(…)",
+    "u(x)": "u is not a function and takes no arguments; a product is written with *",
+    "v[2]": "the components are numbered 0 to 1, not 2",
+    "diff(u)": "takes an expression and the coordinates",
+    "diff(u, 2)": "each followed by how often: diff(u, x, 2)",
+    "diff(u, x, 9)": "up to order 8 are read, not 9",
+    "Piecewise(1, 2)": "Piecewise takes pairs (value, condition)",
+    "Piecewise()": "Piecewise takes 1 to 8 pairs",
+    "Piecewise((u, 2), (1, True))": "expected a condition such as x < 1/2",
+    "component(v)": "component takes a vector and the number of the component",
+    "Max()": "Max takes 1 to",
+    "u/0": "division by zero",
+    "u**99": "powers up to 32 are read, not 99",
+    "sqrt(-1)*u": "not a finite real number",
+    "u^2": "powers are written **",
+    "u.diff(x)": "write diff(u, x) for u.diff(x)",
+    "u = 1": "equality in a condition is written Eq(a, b)",
+    "a__b": "double underscores are not read",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_what_people_mistype_is_answered_by_what_to_write(text):
+    with pytest.raises(ParseError) as refused:
+        parse(text, fields=[u, cf.VectorField("v", dim=2)])
+    assert MISTAKES[text] in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["sin", "x", "pi", "and", "True", "1a", "a b", "α", "a__b", "u"])
 def test_declared_names_must_be_writable(name):
     with pytest.raises(ParseError):
