@@ -21,6 +21,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.operators import as_expr
 
 SAME, DIFFERENT = PETSc.Mat.Structure.SAME_NONZERO_PATTERN, PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN
+UNKNOWN = PETSc.Mat.Structure.UNKNOWN_NONZERO_PATTERN
 
 
 class Assembled:
@@ -355,11 +356,17 @@ class Equation:
 
 def add(target: Any, factor: float, matrix: Any) -> None:
     """target += factor · matrix, cheaply where both share a pattern, as matrices of cell integrals do."""
-    same = target.getInfo()["nz_used"] == matrix.getInfo()["nz_used"] if target.comm.size == 1 else _same_size(target, matrix)
-    target.axpy(factor, matrix, structure=SAME if same else DIFFERENT)
-
-
-def _same_size(a: Any, b: Any) -> bool:
-    """Whether two matrices have as many entries on every rank."""
     kind = PETSc.Mat.InfoType.GLOBAL_SUM
-    return a.getInfo(kind)["nz_used"] == b.getInfo(kind)["nz_used"]
+    if target.getInfo(kind)["nz_used"] != matrix.getInfo(kind)["nz_used"]:
+        structure = DIFFERENT
+    elif target.comm.size == 1:
+        structure = UNKNOWN  # PETSc compares the patterns itself, but only where there is one rank
+    else:
+        structure = SAME if _same_pattern(target, matrix) else DIFFERENT
+    target.axpy(factor, matrix, structure=structure)
+
+
+def _same_pattern(a: Any, b: Any) -> bool:
+    """Whether two matrices have their entries in the same places on every rank; integrals of two parts of the boundary do not."""
+    (starts, columns, _), (others, places, _) = a.getValuesCSR(), b.getValuesCSR()
+    return not a.comm.tompi4py().allreduce(int(not (np.array_equal(starts, others) and np.array_equal(columns, places))))

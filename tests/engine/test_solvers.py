@@ -13,6 +13,7 @@ from solver_problems import curl_curl, poisson, stokes, u
 
 import cffem as cf
 from cffem.engine import presets
+from cffem.engine.equation import add
 from cffem.engine.linear import LinearSolver
 from cffem.symbols.interventions import Intervention
 
@@ -310,3 +311,29 @@ def test_the_preset_for_time_steps_gives_way_where_incomplete_factors_fail():
         model = cf.Model(library, {"lap": 1.0, "u": 0.5}, experiment, petsc_options={"preset": "marching", **options})
         assert model.factual.norm() == pytest.approx(exact.factual.norm(), rel=1e-8)
         assert model.factual.record.solver == way
+
+
+def check_sum_of_patterns(comm):
+    """The identity plus twice a shift has as many entries as either, in other places."""
+    shifted = []
+    for shift in (0, 3):
+        matrix = PETSc.Mat().createAIJ((8, 8), nnz=2, comm=comm)
+        for row in range(*matrix.getOwnershipRange()):
+            matrix.setValue(row, (row + shift) % 8, 1.0)
+        matrix.assemble()
+        shifted.append(matrix)
+    add(shifted[0], 2.0, shifted[1])
+    values, image = shifted[0].createVecs()
+    rows = np.arange(*values.getOwnershipRange())
+    values.setArray(rows.astype(float))
+    shifted[0].mult(values, image)
+    assert image.array_r == pytest.approx(rows + 2 * ((rows + 3) % 8))
+
+
+def test_matrices_with_as_many_entries_in_other_places_are_added():
+    check_sum_of_patterns(MPI.COMM_SELF)
+
+
+@pytest.mark.mpi
+def test_matrices_with_as_many_entries_in_other_places_are_added_on_two_ranks(on_ranks):
+    on_ranks(2, check_sum_of_patterns)
