@@ -25,7 +25,7 @@ of them are polynomials in time whose norms are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,11 +45,11 @@ from cffem.bounds.wave_dual import Dual
 from cffem.bounds.wave_paths import (
     Trajectory,
     added,
+    differences,
     differentiated,
     integrated,
     interpolated,
     second_differences,
-    subtracted,
     windows,
 )
 from cffem.bounds.wave_problem import WaveOperator
@@ -212,17 +212,17 @@ class Majorant:
             stiffness: α, of both.
         """
         pairs = zip(ours.parts, theirs.parts, strict=True)
-        both = ((subtracted(a, c), subtracted(b, d)) for (a, b), (c, d) in pairs)
+        both = ((differences(a, c), differences(b, d)) for (a, b), (c, d) in pairs)
         residual = np.concatenate([self._sizes(first, second, stiffness, gap.step) for first, second in both])
         missed = np.array([0.0 if source.vanishes else source.gap(n) for n in range(len(residual))])
         fields = tuple(a - b for a, b in zip(ours.fields, theirs.fields, strict=True))
         return Measured(residual, missed, self._divergent(gap.states, fields[2]), self.ruler.sizes(gap.bump), fields, [])
 
-    def _sizes(self, first: list[np.ndarray], second: list[np.ndarray], stiffness: float, step: float) -> np.ndarray:
-        """(‖r₁‖² + ‖r₂‖²/α)^{1/2} in L2 of each step."""
+    def _sizes(self, first: Iterable[np.ndarray], second: Iterable[np.ndarray], stiffness: float, step: float) -> np.ndarray:
+        """(‖r₁‖² + ‖r₂‖²/α)^{1/2} in L2 of each step; without α there is no r₂."""
         squares = sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(first))
-        if second:
-            squares += sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(second)) / stiffness
+        for n, part in enumerate(second):
+            squares += self.ruler.squares(part) / (2 * n + 1) / stiffness
         result: np.ndarray = np.sqrt(step * squares)
         return result
 

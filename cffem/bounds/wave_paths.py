@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -48,10 +49,15 @@ class Trajectory:
 
 def interpolated(levels: np.ndarray, bump: np.ndarray | None, step: float) -> list[np.ndarray]:
     """I x + β s on each step in Legendre polynomials of time: β = τ²/12 (P₂ − P₀)."""
-    first, last = levels[:, :-1], levels[:, 1:]
+    # In place as far as possible: these arrays are large, and making one costs more than filling it.
+    middle, slope = levels[:, :-1] + levels[:, 1:], levels[:, 1:] - levels[:, :-1]
+    middle *= 0.5
+    slope *= 0.5
     if bump is None:
-        return [(first + last) / 2, (last - first) / 2]
-    return [(first + last) / 2 - step**2 / 12 * bump, (last - first) / 2, step**2 / 12 * bump]
+        return [middle, slope]
+    curved = step**2 / 12 * bump
+    middle -= curved
+    return [middle, slope, curved]
 
 
 def differentiated(levels: np.ndarray, bump: np.ndarray, step: float) -> list[np.ndarray]:
@@ -61,10 +67,12 @@ def differentiated(levels: np.ndarray, bump: np.ndarray, step: float) -> list[np
 
 def integrated(start: np.ndarray, parts: list[np.ndarray], step: float) -> list[np.ndarray]:
     """start + ∫ of a polynomial on each step: ∫P_n = (P_{n+1} − P_{n−1}) τ/2 / (2n + 1), and P₀ + P₁ for n = 0."""
-    result = [start + step / 2 * parts[0], step / 2 * parts[0]] + [np.zeros_like(parts[0]) for _ in parts[1:]]
+    slope = step / 2 * parts[0]
+    result = [start + slope, slope]
     for n, part in enumerate(parts[1:], start=1):
-        result[n + 1] = result[n + 1] + step / 2 / (2 * n + 1) * part
-        result[n - 1] = result[n - 1] - step / 2 / (2 * n + 1) * part
+        higher = step / 2 / (2 * n + 1) * part
+        result[n - 1] -= higher
+        result.append(higher)
     return result
 
 
@@ -80,10 +88,14 @@ def added(*polynomials: list[np.ndarray]) -> list[np.ndarray]:
     return result
 
 
-def subtracted(one: list[np.ndarray], other: list[np.ndarray]) -> list[np.ndarray]:
-    """The difference of polynomials in time, of any degrees."""
-    common = [a - b for a, b in zip(one, other, strict=False)]
-    return common + one[len(other) :] + [-b for b in other[len(one) :]]
+def differences(one: list[np.ndarray], other: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """The coefficients of the difference of two polynomials in time, up to their signs, one after the other in the same place."""
+    room = np.empty(max((part.size for part in one), default=0))
+    for a, b in zip_longest(one, other):
+        if a is None or b is None:
+            yield b if a is None else a
+        else:
+            yield np.subtract(a, b, out=room[: a.size].reshape(a.shape, order="F"))
 
 
 def second_differences(levels: np.ndarray, step: float) -> np.ndarray:
