@@ -90,6 +90,11 @@ class LevelCertifier:
         self._first_order = first_order(model)
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {"L2": self._levels("L2", self.factual)}
+        if way == DEGREE and not all(gaps.accepted for gaps in self._known["L2"].gaps):
+            # Rough differences of a rough solution would only be found out one by one.
+            shown = ", ".join(map(str, self._known["L2"].gaps))
+            self.destroy()
+            raise NotCovered(f"degrees do not resolve the solution itself: σ is {shown}")
         self._last: tuple[Any, list[Any], float] | None = None
         self._ready: list[tuple[Intervention, list[Deletion]]] = []
         self.seconds = time.perf_counter() - start
@@ -356,13 +361,14 @@ class Estimates:
             name, norm, deleted, change: see `LevelCertifier.deletion`.
             firm: whether the other way up is tried before degrees that leave doubt are taken for what they are.
         """
-        reasons = {}
+        reasons: dict[str, str] = {}
         for sure in (True, False) if firm else (False,):
             for way, certifier in self.certifiers(firm):
                 if isinstance(certifier, NoCertificate):
                     reasons[way] = certifier.reason
                     continue
-                if sure and not certifier.firm:
+                # Only degrees say more where less is asked of them.
+                if (sure and not certifier.firm) or (way in reasons and way != DEGREE):
                     continue
                 try:
                     return certifier.deletion(name, norm, deleted, change, sure)

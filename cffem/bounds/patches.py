@@ -141,9 +141,7 @@ class Patches:
         solution = np.zeros(self.size + 1)
         for block, inverses in self.groups:
             given = right[block].reshape(-1, sum(inverse.shape[-1] for inverse in inverses))
-            ends = np.cumsum([inverse.shape[-1] for inverse in inverses])[:-1]
-            parts = zip(inverses, np.split(given, ends, axis=1), strict=True)
-            solution[block] = np.concatenate([symmetric_products(*part) for part in parts], axis=1).ravel()
+            solution[block] = block_products(inverses, given).ravel()
         found, image = solution[self.positions], np.empty(self.positions.shape)
         for start in range(0, found.shape[1], BLOCK):
             part = slice(start, start + BLOCK)
@@ -298,6 +296,13 @@ def symmetric_products(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         for k in range(i):
             result[i] += part[k] * vectors[k]
     return result
+
+
+def block_products(matrices: Sequence[np.ndarray], vectors: np.ndarray) -> np.ndarray:
+    """The same for matrices in several blocks, whose vectors stand next to one another."""
+    ends = np.cumsum([block.shape[-1] for block in matrices])[:-1]
+    parts = zip(matrices, np.split(vectors, ends, axis=1), strict=True)
+    return np.concatenate([symmetric_products(*part) for part in parts], axis=1)
 
 
 def numbered(vertices: np.ndarray, facets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -25,12 +25,12 @@ from cffem.bounds.cells import Block, Cells
 from cffem.bounds.patches import (
     NUMBERS,
     Exchange,
+    block_products,
     contracted,
     entries,
     inverted,
     numbered,
     symmetric_inverses,
-    symmetric_products,
 )
 from cffem.bounds.reference import AREA, Stack
 
@@ -107,10 +107,7 @@ class _Ring:
         around = np.zeros_like(total)
         np.cumsum(steps, axis=0, out=around[1:])
         force -= around * self.hat
-        right = self.gathered(force)
-        ends = np.cumsum([inverse.shape[-1] for inverse in self.inverses])[:-1]
-        parts = zip(self.inverses, np.split(right, ends, axis=1), strict=True)
-        self.scattered(np.concatenate([symmetric_products(*part) for part in parts], axis=1), force)
+        self.scattered(block_products(self.inverses, self.gathered(force)), force)
         force[0] += around
         return force, float((total.sum(axis=0) ** 2).sum()) if self.closed else 0.0
 

@@ -64,7 +64,7 @@ def marches(model: Model, changes: Sequence[Intervention]) -> bool:
         return False
     if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
         return False
-    if any(c.forcing or c.initial or c.conditions or c.released for c in changes):
+    if not all(c.only_coefficients for c in changes):
         return False
     model.equation.use(model.coefficients, model.experiment.forcing)
     return True
@@ -151,8 +151,7 @@ class Difference:
     def __init__(self, shared: Differences, change: Intervention, record: SolveRecord):
         self.shared, self.record = shared, record
         model, equation = shared.model, shared.equation
-        changed = change.apply(model.coefficients)
-        self.changes = {n: model.coefficients[n] - changed[n] for n in change.names if changed[n] != model.coefficients[n]}
+        self.changes = change.taken(model.coefficients)
         matrix = shared.system.copy()
         for name, amount in self.changes.items():
             part = equation.terms[name]

@@ -48,7 +48,7 @@ def rests(model: Model, changes: Sequence[Intervention]) -> bool:
     """Whether all these interventions change coefficients of a linear steady problem that is solved by a factorisation only."""
     if model.experiment.time is not None or model.discretisation.multiplier is not None:
         return False
-    if any(c.forcing or c.initial or c.conditions or c.released for c in changes):
+    if not all(c.only_coefficients for c in changes):
         return False
     model.equation.use(model.coefficients, model.experiment.forcing)
     terms = model.equation.terms
@@ -146,8 +146,7 @@ class Rest:
 
     def __init__(self, shared: Resting, change: Intervention, record: SolveRecord, allowed: Callable[[float], float]):
         self.shared, self.record, self.allowed = shared, record, allowed
-        before, after = shared.model.coefficients, change.apply(shared.model.coefficients)
-        self.changes = {name: before[name] - after[name] for name in change.names if after[name] != before[name]}
+        self.changes = change.taken(shared.model.coefficients)
         self.right = shared.source(self.changes)
         self.residuals = [self.right.copy(), shared.probe.copy()]
         self.values = [np.zeros(len(self.right)) for _ in range(2)]

@@ -70,6 +70,21 @@ class Intervention:
         """The terms that are deleted, that is whose coefficients become zero."""
         return tuple(name for name, _, number in self.changes if number == 0)
 
+    @property
+    def only_coefficients(self) -> bool:
+        """Whether nothing but coefficients is changed."""
+        return not (self.forcing or self.initial or self.conditions or self.released)
+
+    def taken(self, coefficients: Mapping[str, float]) -> dict[str, float]:
+        """What is taken from each coefficient that changes; a deletion takes all of one.
+
+        Example:
+            >>> delete("u").taken({"u": 3.0, "lap": 1.0})
+            {'u': 3.0}
+        """
+        after = self.apply(coefficients)
+        return {name: coefficients[name] - after[name] for name in self.names if after[name] != coefficients[name]}
+
     def apply(self, coefficients: Mapping[str, float]) -> dict[str, float]:
         """The coefficients of the changed problem, in the same order.
 
