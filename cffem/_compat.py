@@ -56,10 +56,29 @@ def jit_folder() -> Path:
     return cache_folder() / "jit" / f"dolfinx-{dolfinx.__version__}-{key}"
 
 
-def jit_options() -> dict[str, Any]:
+def shelf(compiled: Any) -> Path:
+    """The folder of a form or of an expression, (expression, points), below `jit_folder`.
+
+    FFCx lists the whole folder whenever it loads a module, which takes longer than the loading once there are thousands; on 256
+    shelves it does not.
+    """
+    import numpy as np
+    import ufl
+
+    match compiled:
+        case ufl.Form():
+            words = compiled.signature()
+        case (expression, points):
+            words = f"{expression.ufl_shape} {np.shape(points)} {np.asarray(points).tolist()}"
+        case _:
+            words = ""
+    return jit_folder() / hashlib.sha256(words.encode()).hexdigest()[:2]
+
+
+def jit_options(folder: Path) -> dict[str, Any]:
     """Options for every compilation. All are given, so that no file in the current folder can change how code is compiled."""
     return {
-        "cache_dir": str(jit_folder()),
+        "cache_dir": str(folder),
         "cffi_extra_compile_args": list(COMPILE_FLAGS),
         "cffi_libraries": None,
         "timeout": 120,
@@ -67,8 +86,8 @@ def jit_options() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def jit_lock(comm: Any) -> Iterator[None]:
-    """Hold a share of the compilation lock on rank 0, having removed what a killed compilation left behind.
+def jit_lock(comm: Any, folder: Path) -> Iterator[None]:
+    """Hold a share of a folder's compilation lock on rank 0, having removed what a killed compilation left behind.
 
     FFCx marks a module that is being compiled by an empty source file and lets everybody else wait for it, for ever where its
     compiler was killed. Whoever compiles holds a shared lock; who gets the exclusive one knows that nobody does, so every
@@ -77,7 +96,6 @@ def jit_lock(comm: Any) -> Iterator[None]:
     if comm.rank != 0:
         yield
         return
-    folder = jit_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "a") as handle:
         with contextlib.suppress(BlockingIOError):
@@ -110,11 +128,14 @@ class CompilationError(InputError):
 
 
 @contextlib.contextmanager
-def compiling(comm: Any) -> Iterator[None]:
-    """Compile under the lock; a compiler that fails for want of room or of itself is told as such, on all ranks alike."""
+def compiling(comm: Any, compiled: Any) -> Iterator[dict[str, Any]]:
+    """Compile under the lock, with the options that are given; a compiler that fails for want of room or of itself is told as such,
+    on all ranks alike.
+    """
+    folder = shelf(compiled)
     try:
-        with jit_lock(comm):
-            yield
+        with jit_lock(comm, folder):
+            yield jit_options(folder)
     except Exception as error:
         # In serial the compiler's own error arrives; on several ranks DOLFINx tells all of them in its words.
         if not isinstance(error, OSError | cffi.VerificationError) and "just-in-time compilation" not in str(error):
@@ -130,16 +151,16 @@ def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
     """`dolfinx.fem.form` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    with compiling(comm):
-        return fem.form(ufl_form, jit_options=jit_options(), **kwargs)
+    with compiling(comm, ufl_form) as options:
+        return fem.form(ufl_form, jit_options=options, **kwargs)
 
 
 def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
     """`dolfinx.fem.Expression` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    with compiling(comm):
-        return fem.Expression(ufl_expression, points, comm=comm, jit_options=jit_options())
+    with compiling(comm, (ufl_expression, points)) as options:
+        return fem.Expression(ufl_expression, points, comm=comm, jit_options=options)
 
 
 def interpolation_points(space: Any) -> Any:

@@ -13,15 +13,21 @@ factual matrix (of its own one, where the deleted term dominates that). The resi
 side of the next one, so that what is left over does not pile up. With the diagonal D of the mass matrix and
 c² ≥ 1/λ_min(D⁻¹M), the residuals change the score of a dissipative problem by no more than about
 
-    √T Σ_n Δt c ‖r_n‖_{D⁻¹},
+    √T Σ_n Δt c ‖r_n − r_{n−1}‖_{D⁻¹},
 
-which is reported with it. Growth in time is not in this estimate.
+which is reported with it. Waves answer less: M ë + K e = r_n − r_{n−1} is the derivative of M ë + K e = Δt r_n, and the speed ė of
+that one is no larger in M than the sum of what drives it, so that the score changes by no more than about
+
+    √T Δt Σ_n Δt c ‖r_n‖_{D⁻¹}.
+
+Growth in time is not in these estimates.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +54,8 @@ SLOW, WORSE, MOST = 4.0, 1.5, 200
 DIRECTIONS = 30
 
 PREFIX = "cffem_difference_"
+
+Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
 
 
 def applies(model: Model, changes: Sequence[Intervention]) -> bool:
@@ -82,6 +90,32 @@ def incomplete(matrix: Any, dimension: int) -> Any:
     return factors
 
 
+def _same(one: Any, other: Any) -> bool:
+    """Whether two matrices are equal up to rounding."""
+    if one is None or one.getInfo()["nz_used"] != other.getInfo()["nz_used"]:
+        return False
+    gap = one.copy()
+    add(gap, -1.0, other)
+    size, kind = gap.norm(PETSc.NormType.FROBENIUS), PETSc.NormType.FROBENIUS
+    gap.destroy()
+    return size <= 1e-14 * other.norm(kind)
+
+
+def felt(
+    weighted: Callable[[np.ndarray], float], residual: np.ndarray, before: np.ndarray, length: float, step: float, waves: bool
+) -> float:
+    """About what the residual of a stage does to the score, the one before it having been made up for.
+
+    Args:
+        weighted: the norm in D⁻¹.
+        residual, before: the residuals of this stage and of the one before.
+        length: the length of the time window.
+        step: the time step.
+        waves: whether the problem is of second order in time.
+    """
+    return math.sqrt(length) * step * MASS * (step * weighted(residual) if waves else weighted(residual - before))
+
+
 class Differences:
     """What the differences of one model share: factual matrices, incomplete factors, stages.
 
@@ -108,10 +142,18 @@ class Differences:
         self.dimension = model.discretisation.mesh.topology.dim
         self.factors = incomplete(self.factual, self.dimension)
         self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
-        diagonal = model.norm("L2").matrix.getDiagonal()
-        self.mass = np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
-        self.inverse = 1.0 / self.mass
+        self.mass = model.norm("L2").matrix
+        diagonal = self.mass.getDiagonal()
+        self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
         diagonal.destroy()
+        # The order in time whose matrix is that of the norm, so that images under it serve both.
+        self.mass_order = next((order for order in (1, 2) if _same(self.equation._sums.get(order), self.mass)), None)
+
+    def image(self, matrix: Any, value: np.ndarray) -> np.ndarray:
+        """A matrix times owned values; the result is overwritten by the next one."""
+        self.vectors[0].array[:] = value
+        matrix.mult(self.vectors[0], self.vectors[1])
+        return self.vectors[1].array_r
 
     def weighted(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹."""
@@ -146,6 +188,9 @@ class Difference:
         shared: what all of them share.
         change: the changed coefficients.
         record: takes the statistics of the solves.
+
+    Attributes:
+        bound: about how much the residuals can have changed the score so far.
     """
 
     def __init__(self, shared: Differences, change: Intervention, record: SolveRecord):
@@ -164,7 +209,7 @@ class Difference:
         self.factors, self.patience = shared.factors, SLOW
         self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
         self.left = np.zeros(model.spaces.owned)
-        self.error = 0.0
+        self.bound = 0.0
 
     # One stage --------------------------------------------------------------------------------------------------------------
 
@@ -183,20 +228,24 @@ class Difference:
         return total
 
     def pulled(self, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
-        """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices."""
+        """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices.
+
+        Args:
+            base, velocity: B and V, and in the last row their images under the mass matrix where these are followed.
+        """
         s = self.shared
-        total = np.zeros(len(base))
+        total = np.zeros(len(self.left))
         for order, vector in ((1, base / s.gamma), (2, None if velocity is None else (base / s.gamma + velocity) / s.gamma)):
             if vector is None:
                 continue
-            s.vectors[0].array[:] = vector
             parts = [(1.0, s.equation._sums[order])] if order in s.equation._sums else []
+            if order == s.mass_order:
+                total, parts = total + vector[-1], []
             for name, amount in self.changes.items():
                 if s.equation.terms[name].ingredient.jacobians[order] is not None:
                     parts.append((amount, s.equation.terms[name].matrix(order)))
             for factor, matrix in parts:
-                matrix.mult(s.vectors[0], s.vectors[1])
-                total += factor * s.vectors[1].array_r
+                total += factor * s.image(matrix, vector[0])
         return total
 
     def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
@@ -237,7 +286,7 @@ class Difference:
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
         self.memory.keep(value, right - residual)
         s.essential.complete(value)
-        self.error += s.step * MASS * s.weighted(residual - self.left)
+        self.bound += felt(s.weighted, residual, self.left, s.length, s.step, s.second_order)
         self.left = residual
         return value
 
@@ -264,32 +313,30 @@ class Difference:
 
     # All of them --------------------------------------------------------------------------------------------------------------
 
-    def march(
-        self, stages: Any, keep: Callable[[int, np.ndarray, np.ndarray | None], bool | None], allowed: Callable[[float], float]
-    ) -> None:
+    def march(self, stages: Any, keep: Kept, allowed: Callable[[Callable[[], float]], float]) -> None:
         """Go along the factual stages.
 
         Args:
             stages: the stages of the factual solution.
-            keep: called with (level, d, ḋ) at every level; a true result ends the march.
-            allowed: from the size of a stage's source in D⁻¹ to the residual that it may have.
+            keep: called with (level, d, ḋ, M d or None) at every level; a true result ends the march.
+            allowed: from what tells the size of a stage's source in D⁻¹ to the residual that the stage may have.
         """
-        track = Track(self.shared.model)
-        keep(0, track.state, track.velocity)
+        s = self.shared
+        track = Track(s.model, 1 if s.mass_order is None else 2)
+        self._keep(0, track, keep)
         for step, index, values, time in stages:
             base, speed = track.bases(index)
             source = self.source(values, time)
             right = self.pulled(base, speed) + source
             self.left *= track.inherited(index)
-            value = self.solve(right, allowed(self.shared.weighted(source)), f"step {step + 1}")
-            if track.take(index, value, base, speed) and keep(step + 1, track.state, track.velocity):
+            value = self.solve(right, allowed(partial(s.weighted, source)), f"step {step + 1}")
+            rows = [value] if s.mass_order is None else [value, s.image(s.mass, value)]
+            if track.take(index, np.array(rows), base, speed) and self._keep(step + 1, track, keep):
                 return
 
-    @property
-    def bound(self) -> float:
-        """About how much the residuals can have changed the score so far."""
-        s = self.shared
-        return math.sqrt(s.length) * self.error * (s.length if s.second_order else 1.0)
+    def _keep(self, level: int, track: Track, keep: Kept) -> bool | None:
+        image = None if self.shared.mass_order is None else track.state[1]
+        return keep(level, track.state[0], None if track.velocity is None else track.velocity[0], image)
 
     def destroy(self) -> None:
         """Free the matrix; collective."""
@@ -303,17 +350,18 @@ class Track:
 
     Args:
         model: the model; nothing in it is algebraic.
+        rows: how many linear functions of the difference are followed side by side, as rows; none for the difference alone.
 
     Attributes:
         state, velocity: the differences at the level; the latter for second-order anchors only.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, *rows: int):
         self.comm, self.scheme = model.comm, model.marching.scheme
         self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
         self.gamma = self.scheme.a[0][0] * self.step
-        self.state = np.zeros(model.spaces.owned)
-        self.velocity = None if model.marching.second_order is None else np.zeros(model.spaces.owned)
+        self.state = np.zeros((*rows, model.spaces.owned))
+        self.velocity = None if model.marching.second_order is None else np.zeros((*rows, model.spaces.owned))
         self._rates: list[np.ndarray] = []
         self._accelerations: list[np.ndarray] = []
 
@@ -329,16 +377,19 @@ class Track:
 
     def take(self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None) -> bool:
         """Take the difference of a stage's values; whether that ends the step."""
-        self._rates.append((value - base) / self.gamma)
+        rate = (value - base) * (1.0 / self.gamma)
+        self._rates.append(rate)
         if speed is not None:
-            self._accelerations.append((self._rates[-1] - speed) / self.gamma)
+            self._accelerations.append((rate - speed) * (1.0 / self.gamma))
         if index < len(self.scheme.b) - 1:
             return False
-        self.state = self.state + self.step * combined(self.scheme.b, self._rates)
+        for weight, slope in zip(self.scheme.b, self._rates, strict=True):
+            self.state += self.step * weight * slope
         if self.velocity is not None:
-            self.velocity = self.velocity + self.step * combined(self.scheme.b, self._accelerations)
+            for weight, slope in zip(self.scheme.b, self._accelerations, strict=True):
+                self.velocity += self.step * weight * slope
         self._rates, self._accelerations = [], []
-        if not math.isfinite(summed(self.comm, np.abs(self.state).max(initial=0.0))):
+        if not math.isfinite(summed(self.comm, self.state.sum())):
             raise SolveError("the solution is not finite")
         return True
 

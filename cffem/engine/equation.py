@@ -307,12 +307,14 @@ class Equation:
     def term_vector(self, name: str, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
         """out = F_j(w, ẇ, ẅ, t) of one term, the vector of ⟨T_j[w], v_i⟩."""
         part = self.terms[name]
-        out.set(0.0)
         self.discretisation.time.value = time
         if part.ingredient.by_matrix:
-            for order, vector in enumerate(states):
-                if part.ingredient.jacobians[order] is not None and vector is not None:
-                    part.matrix(order).multAdd(vector, out, out)
+            orders = [k for k in range(3) if part.ingredient.jacobians[k] is not None and states[k] is not None]
+            if not orders:
+                out.set(0.0)
+            for place, order in enumerate(orders):
+                matrix = part.matrix(order)
+                matrix.multAdd(states[order], out, out) if place else matrix.mult(states[order], out)
             if part.ingredient.constant is not None:
                 out.array += part.constant()
             return

@@ -346,9 +346,8 @@ class LinearSolver:
         history = []
         relative = np.inf
         # One or two steps of iterative refinement make a direct solve as good as working precision allows.
+        right.copy(self._residual)
         for _ in range(3 if self.direct else 1):
-            multiply(solution, self._residual)
-            self._residual.aypx(-1.0, right)
             self._ksp_solve(self._residual, self._correction, what, apply)
             solution.axpy(1.0, self._correction)
             multiply(solution, self._residual)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.collective import summed
-from cffem.engine.difference import MASS, Directions, Track, incomplete
+from cffem.engine.difference import Directions, Track, felt, incomplete
 from cffem.engine.linear import SolveError, SolveRecord
 from cffem.engine.tangent import Linearisation, combined
 from cffem.symbols.interventions import Intervention
@@ -50,6 +50,7 @@ class Lockstep:
         self.about = Linearisation(model.factual, self.record)
         self.essential = self.about.stage.essential
         self.second_order = model.marching.second_order is not None
+        self.length = float(model.times[-1] - model.times[0])
         self.vectors = [self.equation.new_vector() for _ in range(6)]
         self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
         self.matrix: Any = None
@@ -158,6 +159,9 @@ class Deleted:
         shared: what all of them share.
         change: the intervention.
         record: takes the statistics of its solves.
+
+    Attributes:
+        bound: about how much the residuals can have changed the score so far.
     """
 
     def __init__(self, shared: Lockstep, change: Intervention, record: SolveRecord):
@@ -168,7 +172,7 @@ class Deleted:
             n: model.coefficients[n] - changed[n] for n in change.names if changed[n] != model.coefficients[n]
         }
         self.track = Track(model)
-        self.error = 0.0
+        self.bound = 0.0
         self.left = np.zeros(model.spaces.owned)
         # The last three slopes of each stage of the scheme, the latest first.
         self._slopes: dict[int, list[np.ndarray]] = {}
@@ -229,17 +233,10 @@ class Deleted:
         s.count(iteration)
         self.record.newton_steps += iteration
         self.record.worst_residual = max(self.record.worst_residual, size / first if first > 0 else 0.0)
-        self.error += self.track.step * MASS * s.weighted(residual - self.left)
+        self.bound += felt(s.weighted, residual, self.left, s.length, self.track.step, s.second_order)
         self.left = residual
         self._slopes[index] = [(value - base) / self.track.gamma, *slopes][:3]
         return self.track.take(index, value, base, speed)
-
-    @property
-    def bound(self) -> float:
-        """About how much the residuals can have changed the score so far."""
-        times = self.shared.model.times
-        length = float(times[-1] - times[0])
-        return math.sqrt(length) * self.error * (length if self.shared.second_order else 1.0)
 
 
 class Anderson:

@@ -52,6 +52,11 @@ class Norm:
         self.matrix.mult(self._right, self._image)
         return self._left.dot(self._image)
 
+    def with_image(self, state: np.ndarray, image: np.ndarray) -> float:
+        """The inner product of a state with itself, whose image under the matrix is known already."""
+        self._image.array[:] = image
+        return self.with_last(state)
+
     def with_last(self, state: np.ndarray) -> float:
         """The inner product of a state with the second one of the last inner product."""
         self._left.array[:] = state
@@ -86,9 +91,15 @@ class TrajectoryNorm:
         self._previous: np.ndarray | None = None
         self._previous_squared = 0.0
 
-    def add(self, state: np.ndarray, step: float) -> None:
-        """Add the next level; `step` is the time since the previous one."""
-        squared = self.norm.inner(state, state)
+    def add(self, state: np.ndarray, step: float, image: np.ndarray | None = None) -> None:
+        """Add the next level.
+
+        Args:
+            state: the state there.
+            step: the time since the previous one.
+            image: the state's image under the norm's matrix, where it is known.
+        """
+        squared = self.norm.inner(state, state) if image is None else self.norm.with_image(state, image)
         self._scale += step * self.norm.scale()
         if self._previous is not None:
             self.squared += step / 3 * (self._previous_squared + self.norm.with_last(self._previous) + squared)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +76,7 @@ class Demand:
         if self.epsilon is not None and self.keep:
             raise InputError("a sweep that only decides has no whole solutions to keep; use scores='full'")
 
-    def allowed(self, strategy: str, source: float, expected: float, length: float, second_order: bool) -> float:
+    def allowed(self, strategy: str, source: float, expected: float, length: float, step: float, waves: bool) -> float:
         """The residual in D⁻¹ that a stage of a difference may have.
 
         Args:
@@ -83,9 +84,11 @@ class Demand:
             source: the size of the stage's source in D⁻¹.
             expected: the score as far as it can be foreseen; zero at the start.
             length: the length of the time window.
-            second_order: whether the problem is of second order in time.
+            step: the time step.
+            waves: whether the problem is of second order in time.
         """
-        whole = MASS * length**1.5 * (length if second_order else 1.0)
+        # The residual whose effect, taken from every stage, is one, see `cffem.engine.difference.felt`.
+        whole = MASS * length**1.5 * (step if waves else 1.0)
         if self.epsilon is not None:
             return (
                 max(SHARE * self.epsilon, MOST * expected) / whole
@@ -251,13 +254,13 @@ class Score:
         self.solution = Solution(model, change, model.times, self.record) if demand.keep else None
         self.reached, self.early, self.level = 0.0, False, 0
 
-    def add(self, level: int, difference: np.ndarray, error: float = 0.0) -> bool:
-        """Take the difference at a level; whether that settles the verdict."""
+    def add(self, level: int, difference: np.ndarray, error: float = 0.0, image: np.ndarray | None = None) -> bool:
+        """Take the difference at a level, with its image under the norm's matrix if known; whether that settles the verdict."""
         self.level = level
         if len(self.steps) == 1:
             self.reached = self.distance.norm(difference)
         else:
-            self.distance.add(difference, self.steps[level])
+            self.distance.add(difference, self.steps[level], image)
             self.reached = self.distance.value
         self.early = self.demand.decided(self.reached - error) and level < len(self.steps) - 1
         return self.early
@@ -268,10 +271,11 @@ class Score:
             state, rates = self.model.factual.states[level] + difference, self.model.factual.velocities
             self.solution.keep(level, state, None if rates is None else rates[level] + speed)
 
-    def allowed(self, source: float) -> float:
-        """The residual in D⁻¹ that a stage may have, from the size of its source."""
-        second_order = self.model.marching.second_order is not None
-        return self.demand.allowed(self.strategy, source, self.expected, self.length, second_order)
+    def allowed(self, source: Callable[[], float]) -> float:
+        """The residual in D⁻¹ that a stage may have; the size of its source is asked for only where nothing else is known."""
+        waves, expected = self.model.marching.second_order is not None, self.expected
+        size = 0.0 if expected > 0 else source()
+        return self.demand.allowed(self.strategy, size, expected, self.length, float(self.steps[-1]), waves)
 
     @property
     def expected(self) -> float:
@@ -315,9 +319,9 @@ def by_difference(shared: Differences, change: Intervention, name: str, demand: 
     model, score = shared.model, Score(shared.model, change, name, demand, DIFFERENCE)
     difference = Difference(shared, change, score.record)
 
-    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool:
+    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None, image: np.ndarray | None) -> bool:
         score.keep(level, state, velocity)
-        return score.add(level, state, difference.bound)
+        return score.add(level, state, difference.bound, image)
 
     try:
         difference.march(model.factual.stages, keep, score.allowed)
@@ -350,7 +354,7 @@ def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Deman
         for name, deleted in list(live.items()):
             score = scores[name]
             try:
-                allowed = score.allowed(deleted.source(values, time) if not score.expected else 0.0)
+                allowed = score.allowed(partial(deleted.source, values, time))
                 if not deleted.stage(index, values, time, allowed, f"step {step + 1}"):
                     continue
                 score.keep(step + 1, deleted.track.state, deleted.track.velocity)

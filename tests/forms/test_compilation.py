@@ -66,7 +66,7 @@ def compile_library(comm) -> int:
                 constant.value = value
             fem.assemble_vector(compiled)
     comm.Barrier()
-    return len(list(jit_folder().glob("*.so")))
+    return len(list(jit_folder().rglob("*.so")))
 
 
 def print_count(comm) -> None:

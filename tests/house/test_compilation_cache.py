@@ -20,9 +20,24 @@ def test_the_folder_is_keyed_by_the_environment_and_obeys_the_cache_variable(mon
 def test_a_file_in_the_current_folder_cannot_change_how_code_is_compiled():
     from dolfinx import jit
 
-    given = _compat.jit_options()
+    given = _compat.jit_options(_compat.jit_folder())
     assert set(given) >= {"cache_dir", "cffi_extra_compile_args", "cffi_libraries"}
     assert jit.get_options(dict(given))["cffi_extra_compile_args"] == _compat.COMPILE_FLAGS
+
+
+def test_forms_that_are_the_same_are_on_the_same_shelf_whatever_their_numbers():
+    import ufl
+    from dolfinx import fem, mesh
+    from mpi4py import MPI
+
+    def mass(n: int, constant: bool):
+        domain = mesh.create_unit_interval(MPI.COMM_SELF, n)
+        factor = fem.Constant(domain, 2.0) if constant else 2.0
+        return factor * ufl.TestFunction(fem.functionspace(domain, ("Lagrange", 1))) * ufl.dx
+
+    shelf = _compat.shelf(mass(4, True))
+    assert shelf == _compat.shelf(mass(5, True)) != _compat.shelf(mass(4, False))
+    assert shelf.parent == _compat.jit_folder()
 
 
 def compile_one_form(comm, folder: str):
