@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from petsc4py import PETSc
+from scipy.linalg.blas import daxpy
 
 from cffem.engine.collective import summed
 from cffem.engine.equation import add
@@ -90,17 +91,6 @@ def incomplete(matrix: Any, dimension: int) -> Any:
     return factors
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two matrices are equal up to rounding."""
-    if one is None or one.getInfo()["nz_used"] != other.getInfo()["nz_used"]:
-        return False
-    gap = one.copy()
-    add(gap, -1.0, other)
-    size, kind = gap.norm(PETSc.NormType.FROBENIUS), PETSc.NormType.FROBENIUS
-    gap.destroy()
-    return size <= 1e-14 * other.norm(kind)
-
-
 def felt(
     weighted: Callable[[np.ndarray], float], residual: np.ndarray, before: np.ndarray, length: float, step: float, waves: bool
 ) -> float:
@@ -134,7 +124,7 @@ class Differences:
         self.gamma = model.marching.scheme.a[0][0] * self.step
         self.weights = self.stage.weights(self.gamma, self.second_order)
         new = self.equation.new_vector
-        self.vectors = [new() for _ in range(6)]
+        self.vectors = [new() for _ in range(4)]
         zero = self.vectors[0]
         # The system matrix is the equation's own and will be overwritten.
         self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
@@ -146,8 +136,12 @@ class Differences:
         diagonal = self.mass.getDiagonal()
         self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
         diagonal.destroy()
-        # The order in time whose matrix is that of the norm, so that images under it serve both.
-        self.mass_order = next((order for order in (1, 2) if _same(self.equation._sums.get(order), self.mass)), None)
+        # Images under the mass matrix serve the norm and the next stage, where the anchor alone has its order in time.
+        order, _ = self.equation.mass() or (None, None)
+        alone = order is not None and not any(
+            factor and part.ingredient.jacobians[order] is not None for factor, part in self.equation._active[1:]
+        )
+        self.mass_order = order if alone else None
 
     def image(self, matrix: Any, value: np.ndarray) -> np.ndarray:
         """A matrix times owned values; the result is overwritten by the next one."""
@@ -161,15 +155,16 @@ class Differences:
 
     def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
         """How many steps the factual matrix with its own factors needs for a residual."""
-        right, correction, image = self.vectors[3:6]
+        right = self.vectors[3]
         residual, steps = residual.copy(), 0
         while steps < MOST and not self.weighted(residual) <= allowed:
             if self.directions.count == DIRECTIONS:
                 self.directions.count = 0
             right.array[:] = residual
-            self.factors.apply(right, correction)
-            self.factual.mult(correction, image)
-            self.directions.advance(correction.array_r, image.array_r, residual)
+            direction, image = self.directions.next
+            self.factors.apply(right, direction)
+            self.factual.mult(direction, image)
+            self.directions.advance(residual)
             steps += 1
         self.directions.count = 0
         return steps
@@ -177,7 +172,7 @@ class Differences:
     def destroy(self) -> None:
         """Free matrices, factors and vectors; collective."""
         self.equation.holds = None
-        for thing in (self.factors, self.system, self.factual, *self.vectors):
+        for thing in (self.factors, self.system, self.factual, self.directions, *self.vectors):
             thing.destroy()
 
 
@@ -216,16 +211,20 @@ class Difference:
     def source(self, values: tuple[Any, Any, Any], time: float) -> np.ndarray:
         """−Σ Δ_k T_k[u] at a factual stage."""
         s = self.shared
-        places: list[Any] = []
-        for vector, value in zip(s.vectors[:3], values, strict=True):
-            if value is not None:
-                vector.array[:] = value
-            places.append(None if value is None else vector)
-        total = np.zeros(s.model.spaces.owned)
+        places: list[Any] = [None if value is None else vector for vector, value in zip(s.vectors, values, strict=False)]
+        for order in {order for name in self.changes for order in self._orders(name)}:
+            if values[order] is not None:
+                places[order].array[:] = values[order]
+        total = np.zeros(len(self.left))
         for name, amount in self.changes.items():
             s.equation.term_vector(name, (places[0], places[1], places[2]), time, s.vectors[3])
-            total -= amount * s.vectors[3].array_r
+            accumulate(total, -amount, s.vectors[3].array_r)
         return total
+
+    def _orders(self, name: str) -> list[int]:
+        """The orders of time derivatives that a term contains."""
+        jacobians = self.shared.equation.terms[name].ingredient.jacobians
+        return [order for order in range(3) if jacobians[order] is not None]
 
     def pulled(self, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
         """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices.
@@ -235,17 +234,21 @@ class Difference:
         """
         s = self.shared
         total = np.zeros(len(self.left))
-        for order, vector in ((1, base / s.gamma), (2, None if velocity is None else (base / s.gamma + velocity) / s.gamma)):
-            if vector is None:
-                continue
-            parts = [(1.0, s.equation._sums[order])] if order in s.equation._sums else []
+
+        def start(order: int, row: int) -> np.ndarray:
+            result = base[row] * s.gamma**-order
+            if order == 2 and velocity is not None:
+                accumulate(result, 1.0 / s.gamma, velocity[row])
+            return result
+
+        for order in (1,) if velocity is None else (1, 2):
+            parts = [(1.0, s.equation._sums[order])] if order in s.equation._sums and order != s.mass_order else []
+            parts += [(amount, s.equation.terms[n].matrix(order)) for n, amount in self.changes.items() if order in self._orders(n)]
             if order == s.mass_order:
-                total, parts = total + vector[-1], []
-            for name, amount in self.changes.items():
-                if s.equation.terms[name].ingredient.jacobians[order] is not None:
-                    parts.append((amount, s.equation.terms[name].matrix(order)))
+                total += start(order, -1)
+            vector = start(order, 0) if parts else None
             for factor, matrix in parts:
-                total += factor * s.image(matrix, vector[0])
+                accumulate(total, factor, s.image(matrix, vector))
         return total
 
     def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
@@ -258,12 +261,11 @@ class Difference:
             SolveError: the method does not get there.
         """
         s = self.shared
-        vector, correction, image = s.vectors[3], s.vectors[4], s.vectors[5]
+        vector = s.vectors[3]
         vector.array[:] = right
         s.essential.restrict(vector)
-        right = vector.array_r.copy()
         # What the stage before left over is made up for now, so that the residuals of all stages do not add up.
-        right = right + self.left
+        right = vector.array_r + self.left
         value, product = self.memory.start(right)
         residual = right - product
         first = residual.copy()
@@ -275,9 +277,10 @@ class Difference:
                 s.directions.count = 0
                 raise SolveError(f"{what}: the difference was solved to a residual of {size:.1e} only, not {allowed:.1e}")
             vector.array[:] = residual
-            self.factors.apply(vector, correction)
-            self.matrix.mult(correction, image)
-            s.directions.advance(correction.array_r, image.array_r, residual)
+            direction, image = s.directions.next
+            self.factors.apply(vector, direction)
+            self.matrix.mult(direction, image)
+            s.directions.advance(residual)
             steps, size = steps + 1, s.weighted(residual)
         s.directions.take(value)
         self._count(steps)
@@ -327,7 +330,8 @@ class Difference:
         for step, index, values, time in stages:
             base, speed = track.bases(index)
             source = self.source(values, time)
-            right = self.pulled(base, speed) + source
+            right = self.pulled(base, speed)
+            right += source
             self.left *= track.inherited(index)
             value = self.solve(right, allowed(partial(s.weighted, source)), f"step {step + 1}")
             rows = [value] if s.mass_order is None else [value, s.image(s.mass, value)]
@@ -343,6 +347,19 @@ class Difference:
         if self.factors is not self.shared.factors:
             self.factors.destroy()
         self.matrix.destroy()
+
+
+def accumulate(target: np.ndarray, factor: float, values: np.ndarray) -> None:
+    """target += factor · values in one pass, without a temporary array; both are contiguous.
+
+    Example:
+        >>> target = np.ones((2, 2))
+        >>> accumulate(target, 2.0, np.eye(2))
+        >>> target.tolist()
+        [[3.0, 1.0], [1.0, 3.0]]
+    """
+    if values.size:  # a rank may have nothing
+        daxpy(values.reshape(-1), target.reshape(-1), a=factor)
 
 
 class Track:
@@ -366,7 +383,9 @@ class Track:
         self._accelerations: list[np.ndarray] = []
 
     def bases(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """What a stage starts from: the differences of W⁰ and V⁰."""
+        """What a stage starts from, until the stage is taken: the differences of W⁰ and V⁰."""
+        if not self._rates:
+            return self.state, self.velocity
         row = self.scheme.a[index]
         base = self.state + self.step * combined(row[:-1], self._rates)
         return base, None if self.velocity is None else self.velocity + self.step * combined(row[:-1], self._accelerations)
@@ -377,17 +396,19 @@ class Track:
 
     def take(self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None) -> bool:
         """Take the difference of a stage's values; whether that ends the step."""
-        rate = (value - base) * (1.0 / self.gamma)
+        rate = value - base
+        rate *= 1.0 / self.gamma
         self._rates.append(rate)
         if speed is not None:
-            self._accelerations.append((rate - speed) * (1.0 / self.gamma))
+            self._accelerations.append(rate - speed)
+            self._accelerations[-1] *= 1.0 / self.gamma
         if index < len(self.scheme.b) - 1:
             return False
         for weight, slope in zip(self.scheme.b, self._rates, strict=True):
-            self.state += self.step * weight * slope
+            accumulate(self.state, self.step * weight, slope)
         if self.velocity is not None:
             for weight, slope in zip(self.scheme.b, self._accelerations, strict=True):
-                self.velocity += self.step * weight * slope
+                accumulate(self.velocity, self.step * weight, slope)
         self._rates, self._accelerations = [], []
         if not math.isfinite(summed(self.comm, self.state.sum())):
             raise SolveError("the solution is not finite")
@@ -408,17 +429,21 @@ class Directions:
         self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
         self.squares, self.factors = np.ones(most), np.zeros(most)
         self.count = 0
+        self._vectors: list[tuple[Any, Any]] = []
 
-    def advance(self, direction: np.ndarray, image: np.ndarray, residual: np.ndarray) -> None:
-        """Go along a direction to the least residual, which is changed in place.
+    @property
+    def next(self) -> tuple[Any, Any]:
+        """The vectors that take the next direction and its image; collective."""
+        if self.count == len(self._vectors):
+            rows = self.values[self.count], self.images[self.count]
+            value, image = (PETSc.Vec().createWithArray(row, comm=self.comm) for row in rows)
+            self._vectors.append((value, image))
+        return self._vectors[self.count]
 
-        Args:
-            direction, image: the new direction and its image.
-            residual: what is left of the right-hand side.
-        """
+    def advance(self, residual: np.ndarray) -> None:
+        """Go along the direction that was put into `next` to the least residual, which is changed in place."""
         k = self.count
         value, own, others = self.values[k], self.images[k], self.images[:k]
-        value[:], own[:] = direction, image
         # Once is not enough where the new image is almost one of the others.
         for _ in range(2 if k else 0):
             sums = summed(self.comm, np.append(others @ own, own @ own))
@@ -429,7 +454,7 @@ class Directions:
                 break
         self.squares[k], along = summed(self.comm, np.array([own @ own, own @ residual]))
         self.factors[k] = along / self.squares[k] if self.squares[k] > 0 else math.nan
-        residual -= self.factors[k] * own
+        accumulate(residual, -self.factors[k], own)
         self.count += 1
 
     def take(self, value: np.ndarray) -> None:
@@ -437,6 +462,12 @@ class Directions:
         if self.count:
             value += self.factors[: self.count] @ self.values[: self.count]
         self.count = 0
+
+    def destroy(self) -> None:
+        """Free the vectors; collective."""
+        for pair in self._vectors:
+            for vector in pair:
+                vector.destroy()
 
 
 class Memory:

@@ -17,6 +17,7 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation, Ingredient
+from cffem.engine.patterns import Pattern
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import as_expr
 
@@ -45,12 +46,11 @@ class Assembled:
     def matrix(self, order: int) -> Any:
         """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without boundary conditions."""
         if order not in self._matrices:
-            self._matrices[order] = self.equation.new_matrix(self.compiled(order))
-            _compat.assemble_matrix(self.compiled(order), matrix=self._matrices[order])
+            self._matrices[order] = self.equation.assembled_matrix(self.compiled(order))
             if self.ingredient.by_matrix and not np.isfinite(self._matrices[order].norm(PETSc.NormType.FROBENIUS)):
                 raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
         elif not self.ingredient.by_matrix:
-            _compat.assemble_matrix(self.compiled(order), matrix=self._matrices[order])
+            self.equation.assembled_matrix(self.compiled(order), self._matrices[order])
         return self._matrices[order]
 
     def constant(self) -> np.ndarray:
@@ -119,7 +119,7 @@ class Equation:
         self._image = self.new_vector()
         self._sums: dict[int, Any] = {}
         self._system: Any = None
-        self._pattern: Any = None
+        self._pattern: Pattern | None = None
         self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
         self._together: Together | None = None
@@ -278,18 +278,32 @@ class Equation:
         matrix.zeroRowsColumns(rows, diag=1.0)
         return matrix
 
+    def mass(self) -> tuple[int, Any] | None:
+        """The matrix of the anchor with its order in time, where it is the mass matrix of the whole space; None elsewhere.
+
+        On curved or twisted cells the quadrature of the anchor is not that of a norm.
+        """
+        mesh = self.discretisation.mesh
+        straight = mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron") and _compat.cell_geometry(mesh)[1] == 1
+        orders = [equation.time_order for equation in self.discretisation.library.equations.values()]
+        if not straight or len(self.spaces.fields) > 1 or orders[0] == 0:
+            return None
+        return orders[0], self.fixed[0][1].matrix(orders[0])
+
     def partial(self, order: int) -> list[tuple[float, Any]]:
         """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and matrices, all rows included."""
         parts = [(1.0, self._sums[order])] if order in self._sums else []
         return parts + [(f, part.matrix(order)) for f, part in self.changing() if part.ingredient.jacobians[order] is not None]
 
-    def new_matrix(self, form: Any) -> Any:
-        """An empty matrix for a bilinear form; forms of cells and boundary facets share a pattern, which is found once."""
-        if fem.IntegralType.interior_facet in form.integral_types or fem.IntegralType.cell not in form.integral_types:
-            return _compat.create_matrix(form)
+    def assembled_matrix(self, form: Any, matrix: Any = None) -> Any:
+        """The matrix of a bilinear form of the state space, in the place of an earlier one of the same form where that is given."""
+        if not Pattern.fits(form):
+            return _compat.assemble_matrix(form, matrix=matrix)
         if self._pattern is None:
-            self._pattern = _compat.create_matrix(form)
-        return self._pattern.duplicate(copy=False)
+            self._pattern = Pattern(form, self.spaces.space)
+        matrix = self._pattern.new() if matrix is None else matrix
+        self._pattern.assemble(form, matrix)
+        return matrix
 
     def _new_system(self) -> Any:
         """An empty matrix with room for every ingredient, whatever the coefficients are now."""

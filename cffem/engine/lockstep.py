@@ -51,7 +51,7 @@ class Lockstep:
         self.essential = self.about.stage.essential
         self.second_order = model.marching.second_order is not None
         self.length = float(model.times[-1] - model.times[0])
-        self.vectors = [self.equation.new_vector() for _ in range(6)]
+        self.vectors = [self.equation.new_vector() for _ in range(5)]
         self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
         self.matrix: Any = None
         self.factors: Any = None
@@ -94,7 +94,7 @@ class Lockstep:
             changes: what is added to the factors of some terms; those that have matrices are part of J.
             reduction: how much smaller the residual shall be.
         """
-        right, out, image = self.vectors[3], self.vectors[4], self.vectors[5]
+        right, out = self.vectors[3], self.vectors[4]
         if self.exact:
             right.array[:] = residual
             solver = self.about.stage.solver
@@ -111,10 +111,11 @@ class Lockstep:
                 self.directions.take(value)
                 raise Unsuitable
             right.array[:] = left
-            self.factors.apply(right, out)
-            self.matrix.mult(out, image)
-            self._add_changes(changes, out, image)
-            self.directions.advance(out.array_r, image.array_r, left)
+            direction, image = self.directions.next
+            self.factors.apply(right, direction)
+            self.matrix.mult(direction, image)
+            self._add_changes(changes, direction, image)
+            self.directions.advance(left)
         self.directions.take(value)
         return value
 
@@ -143,7 +144,7 @@ class Lockstep:
         """Free the factors and the vectors; collective. The matrix belongs to the model."""
         self.equation.holds = None
         self.about.destroy()
-        for thing in (*self.vectors, self.factors):
+        for thing in (*self.vectors, self.directions, self.factors):
             if thing is not None:
                 thing.destroy()
 

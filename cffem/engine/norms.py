@@ -39,11 +39,15 @@ class Norm:
         self.comm = equation.comm
         self._left, self._right = equation.new_vector(), equation.new_vector()
         self._image = equation.new_vector()
+        mass = equation.mass() if kind == "L2" else None
+        self._own = mass is None
         if kind == "energy":
             self.matrix = energy_matrix(equation)
+        elif mass is not None:
+            self.matrix = mass[1]
         else:
             form = _compat.form(norm_form(equation.discretisation, kind), equation.comm)
-            self.matrix = _compat.assemble_matrix(form, matrix=equation.new_matrix(form))
+            self.matrix = equation.assembled_matrix(form)
 
     def inner(self, a: np.ndarray, b: np.ndarray) -> float:
         """The inner product of two states (owned values)."""
@@ -72,8 +76,8 @@ class Norm:
         return self._left.norm() * self._image.norm()
 
     def destroy(self) -> None:
-        """Free the matrix; collective."""
-        for thing in (self.matrix, self._left, self._right, self._image):
+        """Free the matrix, unless it is the equation's; collective."""
+        for thing in (*([self.matrix] if self._own else []), self._left, self._right, self._image):
             thing.destroy()
 
 
