@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.collective import summed
-from cffem.engine.difference import Directions, Track, felt, incomplete
+from cffem.engine.difference import Track, felt, incomplete
+from cffem.engine.krylov import Directions
 from cffem.engine.linear import SolveError, SolveRecord
 from cffem.engine.tangent import Linearisation, combined
 from cffem.symbols.interventions import Intervention
