@@ -14,6 +14,7 @@ from cffem.bounds.enriched import FINER, EnrichedCertifier
 from cffem.bounds.levels import Estimates
 from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
+from cffem.bounds.problem import only_unknown
 from cffem.bounds.refined import DEGREE, Ladder
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 from cffem.bounds.wave import WaveCertifier
@@ -52,12 +53,11 @@ def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertifica
 
 def _kind(model: Any, enriched: bool) -> type[Certifier]:
     """The class of certificates for a model, by its time and the order of its anchor."""
-    if len(model.library.equations) != 1:
-        raise NotCovered("the problem is a system of equations")
+    unknown = only_unknown(model.library)
     if model.experiment.time is None:
         return EnrichedCertifier if enriched else SteadyCertifier
-    if {equation.time_order for equation in model.library.equations.values()} == {2}:
-        scalar = isinstance(model.discretisation.unknowns[0], ScalarField)
+    if model.library.time_order == 2:
+        scalar = isinstance(unknown, ScalarField)
         return EnrichedSecondOrderCertifier if enriched else WaveCertifier if scalar else MaxwellCertifier
     return EnrichedCertifier if enriched else ParabolicCertifier
 

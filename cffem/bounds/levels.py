@@ -274,9 +274,9 @@ class LevelCertifier:
 
 def _shares(gram: np.ndarray) -> tuple[float, float]:
     """How much of each gap the norm shows, from the inner products of w_0 − w_1, w_1 − w_2 and w_2."""
-    first, second, high = gram[0, 0], gram[1, 1], gram[2, 2]
+    (first, between, low), (_, second, middle), (_, _, high) = gram.tolist()
     # Of squares, so that nothing cancels.
-    middle_change, low_change = 2 * gram[1, 2] + second, 2 * (gram[0, 2] + gram[0, 1]) + first
+    middle_change, low_change = 2 * middle + second, 2 * (low + between) + first
     norms = [math.sqrt(max(value, 0.0)) for value in (high, high + middle_change, high + middle_change + low_change)]
     sums = (norms[1] + norms[2]) * math.sqrt(max(first, 0.0)), (norms[0] + norms[1]) * math.sqrt(max(second, 0.0))
     shown = [abs(change) / total if total > 0 else 1.0 for change, total in zip((low_change, middle_change), sums, strict=True)]

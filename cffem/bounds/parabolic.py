@@ -217,7 +217,7 @@ class ParabolicCertifier:
 
     def _smallest(self, steps: Steps, operator: Operator, error: float = 0.0, term: Operator | None = None) -> tuple[float, float]:
         """The smallest bound over the tried μ, and that μ."""
-        length = self.model.times[-1] - self.model.times[0]
+        length = float(self.model.times[-1] - self.model.times[0])
         # Where a λ₁ + c − div b/2 ≤ 0 some μ above its negative is needed, whatever T is.
         deficit = operator.divergence / 2 - operator.reaction - operator.diffusion * self.domain.eigenvalue
         rates = [rate / length for rate in RATES] + [max(deficit, 0.0) + rate / length for rate in RATES[1:]]

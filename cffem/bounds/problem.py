@@ -19,6 +19,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, ScalarField
+from cffem.symbols.library import Library
 from cffem.symbols.operators import dt
 
 Key = tuple[int, tuple[sp.Symbol, ...]]
@@ -131,22 +132,43 @@ def _number(value: sp.Expr, what: str) -> float:
     return float(value)
 
 
+def only_unknown(library: Any) -> Field:
+    """The unknown of a library.
+
+    Raises:
+        NotCovered: it is a `System`, of which no theorem here speaks.
+
+    Example:
+        >>> import cffem as cf
+        >>> u, v = cf.ScalarField("u"), cf.ScalarField("v")
+        >>> heat = {field: cf.Library(anchor=cf.dt(field), terms={"lap": cf.lap(field)}) for field in (u, v)}
+        >>> only_unknown(heat[u])
+        u
+        >>> only_unknown(cf.System({"u": heat[u], "v": heat[v]}))
+        Traceback (most recent call last):
+        ...
+        cffem.bounds.certificate.NotCovered: the problem is a system of equations
+    """
+    if not isinstance(library, Library):
+        raise NotCovered("the problem is a system of equations")
+    return library.unknown
+
+
 def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int) -> Operator:
     """L = anchor − Σ_j α_j T_j of a library with one unknown; the anchor dt(u) is left out, so that u_t + L u = forcing.
 
     Raises:
-        NotCovered: it is not −a Δ + b·∇ + c with a > 0, or the library has several unknowns.
+        NotCovered: it is not −a Δ + b·∇ + c with a > 0, or the library is a `System`.
     """
-    if len(library.equations) != 1:
-        raise NotCovered("there is more than one unknown")
-    left = sp.S.Zero if library.anchor is None or library.anchor == dt(library.unknown) else library.anchor
+    unknown = only_unknown(library)
+    left = sp.S.Zero if library.anchor is None or library.anchor == dt(unknown) else library.anchor
     parts = [(1.0, left), *((-alpha, library[name]) for name, alpha in coefficients.items() if alpha)]
     parts = [(alpha, _with_parameters(library, sp.sympify(part))) for alpha, part in parts]
     try:
-        found = combined([(alpha, _read_once(part, library.unknown, dim)) for alpha, part in parts if part != 0], dim)
+        found = combined([(alpha, _read_once(part, unknown, dim)) for alpha, part in parts if part != 0], dim)
     except NotCovered:
         # Terms of which each is of another kind may add up to one of this kind.
-        found = operator(sp.Add(*(sp.Float(alpha) * part for alpha, part in parts)), library.unknown, dim)
+        found = operator(sp.Add(*(sp.Float(alpha) * part for alpha, part in parts)), unknown, dim)
     if not found.diffusion > 0:
         raise NotCovered(f"the diffusion coefficient {found.diffusion:g} is not positive")
     return found

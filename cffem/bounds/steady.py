@@ -28,7 +28,7 @@ from dolfinx.mesh import exterior_facet_indices
 from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
 from cffem.bounds.flux import Equilibration, Flux, Residual
 from cffem.bounds.geometry import Domain
-from cffem.bounds.problem import Operator, equation_operator, term_operator
+from cffem.bounds.problem import Operator, equation_operator, only_unknown, term_operator
 from cffem.bounds.stability import Stability, stability
 from cffem.engine.boundary import Dirichlet, is_zero
 from cffem.symbols.coordinates import SPACE, t
@@ -264,23 +264,21 @@ HYPOTHESES = (
 
 def check_experiment(model: Any, transient: bool = False) -> None:
     """What must be true of an experiment before anything is computed."""
-    experiment, library = model.experiment, model.library
-    if len(library.equations) != 1:
-        raise NotCovered("there is more than one unknown")
+    experiment, library, unknown = model.experiment, model.library, only_unknown(model.library)
     if (experiment.time is not None) != transient:
         raise NotCovered("the problem is steady" if transient else "the problem depends on time")
-    if transient and library.anchor != dt(library.unknown):
+    if transient and library.anchor != dt(unknown):
         raise NotCovered("certificates exist for steady problems and for the anchor dt(u) only")
     if experiment.constraint is not None:
         raise NotCovered("a constraint is declared")
     for condition in experiment.boundary:
         if not isinstance(condition, Dirichlet):
             raise NotCovered(f"{condition} is not a Dirichlet condition")
-    element = model.spaces.elements[library.unknown]
+    element = model.spaces.elements[unknown]
     family = getattr(element, "element_family", None)
     if model.spaces.mixed or family != basix.ElementFamily.P or element.discontinuous or element.reference_value_shape:
         raise NotCovered("the element is not a continuous Lagrange element for a scalar")
-    forcing = dict(experiment.forcing).get(library.unknown, 0)
+    forcing = dict(experiment.forcing).get(unknown, 0)
     if not isinstance(forcing, int | float | sp.Expr) or (sp.sympify(forcing).has(t) and not transient):
         raise NotCovered("the forcing is not an expression in the coordinates")
 

@@ -17,6 +17,7 @@ from dolfinx import fem
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enriched import Enriched
 from cffem.bounds.maxwell import MaxwellCertifier
+from cffem.bounds.problem import only_unknown
 from cffem.bounds.wave import WaveCertifier
 from cffem.bounds.wave_certifier import SecondOrderCertifier
 from cffem.bounds.wave_paths import Trajectory
@@ -40,9 +41,7 @@ class EnrichedSecondOrderCertifier(Enriched):
     """
 
     def __init__(self, model: Any):
-        if len(model.library.equations) != 1:
-            raise NotCovered("there is more than one unknown")
-        unknown = model.library.unknown
+        unknown = only_unknown(model.library)
         kind: type[SecondOrderCertifier] = MaxwellCertifier if unknown.shape else WaveCertifier
         # What the theorem asks of the model itself is asked before anything is solved.
         kind(model).destroy()

@@ -18,7 +18,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.problem import Key, linear_parts
+from cffem.bounds.problem import Key, linear_parts, only_unknown
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, VectorField
@@ -102,11 +102,12 @@ def term_operators(library: Any, coefficients: Mapping[str, float], dim: int, co
         >>> found["c"].stiffness, found["d"].damping, (found["h"].matrix + 0.0).tolist()
         (2.0, 0.1, [[0.0, -0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
     """
-    if len(library.equations) != 1 or library.anchor != dt(dt(library.unknown)):
+    unknown = only_unknown(library)
+    if library.anchor != dt(dt(unknown)):
         raise NotCovered("the equation is not one of second order in time with the anchor dt(dt(u))")
     parameters = {p: sp.Float(value) for p, value in library.parameters.items() if value is not None}
     return {
-        name: _read_once(library[name].xreplace(parameters), library.unknown, dim, constrained).times(-alpha)
+        name: _read_once(library[name].xreplace(parameters), unknown, dim, constrained).times(-alpha)
         for name, alpha in coefficients.items()
         if alpha
     }

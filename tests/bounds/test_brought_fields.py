@@ -47,6 +47,7 @@ def test_computed_constants_cover_any_field(fault):
     assert bound.certificate.kind == "guaranteed"
     assert abs(bound.score - SCORE) <= bound.margin
     assert bound.margin <= 10 * abs(bound.score - SCORE) + 0.3 * SCORE
+    assert "np." not in repr(bound)
     for epsilon in SCORE * np.array([0.5, 0.9, 1.1, 2.0]):
         verdict = cf.decide(bound.score, epsilon, margin=bound.margin)
         assert verdict in ("unresolved", "relevant" if epsilon < SCORE else "irrelevant")

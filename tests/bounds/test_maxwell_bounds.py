@@ -164,6 +164,7 @@ def test_terms_of_a_cavity_are_decided_with_a_guarantee():
     assert null.margin < 1e-10 * epsilon
     assert damping.difference < 1e-2 * (damping.eta_factual + damping.eta_counterfactual)
     assert {b.certificate.kind for b in (curls, damping, null)} == {"guaranteed"}
+    assert "np." not in repr((curls, damping, null))
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ def test_dual_weighted_margins_cover_and_are_sharp(observable, degree, share):
         assert abs(true[name].score - margin.corrected) <= rest + 2e-6
         assert margin.margin <= abs(margin.corrected - margin.score) + rest + 1e-15
         assert rest < share * finest.measurement(observable).value(finest.factual)
+        assert "np." not in repr(margin)
 
 
 def test_margins_fall_twice_as_fast_as_errors():

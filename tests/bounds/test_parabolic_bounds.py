@@ -213,3 +213,4 @@ def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
     bound = certify_deletion(cf.Model(ADVECTIVE_HEAT, {**COEFFICIENTS, "u_x": -1.0}, experiment), "u")
     assert bound.margin < bound.eta_factual + bound.eta_counterfactual
     assert "Friedrichs in space" in bound.certificate.method
+    assert "np." not in repr(bound)

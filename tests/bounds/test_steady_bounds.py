@@ -241,6 +241,15 @@ def test_what_no_theorem_covers_has_no_certificate(problem, reason):
     assert decide(1.0, 1e-9, margin=missing.margin) == "unresolved"
 
 
+def test_a_system_of_one_equation_is_told_from_an_equation():
+    plain = built()
+    system = cf.Model(cf.System({"u": plain.library}), {"u/lap": 1.0, "u/u": 1.0}, plain.experiment)
+    assert certify_deletion(plain, "u")
+    for enriched in (False, True):
+        assert "system of equations" in certify_deletion(system, "u/u", enriched=enriched).reason
+    assert cf.certify_observable(system, cf.Integral(u), ["u/u"])["u/u"].certificate.kind == "estimated"
+
+
 def test_values_given_on_the_boundary_are_covered():
     values, domain, outcomes = 1 + 2 * x - y + x * y, perturbed(2, 4, 0.2, 1.0), []
     for degree, term in ((2, "mixing"), (3, "u_x")):
@@ -313,6 +322,7 @@ def test_certificates_say_what_they_rest_on():
         assert r"\begin{itemize}" in certificate.latex()
         assert certificate.constants["η_difference"] == bound.difference
         assert certificate.cost["flux solves"] >= 2
+        assert "np." not in repr(bound)
     assert not certify_deletion(problem, "u", "H(div)")
 
 

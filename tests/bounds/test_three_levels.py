@@ -96,6 +96,7 @@ def test_a_nonlinear_march_is_covered(way, scheme):
         assert bound.score == pytest.approx(model.deletions([name])[name].score, rel=1e-10)
         assert abs(true - bound.score) <= bound.margin <= 6 * abs(true - bound.score)
         assert bound.margin < bound.eta_factual + bound.eta_counterfactual
+        assert "np." not in repr(bound)
 
 
 def test_what_does_not_saturate_has_no_estimate():
