@@ -22,7 +22,8 @@ import xarray
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.data.registry_data import DataUnavailable, registry_data
+from cffem.cases.real_data import unavailable
+from cffem.data.registry_data import registry_data
 from cffem.data.velocimetry import read_vec
 from cffem.engine.data import interpolate
 
@@ -34,14 +35,7 @@ def say(*things):
         print(*things, "", sep="\n")
 
 
-problem = None
-if comm.rank == 0:
-    try:
-        registry_data("currents"), registry_data("soap_film")
-    except DataUnavailable as error:
-        problem = str(error)
-problem = comm.bcast(problem)
-if problem:
+if problem := unavailable(comm, "currents", "soap_film"):
     say(f"This demo needs a network: {problem}")
     raise SystemExit
 # -

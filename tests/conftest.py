@@ -54,7 +54,9 @@ def descendants(pid: int) -> list[int]:
 
 def mpi_environment() -> dict[str, str]:
     """The environment for a run of its own, also when the tests themselves were started by mpirun."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_COMM", "PMIX_", "PMI_", "PRTE_LAUNCHED"))}
+    from cffem.cases.measuring import environment_of_ranks
+
+    clean = environment_of_ranks()
     clean["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])])
     clean.setdefault("OMP_NUM_THREADS", "1")
     clean.setdefault("OMPI_MCA_btl", "self,sm")

@@ -48,7 +48,7 @@ def nonlinear_case(kind: str, random: Any) -> tuple[Any, str]:
         chosen["forcing"] = {u: 20 * diffusion * start}
         coefficients = {"lap": diffusion, "cube": float(random.uniform(0.1, 3)), "drift": float(random.uniform(0.05, 0.5))}
     elif kind == "variable":
-        # sin(x + y + 1) stays between 0.8 and 1 on the diagonal and above 0.1 on the square.
+        # The diffusivity stays between 1 and 3.
         varying = cf.div((2 + sp.sin(3 * x + y)) * cf.grad(u))
         library = cf.Library(anchor=cf.dt(u), terms={"lap": varying, "cube": -(u**3), "drift": -x * u.diff(y)})
         coefficients = {"lap": diffusion, "cube": float(random.uniform(0.1, 3)), "drift": float(random.uniform(0.1, 1))}

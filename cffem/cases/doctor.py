@@ -20,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cffem.cases.measuring import environment_of_ranks
+
 GET_DOLFINX = "run cffem with containers/run, or use conda-forge's fenics-dolfinx, or Debian 13's python3-dolfinx-real"
 
 
@@ -218,12 +220,9 @@ def parallel_solve() -> Finding:
     if launcher is None:
         return Finding(what, False, "no mpirun here", "apt-get install openmpi-bin")
     code = "from cffem.cases.doctor import poisson_energy as e; print('%.6f' % e())"
-    # The child must not believe that it belongs to a run that this process belongs to.
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_COMM", "PMIX_", "PMI_", "PRTE_LAUNCHED"))}
+    command = [launcher, "-n", "2", sys.executable, "-c", code]
     try:
-        done = subprocess.run(
-            [launcher, "-n", "2", sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run(command, env=environment_of_ranks(), capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return Finding(what, False, "mpirun -n 2 hangs", "try OMPI_MCA_btl=self,sm; does the host name resolve?")
     numbers = [float(text) for text in re.findall(r"0\.\d{6}", done.stdout)]  # ranks may print on one line

@@ -19,6 +19,7 @@ import sympy as sp
 
 from cffem.data.dataset import Dataset
 from cffem.data.plane import Plane
+from cffem.data.registry_data import DataUnavailable, registry_data
 from cffem.design.design import Design
 from cffem.screening.screening import Screening
 from cffem.screening.skill import Skill, constant_column, held_out_skill
@@ -177,6 +178,23 @@ def examine(data: Dataset, library: Library, screening: Screening | None = None,
         "selected_condition": float(design.selected_gram(support).condition) if support else None,
     }
     return RealDataFindings(terms, skill, found, bool(screen.reliable_), reasons, described(data))
+
+
+def unavailable(comm: Any, *names: str) -> str:
+    """Why measured data of the registry cannot be had, the same words on all ranks; empty where they can; collective.
+
+    Args:
+        comm: the communicator; its first rank downloads what is not in the cache yet.
+        names: of the data, see `cffem.data.registry_data`.
+    """
+    problem = ""
+    if comm.rank == 0:
+        try:
+            for name in names:
+                registry_data(name)
+        except DataUnavailable as error:
+            problem = str(error)
+    return comm.bcast(problem)
 
 
 def unresolved_because(screen: Screening, index: int, skill: Skill) -> str:

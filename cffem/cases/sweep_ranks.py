@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from cffem.cases.measuring import environment_of_ranks
 from cffem.cases.sweep_problems import PROBLEMS
 
 ACCURACY = 1e-4
@@ -134,16 +134,11 @@ def run(tiny: bool = False, problems: Sequence[str] = ("transient", "maxwell", "
         n, steps = TINY[name] if tiny else SIZES[name]
         command = ["mpirun", "-n", str(ranks), sys.executable, "-m", "cffem.cases.sweep_ranks", name, str(n), str(steps)]
         command += ["--repeats", "1" if tiny else "3"]
-        done = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment_of_ranks(), check=False)
         if done.returncode:
             return {"skipped": f"mpirun ended with {done.returncode}: {done.stderr.strip()[-500:]}", "rows": rows}
         rows += json.loads(done.stdout.strip().splitlines()[-1])
     return {"ranks": ranks, "rows": rows}
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without what an MPI library that is running already has put there, for an `mpirun` below it."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("PMIX_", "OMPI_COMM_", "PRTE_LAUNCHED"))}
 
 
 INTRODUCTION = f"""Wall seconds of a sweep after the factual solve: two single-rank jobs that run it at the same time (each all

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
 def design_panel(plt: Any, boards: Sequence[Board]) -> Any:
     """Coherence, λ_min and condition number per case."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
-    titles = {"coherence": "coherence μ(A)", "smallest": "median λ_min", "condition": "median condition number"}
+    titles = {"coherence": r"coherence $\mu(A)$", "smallest": r"median $\lambda_{\min}$", "condition": "median condition number"}
     place = np.arange(len(boards))
     for axis, (key, title) in zip(axes, titles.items(), strict=True):
         values = np.array([board.pictures["design"][key] for board in boards])
@@ -81,7 +82,8 @@ def _three_bars(axis: Any, scores: Mapping[str, Sequence[float]], colors: Mappin
     for column, (label, color) in enumerate(colors.items()):
         axis.bar(place + 0.27 * (column - 1), values[:, column], 0.27, color=color, label=label)
     axis.set_yscale("log")
-    axis.set_xticks(place, list(scores), fontsize=8)
+    # Indices as indices: u_x is a derivative.
+    axis.set_xticks(place, [re.sub(r"(\w)_(\w)", r"$\\mathregular{\1_\2}$", name) for name in scores], fontsize=8)
 
 
 def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
@@ -89,7 +91,7 @@ def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
     figure, axes = plt.subplots(1, len(boards), figsize=(3 * len(boards), 3.4), sharey=True, squeeze=False, layout="constrained")
     for axis, board in zip(axes[0], boards, strict=True):
         scores: Mapping[str, tuple[float, float, float]] = board.pictures["relevance"]
-        _three_bars(axis, scores, {"one step, paper": PAPER, "one step": OURS, "finite deletion δⱼ": FINITE})
+        _three_bars(axis, scores, {"one step, paper": PAPER, "one step, cffem": OURS, r"finite deletion $\delta_j$": FINITE})
         axis.set_ylim(1e-5, 1)
         axis.tick_params("x", rotation=45)
         axis.set_title(board.title, fontsize=9)
@@ -112,7 +114,7 @@ def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
         left.set_ylabel("distance from the factual solution")
         left.legend(fontsize=8)
     if "reversal" in data:
-        colors = {"residual contribution Cⱼ": PAPER, "deletion score δⱼ": FINITE, "linearised score": OURS}
+        colors = {r"residual contribution $C_j$": PAPER, r"deletion score $\delta_j$": FINITE, "linearised score": OURS}
         _three_bars(right, data["reversal"].pictures["reversal"], colors)
         right.set_ylabel("score")
         right.legend(fontsize=8)

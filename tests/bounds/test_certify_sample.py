@@ -8,7 +8,7 @@ pytest.importorskip("dolfinx")
 import cffem as cf
 from cffem.cases.certify_bench import Outcome, modal_outcome, sample
 from cffem.cases.certify_faults import faults, wrong_sign
-from cffem.cases.certify_modal import Truth, families, perturbed
+from cffem.cases.certify_modal import Truth, _amplitude, families, perturbed
 from cffem.cases.measuring import Board
 
 
@@ -47,6 +47,14 @@ def test_the_exact_solutions_solve_their_problems(name):
         model = family.model(perturbed(2, cells, 0.0, 0.0), coefficients, 2, cf.Window(0, 0.5, steps))
         errors.append(Truth(family, model).error(model.factual.states, [(1.0, coefficients)]))
     assert np.log2(errors[0] / errors[1]) > 1.8
+
+
+@pytest.mark.parametrize("time", [0.0, 0.7, 3.0])
+def test_critical_damping_is_the_limit_of_the_other_exact_amplitudes(time):
+    # k = s²/4: between the oscillations and the decay the formula is another one.
+    critical, *near = (_amplitude("wave", k, 2.0, 1.5, time) for k in (1.0, 1.0 - 1e-5, 1.0 + 1e-5))
+    assert near == pytest.approx([critical, critical], abs=1e-4)
+    assert critical == pytest.approx(1.5 * np.exp(-time) * (1 + time))
 
 
 def test_an_outcome_that_does_not_hold_is_noticed():

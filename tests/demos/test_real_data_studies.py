@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ pytest.importorskip("dolfinx")
 pytest.importorskip("netCDF4")
 
 import xarray
+from mpi4py import MPI
 
 import cffem as cf
 from cffem._resources import shared_folder
-from cffem.cases.real_data import CLAIM, examine, temperature_library
+from cffem.cases import real_data
+from cffem.cases.real_data import CLAIM, examine, temperature_library, unavailable, unresolved_because
 from cffem.cases.scripts import run_script
+from cffem.data.registry_data import DataUnavailable
+from cffem.screening.skill import Skill
 
 T = cf.ScalarField("T")
 
@@ -99,3 +104,44 @@ def test_a_reliable_selection_is_called_selected_and_noise_is_not():
     nothing = examine(cf.Dataset.from_arrays(axes, {T: noise}), temperature_library(T, plane))
     assert set(nothing.unresolved) == set(nothing.terms)
     assert CLAIM in str(nothing)
+
+
+@pytest.mark.parametrize(
+    ("screen", "skill", "reason"),
+    [
+        ({"support_": [False]}, Skill(0.1, 1.0, 4), "does not need it"),
+        ({"reliable_": False, "reasons_": ["the noise is correlated"]}, Skill(0.1, 1.0, 4), "the noise is correlated"),
+        ({"reliable_": False}, Skill(0.1, 1.0, 4), "not reliable"),
+        ({"intervals_": [(-0.1, 0.5)]}, Skill(0.1, 1.0, 4), "contains zero"),
+        ({"frequencies_": [0.4]}, Skill(0.1, 1.0, 4), "in 40% of the resampled designs only"),
+        ({}, Skill(0.6, 1.0, 4), "miss 60% of the tendency"),
+        ({}, Skill(0.3, 0.3, 4), "no better than the mean"),
+        ({}, Skill(0.1, 1.0, 4), ""),
+    ],
+)
+def test_each_reason_to_say_nothing_has_its_words(screen, skill, reason):
+    trusted = {"support_": [True], "reliable_": True, "reasons_": [], "intervals_": [(0.2, 0.5)], "frequencies_": [0.9]}
+    said = unresolved_because(SimpleNamespace(**{**trusted, **screen}), 0, skill)
+    assert reason in said
+    assert bool(said) == bool(reason)
+
+
+def test_data_that_cannot_be_had_are_told_to_all_ranks(monkeypatch):
+    told = []
+
+    class Comm:
+        def __init__(self, rank):
+            self.rank = rank
+
+        def bcast(self, problem):
+            told.append(problem)
+            return told[0]
+
+    def fetched(name):
+        if name == "ostia":
+            raise DataUnavailable("no network")
+
+    monkeypatch.setattr(real_data, "registry_data", fetched)
+    assert unavailable(MPI.COMM_SELF, "currents") == ""
+    assert [unavailable(Comm(rank), "currents", "ostia") for rank in (0, 1)] == ["no network"] * 2
+    assert told == ["no network", ""]  # only the first rank tried
