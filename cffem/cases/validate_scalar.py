@@ -365,11 +365,11 @@ def design_figures(board: Board, case: Scalar, fits: Fits) -> None:
         board.near("coherence μ(A) on the samples", design.coherence(), case.coherence, 5e-4)
     else:
         board.figure("coherence μ(A) on the samples", design.coherence(), case.coherence)
-    smallest, condition = spectrum(design, list(case.truth))
-    board.figure("λ_min of the normalised Gram of the true terms", smallest, case.smallest)
-    board.figure("its condition number", condition, case.condition)
-    pairs = [spectrum(design, names) for names in itertools.combinations(TERMS, len(case.truth))]
-    median = tuple(float(m) for m in np.median(pairs, axis=0))
+    true = design.selected_gram(list(case.truth))
+    board.figure("λ_min of the normalised Gram of the true terms", true.minimum, case.smallest)
+    board.figure("its condition number", true.condition, case.condition)
+    grams = [design.selected_gram(names) for names in itertools.combinations(TERMS, len(case.truth))]
+    median = tuple(float(m) for m in np.median([(gram.minimum, gram.condition) for gram in grams], axis=0))
     board.figure("median λ_min over all supports of that size", median[0], case.smallest)
     board.figure("median condition number over them", median[1], case.condition)
     board.pictures["design"] = {
@@ -377,9 +377,3 @@ def design_figures(board: Board, case: Scalar, fits: Fits) -> None:
         "smallest": (case.smallest, median[0]),
         "condition": (case.condition, median[1]),
     }
-
-
-def spectrum(design: Any, names: Sequence[str]) -> tuple[float, float]:
-    """λ_min and condition number of the normalised Gram of some terms."""
-    values = np.linalg.eigvalsh(design.select(list(names)).normalised_gram())
-    return float(values[0]), float(values[-1] / max(values[0], 1e-300))

@@ -314,7 +314,7 @@ class Design:
         return spectrum.irrepresentability(self.normalised_gram(), self.mask(support), order)
 
     def selected_gram(self, support: Sequence[str]) -> spectrum.SelectedGram:
-        """λ_min, λ_max and condition number of the normalised columns of a support."""
+        """λ_min, λ_max and condition number of the Gram of the normalised columns of a support."""
         return spectrum.selected_gram(self.normalised_gram(), self.mask(support))
 
     def mask(self, support: Iterable[str]) -> np.ndarray:

@@ -32,15 +32,20 @@ class SparseEigenvalues:
 
 @dataclass(frozen=True)
 class SelectedGram:
-    """Spectrum of the Gram of a selected support: `minimum` and `maximum` eigenvalue and the condition number of the columns."""
+    """Spectrum of the Gram of a selected support: `minimum` and `maximum` eigenvalue and its condition number.
+
+    Example:
+        >>> SelectedGram(0.5, 1.5).condition
+        3.0
+    """
 
     minimum: float
     maximum: float
 
     @property
     def condition(self) -> float:
-        """Condition number of the normalised columns, √(maximum/minimum)."""
-        return math.sqrt(self.maximum / self.minimum) if self.minimum > 0 else math.inf
+        """Condition number of the Gram, the square of that of the normalised columns."""
+        return self.maximum / self.minimum if self.minimum > 0 else math.inf
 
 
 def sparse_eigenvalues(sigma: np.ndarray, size: int) -> SparseEigenvalues:

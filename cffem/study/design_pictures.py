@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cffem.study.canvas import decades, label, picture
-from cffem.study.summary import plain
+from cffem.study.summary import plain, up_to_one
 
 NUMBERS_UP_TO = 14  # columns
 WIDEST = 1e-5  # smallest penalty that is drawn, of the largest
@@ -27,7 +27,7 @@ def coherence_map(design: Mapping[str, Any]) -> str:
     off = values - np.diag(np.diag(values))
     j, k = np.unravel_index(int(np.nanargmax(off)), off.shape)
     alt = f"Coherence of the {len(names)} normalised columns. " + (
-        f"The largest, {off[j, k]:.3f}, is between {plain(names[j])} and {plain(names[k])}." if len(names) > 1 else ""
+        f"The largest, {up_to_one(off[j, k])}, is between {plain(names[j])} and {plain(names[k])}." if len(names) > 1 else ""
     )
     side = min(1.9 + 0.55 * len(names), 9.0)
     groups = [group["terms"] for group in design.get("alias_groups", ())]
@@ -43,13 +43,14 @@ def _draw_map(figure: Any, names: Sequence[str], values: np.ndarray, groups: Seq
     axes.spines[:].set_visible(False)
     if len(names) <= NUMBERS_UP_TO:
         for (j, k), value in np.ndenumerate(values):
-            axes.text(k, j, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value > 0.6 else "black")
+            written = up_to_one(value, 2).replace(" − ", "−\n") if j != k else "1"
+            axes.text(k, j, written, ha="center", va="center", fontsize=8, color="white" if value > 0.6 else "black")
     for number, group in enumerate(groups):
         where = [names.index(term) for term in group if term in names]
         for j in where:
             for k in where:
                 axes.add_patch(_frame(j, k, COLOURS[(number + 1) % len(COLOURS)]))
-    figure.colorbar(image, ax=axes, shrink=0.85, label=r"$|\langle A_j, A_k\rangle|$, 1 on the diagonal")
+    figure.colorbar(image, ax=axes, shrink=0.85, label="|⟨Aⱼ, Aₖ⟩|")
 
 
 def _frame(j: int, k: int, colour: str) -> Any:

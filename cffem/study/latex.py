@@ -33,6 +33,17 @@ def escaped(text: Any) -> str:
     return document_text(plain(str(text)))
 
 
+def coherence(value: Any) -> str:
+    """A coherence, of which it is told how near to 1 it is.
+
+    Example:
+        >>> print(coherence(1 - 1.72e-7), coherence(0.25))
+        $1-1.72\\times10^{-7}$ $0.25$
+    """
+    near = isinstance(value, float) and 1e-14 < 1.0 - value < 5e-4
+    return number(1.0 - value).replace("$", "$1-", 1) if near else number(value)
+
+
 def number(value: Any) -> str:
     """A number in mathematics, a dash where there is none.
 
@@ -166,7 +177,8 @@ def design(report: Report) -> str:
         rows.append(
             [
                 escaped(label) or "--",
-                *map(number, (found.get("rows"), found.get("columns"), found.get("rank"), found.get("coherence"))),
+                *map(number, (found.get("rows"), found.get("columns"), found.get("rank"))),
+                coherence(found.get("coherence")),
                 f"[{number(bracket.get('lower'))}, {number(bracket.get('upper'))}]",
                 *map(number, (selected.get("minimum_eigenvalue"), selected.get("condition"))),
                 escaped(aliases),

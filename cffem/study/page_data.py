@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cffem.study.design_pictures import coherence_map, frequencies, regularisation_path
 from cffem.study.markup import Raw, anything, bullets, details, facts, figure, number, paragraph, skipped, table, text
-from cffem.study.summary import plain
+from cffem.study.summary import plain, up_to_one
 
 if TYPE_CHECKING:
     from cffem.study.report import Report
 
 Section = Mapping[str, Any]
+# The condition number of a Gram beyond which noise of one part in a hundred can be as large as a coefficient.
+BADLY_CONDITIONED = 1e4
 
 
 def constraint(report: Report) -> str:
@@ -58,11 +61,12 @@ def design(report: Report) -> str:
 
 def _one_design(label: str, found: Section) -> str:
     bracket, selected = found.get("restricted_eigenvalue") or {}, found.get("selected") or {}
+    coherence = found.get("coherence")
     pairs = [
         ("rows", found.get("rows")),
         ("independent rows", found.get("effective_rows")),
         ("columns", found.get("columns")),
-        ("coherence μ", found.get("coherence")),
+        ("coherence μ", None if coherence is None else up_to_one(coherence)),
         ("rank", found.get("rank")),
         (
             f"restricted eigenvalue, s = {bracket.get('s', '?')}",
@@ -78,17 +82,26 @@ def _one_design(label: str, found: Section) -> str:
             for group in groups
         )
         if groups
-        else paragraph("No alias groups: every coefficient is identified up to noise.")
+        else paragraph(f"No alias groups: every coefficient is identified up to noise{_amplified(selected)}.")
     )
     title = f"Design of the equation of {plain(label)}" if label else "Design"
     return "".join(
         [
             facts(title, pairs),
-            figure(coherence_map(found), "Coherence of the normalised columns; alias groups are framed."),
+            figure(coherence_map(found), "Coherence |⟨Aⱼ, Aₖ⟩| of the normalised columns; alias groups are framed."),
             Raw("<h3>Alias groups</h3>"),
             aliases,
         ]
     )
+
+
+def _amplified(selected: Section) -> str:
+    """What a large condition number means for the coefficients; nothing where it is small."""
+    condition = selected.get("condition")
+    if condition is None or condition < BADLY_CONDITIONED:
+        return ""
+    # The condition number of the columns themselves is the root of that of their Gram.
+    return f", but relative noise can be amplified up to {number(math.sqrt(condition))} times"
 
 
 def _proposal(proposal: Section) -> str:
@@ -101,7 +114,9 @@ def _proposal(proposal: Section) -> str:
         )
         for c in proposal.get("candidates", ())
     ]
-    tried = details("Experiments that were tried", table("Candidates", ("experiment", "rank", "λ_min", "tells apart"), rows))
+    tried = details(
+        "Experiments that were tried", table("Candidates", ("experiment", "rank", "smallest eigenvalue", "tells apart"), rows)
+    )
     return "".join([Raw("<h3>What to measure next</h3>"), paragraph(proposal.get("sentence", "")), *([tried] if rows else [])])
 
 
@@ -187,10 +202,12 @@ def cost(report: Report) -> str:
         return empty
     known = [(title, part[key]) for key, title in COSTS.items() if key in part]
     seconds = [(str(stage), float(value) if value is not None else None) for stage, value in (part.get("seconds") or {}).items()]
-    others = {key: value for key, value in part.items() if key not in COSTS and key != "seconds"}
+    ways = [(str(way), int(count)) for way, count in (part.get("strategies") or {}).items()]
+    others = {key: value for key, value in part.items() if key not in (*COSTS, "seconds", "strategies")}
     return "".join(
         [
             facts("Solves", known),
+            table("How deleted problems were solved", ("way", "problems"), ways) if ways else "",
             table("Seconds of each stage", ("stage", "seconds"), seconds) if seconds else "",
             *(_levels(key, value) for key, value in others.items()),
         ]

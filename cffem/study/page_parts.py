@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from cffem.study.fields import Fields
     from cffem.study.report import Report
 
+NAMES = {
+    "epsilon": "ε",
+    "factual_norm": "norm of the factual solution",
+    "relative": "ε relative to the solution",
+    "interventions": "all interventions studied",
+    "window": "time window",
+    "anchor": "left-hand side",
+}
 RULE = (
     "A term is relevant if its score lies above ε by more than its error bar, irrelevant if it lies below ε by more than its error "
     "bar, and unresolved otherwise."
@@ -96,20 +104,47 @@ def scope(report: Report) -> str:
     part = report.sections["scope"]
     if (empty := skipped(part)) is not None:
         return empty
-    known = ("observation", "norm", "epsilon", "relative", "factual_norm", "intervention", "interventions", "refit", "coefficients")
-    names = {"epsilon": "ε", "factual_norm": "norm of the factual solution", "relative": "ε relative to the solution",
-             "interventions": "all interventions studied"}  # fmt: skip
+    known = (
+        "anchor",
+        "observation",
+        "norm",
+        "epsilon",
+        "relative",
+        "factual_norm",
+        "intervention",
+        "interventions",
+        "refit",
+        "coefficients",
+    )
     if part.get("interventions") == [part.get("intervention")]:
         part = {key: value for key, value in part.items() if key != "interventions"}
+    if len(anchor := part.get("anchor") or {}) == 1:
+        part = {**part, "anchor": next(iter(anchor.values()))}
     experiments = part.get("experiments") or {"this experiment": part.get("experiment", {})}
     return "".join(
         [
             Raw(f"<blockquote>{paragraph(part.get('sentence', ''))}</blockquote>"),
-            facts("Scope", [(names.get(key, key.replace("_", " ")), part[key]) for key in known if key in part]),
-            details("Library", facts("All candidate terms", part.get("library", {}).items())),
-            *(details(f"Experiment: {plain(name)}", facts("Experiment", given.items())) for name, given in experiments.items()),
+            facts("Scope", [(NAMES.get(key, key.replace("_", " ")), part[key]) for key in known if key in part]),
+            details("Library", facts("All candidate terms", _formulas(report, part.get("library", {})))),
+            *(details(f"Experiment: {plain(name)}", facts("Experiment", _given(given))) for name, given in experiments.items()),
         ]
     )
+
+
+def _formulas(report: Report, library: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The candidate terms, set as formulas where the report has them."""
+    latex = {name: term.latex for name, term in report.terms.items()}
+    return [(name, Raw(formula(latex[name], str(term))) if latex.get(name) else term) for name, term in library.items()]
+
+
+def _given(experiment: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What an experiment is made of, in words."""
+    found = []
+    for key, value in experiment.items():
+        if key == "window":
+            value = "{:g} to {:g}, {} steps".format(*value) if value else "none: steady"
+        found.append((NAMES.get(key, key.replace("_", " ")), value))
+    return found
 
 
 def observables(report: Report) -> str:

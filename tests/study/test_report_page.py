@@ -12,9 +12,13 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+import matplotlib.figure
+import matplotlib.text
 from report_samples import area, hostile, known, line, screened
 
 from cffem.study.canvas import MARKS
+from cffem.study.page_data import design
+from cffem.study.report import Report
 
 VOID = {"meta", "link", "img", "br"}
 PAGES = {
@@ -90,6 +94,8 @@ def test_the_page_holds_what_the_report_holds(pages):
         "energy: Energy(E, at='end')",
         "ranks",
         "E with and without curl curl",
+        "0 to 1, 20 steps",
+        "How deleted problems were solved",
     ):
         assert text in words
     words = Outline(pages["screened"]).words
@@ -101,6 +107,41 @@ def test_the_page_holds_what_the_report_holds(pages):
     ):
         assert text in words
     assert "Not part of this report: not part of this example" in words
+
+
+def test_pictures_are_written_without_mathematics_that_they_would_not_read(monkeypatch):
+    # Names come from users, so dollars and backslashes in pictures are text.
+    written = []
+
+    def saved(figure, *arguments, **options):
+        if not matplotlib.rcParams["text.parse_math"]:
+            written.extend(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+        return saving(figure, *arguments, **options)
+
+    saving = matplotlib.figure.Figure.savefig
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
+    for name in ("known", "screened"):
+        PAGES[name]()
+    assert "|⟨Aⱼ, Aₖ⟩|" in written
+    assert not [text for text in written if "$" in text or "\\" in text]
+
+
+def test_columns_that_are_nearly_the_same_are_told_from_columns_that_are():
+    near = {
+        "names": ["u", "lap"],
+        "gram": [[1.0, 1e-7 - 1.0], [1e-7 - 1.0, 1.0]],
+        "coherence": 1.0 - 1e-7,
+        "selected": {"minimum_eigenvalue": 1e-7, "condition": 2e7},
+    }
+    report = known()
+    shown = Outline(design(Report(report.terms, {**report.sections, "design": near})))
+    assert "coherence μ1 − 1.0e-07" in shown.words
+    assert "noise can be amplified up to 4472 times" in shown.words
+    assert "The largest, 1 − 1.0e-07, is between u and lap." in shown.all("img")[0]["alt"]
+    well = {**near, "gram": [[1.0, 0.5], [0.5, 1.0]], "coherence": 0.5, "selected": {"condition": 3.0}}
+    shown = Outline(design(Report(report.terms, {**report.sections, "design": well})))
+    assert "coherence μ0.500" in shown.words
+    assert "every coefficient is identified up to noise." in shown.words
 
 
 def test_pages_are_the_same_whenever_they_are_made(pages):

@@ -130,7 +130,7 @@ def combinations(identified: sp.Basic) -> list[sp.Basic]:
 
 
 def selected_gram(made: Design, support: list[str]) -> Facts | None:
-    """λ_min and condition of the normalised columns of a support."""
+    """λ_min and condition of the Gram of the normalised columns of a support."""
     if not support:
         return None
     found = made.selected_gram(support)

@@ -163,7 +163,10 @@ class Reporting:
         refit = "with the other coefficients refitted" if self.headline == REFITTED else "without refitting the other coefficients"
         return {
             "library": {name: str(self.study.library[name]) for name in self.names},
-            "anchor": {str(u): str(equation.anchor) for u, equation in self.study.library.equations.items()},
+            "anchor": {
+                str(u): str(0 if equation.anchor is None else equation.anchor)
+                for u, equation in self.study.library.equations.items()
+            },
             "experiment": experiments[first],
             "experiments": experiments,
             "combination": RULE,
@@ -194,7 +197,7 @@ class Reporting:
             "boundary": [str(condition) for condition in experiment.boundary],
             "initial": {str(key): str(value) for key, value in experiment.initial.items()},
             "forcing": {str(key): str(value) for key, value in experiment.forcing.items()},
-            "elements": {str(key): str(value) for key, value in experiment.elements.items()},
+            "elements": {str(key): element_text(value) for key, value in experiment.elements.items()},
             "factual_norm": self.found.factual[name]["norm"],
             "epsilon": self.threshold(name),
         }
@@ -342,3 +345,13 @@ def versions(names: Sequence[str]) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def element_text(element: Any) -> str:
+    """An element as people write it.
+
+    Example:
+        >>> element_text(("Lagrange", 2))
+        'Lagrange, degree 2'
+    """
+    return f"{element[0]}, degree {element[1]}" if isinstance(element, tuple) and len(element) == 2 else str(element)
