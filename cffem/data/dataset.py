@@ -198,11 +198,23 @@ def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
     for name, values in coords.items():
         if str(name) not in known:
             raise InputError(f"coordinates are called x, y, z and t, not {name}")
-        array = as_numbers(values)
-        if array.ndim != 1 or len(array) < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
-            raise InputError(f"the coordinate {name} must be a finite, strictly increasing one-dimensional array")
-        axes[known[str(name)]] = array
+        axes[known[str(name)]] = _increasing(str(name), as_numbers(values))
     return axes
+
+
+def _increasing(name: str, array: np.ndarray) -> np.ndarray:
+    """The values along an axis, refused where they are no axis."""
+    if array.ndim != 1 or len(array) < 2:
+        raise InputError(f"the coordinate {name} must be a one-dimensional array of two values or more")
+    if not np.isfinite(array).all():
+        raise InputError(f"the coordinate {name} must be finite, but its value number {np.argmin(np.isfinite(array)) + 1} is not")
+    back = np.flatnonzero(np.diff(array) <= 0)
+    if len(back):
+        raise InputError(
+            f"the coordinate {name} must be strictly increasing, but {array[back[0]]:g} is followed by {array[back[0] + 1]:g}; "
+            "sort the data along it"
+        )
+    return array
 
 
 def as_numbers(values: Any) -> np.ndarray:

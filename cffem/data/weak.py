@@ -44,7 +44,8 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     noise = (draws - draws.mean(axis=0)) * scale
     complete = np.tile(plan.sampling.complete, plan.families)
     labels = np.tile(plan.sampling.blocks, plan.families)
-    share = plan.sampling.effective * plan.families / max(1, complete.sum())
+    # Few test functions on a small grid overlap less than the count along each axis supposes.
+    share = min(1.0, plan.sampling.effective * plan.families / max(1, complete.sum()))
     data.notes.update(plan.notes())
     for label in np.unique(labels[complete]):
         rows = complete & (labels == label)

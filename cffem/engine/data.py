@@ -89,20 +89,23 @@ def _checked_values(values: Any, points: np.ndarray, shape: tuple[int | None, ..
     wanted = (dimension, *points.shape[1:]) if shape else points.shape[1:]
     if result.shape != wanted:
         raise InputError(f"{what} has values of shape {result.shape} at {points.shape[1]} points, not {wanted}")
-    if not np.all(np.isfinite(result)):
-        raise InputError(f"{what} is not finite everywhere on the mesh")
+    lost = np.flatnonzero(~np.isfinite(result).reshape(-1, *points.shape[1:]).all(axis=0))
+    if len(lost):
+        raise InputError(f"{what} is not finite everywhere on the mesh, for one at the point {_place(points[:dimension, lost[0]])}")
     return result
 
 
 def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what: str) -> list[sp.Expr]:
     expr = as_expr(value)
+    # As an expression a tuple of zeros is zero, whatever its length.
+    given = len(value) if isinstance(value, tuple | list) else len(expr.args) if isinstance(expr, Vec) else None
     if not shape:
-        if shape_of(expr) != ():
-            raise InputError(f"{what} must be a scalar, not {expr}")
+        if shape_of(expr) != () or given is not None:
+            raise InputError(f"{what} must be a scalar, not {expr if expr != 0 else value}")
         return [expr]
-    if expr == 0:
+    if expr == 0 and given in (None, dimension):
         return [sp.S.Zero] * dimension
-    if shape_of(expr) == () or (isinstance(expr, Vec) and len(expr.args) != dimension):
+    if shape_of(expr) == () or given not in (None, dimension):
         raise InputError(
             f"{what} must be a vector with {dimension} components, for instance ({', '.join('0' * dimension)}), not {value}"
         )
@@ -170,8 +173,11 @@ def require_values(values: np.ndarray, points: np.ndarray, what: str) -> None:
     """Refuse measured data that do not reach a point."""
     lost = np.flatnonzero(np.isnan(values).reshape(-1, points.shape[1]).any(axis=0))
     if len(lost):
-        place = ", ".join(f"{c:.6g}" for c in points[:, lost[0]])
-        raise InputError(f"{what}: there are no data at the point ({place}); give data that cover the mesh")
+        raise InputError(f"{what}: there are no data at the point {_place(points[:, lost[0]])}; give data that cover the mesh")
+
+
+def _place(point: np.ndarray) -> str:
+    return f"({', '.join(f'{c:.6g}' for c in point)})"
 
 
 def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: bool = True) -> None:

@@ -93,6 +93,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.elements or not all(isinstance(key, Field) for key in self.elements):
             raise InputError("elements must give each field its element, for instance {u: ('Lagrange', 2)}")
+        if not isinstance(self.boundary, Sequence):
+            raise InputError(f"boundary must be a list of boundary conditions, [Dirichlet(u, 0)] say, not {self.boundary}")
         for condition in self.boundary:
             if not isinstance(condition, BoundaryCondition | Periodic):
                 raise InputError(

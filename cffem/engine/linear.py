@@ -12,6 +12,7 @@ import ctypes
 import gc
 import itertools
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,6 +51,13 @@ class SolveError(RuntimeError):
     def __init__(self, message: str, history: Any = ()):
         super().__init__(message)
         self.history = [float(value) for value in history]
+
+
+def petsc_words(error: PETSc.Error) -> str:
+    """What PETSc says about an error last, which tells most."""
+    lines = str(error).splitlines()
+    said = re.sub(r"^\[\d+\] *", "", lines[-1]) if len(lines) > 1 else ""
+    return f"PETSc error {error.ierr}: {said}" if said else f"PETSc error {error.ierr}"
 
 
 @dataclass
@@ -199,7 +207,8 @@ class LinearSolver:
                 self.ksp.setUp()
         except PETSc.Error as error:
             self._forget()
-            raise SolveError(f"{what} could not be prepared by the solver {self.plan.name!r} (PETSc error {error.ierr})") from None
+            solver = "the solver of the given options" if self.plan.name == "own" else f"the solver {self.plan.name!r}"
+            raise SolveError(f"{what} could not be prepared by {solver} ({petsc_words(error)})") from None
         if self.direct:
             self._check_factors(what)
 
@@ -385,7 +394,7 @@ class LinearSolver:
         try:
             apply(right, solution)
         except PETSc.Error as error:
-            raise SolveError(f"{what} could not be solved: PETSc error {error.ierr}") from None
+            raise SolveError(f"{what} could not be solved: {petsc_words(error)}") from None
         self.record.solves += 1
         self.record.iterations += self.ksp.getIterationNumber()
         reason = self.ksp.getConvergedReason()

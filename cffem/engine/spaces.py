@@ -46,12 +46,9 @@ def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
 
 
 def _named_element(mesh: Any, unknown: Field, description: Any, dimension: int) -> Any:
-    try:
-        family, degree = description
-    except (TypeError, ValueError):
-        raise InputError(
-            f"the element of {unknown} must be (family, degree), for instance ('Lagrange', 2), not {description!r}"
-        ) from None
+    if not isinstance(description, tuple | list) or len(description) != 2:
+        raise InputError(f"the element of {unknown} must be (family, degree), for instance ('Lagrange', 2), not {description!r}")
+    family, degree = description
     vector = isinstance(unknown, VectorField)
     if not vector and family in VECTOR_FAMILIES:
         raise InputError(f"scalar field {unknown} cannot live on the vector element {family}; use Lagrange or DG")

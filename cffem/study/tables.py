@@ -7,6 +7,7 @@ A `Table` remembers which keys it was asked for; `done` refuses the others and n
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -77,7 +78,10 @@ class Table:
             return self.content[name]
         if default is MISSING:
             where = f" of {self.where}" if self.where else ""
-            raise StudyFileError(f"{self.file}: the key {name!r}{where} is missing")
+            others = [other for other in self.content if other not in self.known]
+            alike = difflib.get_close_matches(name, others, n=1)
+            hint = f"; there is {alike[0]!r}, is it misspelt?" if alike else ""
+            raise StudyFileError(f"{self.file}: the key {name!r}{where} is missing{hint}")
         return default
 
     def text(self, name: str, default: Any = MISSING) -> Any:

@@ -46,11 +46,12 @@ def checked_name(name: Any, what: str = "term") -> str:
 
 def checked_terms(terms: Any) -> dict[str, sp.Expr]:
     """Named expressions from a mapping or from pairs, with every name occurring once."""
-    pairs = list(terms.items()) if isinstance(terms, Mapping) else [tuple(pair) for pair in terms]
+    if not isinstance(terms, Iterable):
+        raise LibraryError(f"terms give each expression its name, {{'u': u}} say, not {terms!r}")
     result: dict[str, sp.Expr] = {}
-    for pair in pairs:
-        if len(pair) != 2:
-            raise LibraryError(f"terms are pairs of a name and an expression, not {pair!r}")
+    for pair in terms.items() if isinstance(terms, Mapping) else terms:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise LibraryError(f"terms are pairs of a name and an expression, {{'u': u}} say, not {pair!r}")
         name = checked_name(pair[0])
         if name in result:
             raise LibraryError(f"two terms are called {name!r}; give each its own name")

@@ -210,7 +210,10 @@ def _name(name: Any) -> str:
 
 
 def _finite(value: Any, what: str) -> float:
-    number = sp.sympify(value, strict=True)
+    try:
+        number = sp.sympify(value, strict=True)
+    except sp.SympifyError:
+        number = sp.nan
     if isinstance(value, bool) or not (number.is_number and number.is_real and number.is_finite):
         raise LibraryError(f"{what} must be a finite real number, not {value!r}")
     return float(number)

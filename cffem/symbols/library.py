@@ -273,7 +273,10 @@ def _unknown_of(anchor: sp.Expr | None, terms: Mapping[str, sp.Expr], unknown: A
         candidates = {f for f in candidates if len(f.shape) == len(shape_of(model))} or candidates
     if len(candidates) != 1:
         found = ", ".join(sorted(map(str, candidates))) or "no field"
-        raise LibraryError(f"which field the equation is for is not clear ({found}); give unknown=")
+        raise LibraryError(
+            f"which field the equation is for is not clear ({found}); give unknown=, or write one Library for each and couple "
+            "them in a System"
+        )
     return next(iter(candidates))
 
 

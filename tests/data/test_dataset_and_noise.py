@@ -51,7 +51,15 @@ def test_xarray_dates_and_vectors():
         ),
         (
             lambda: Dataset.from_arrays({x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
-            r"x must be a finite, strictly increasing",
+            r"x must be strictly increasing, but 2 is followed by 1; sort the data",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.array([0.0, np.nan, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            r"x must be finite, but its value number 2 is not",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.array([1.0])}, {u: np.zeros((3, 1))}),
+            r"t must be a one-dimensional array of two values or more",
         ),
         (
             lambda: Dataset.from_arrays({"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),

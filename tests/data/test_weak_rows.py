@@ -37,6 +37,13 @@ def test_transport_with_diffusion_in_one_dimension(kind, tolerance):
     assert residual(Design.from_fields(library, data, kind=kind), {"u_x": -0.8, "u_xx": 0.05}) < tolerance
 
 
+def test_rows_are_never_worth_more_than_they_are():
+    values = np.ones((3, 3))
+    library = Library(anchor=dt(u), terms={"u": u, "u_xx": u.diff(x, 2)})
+    design = Design.from_fields(library, Dataset.from_arrays({x: np.linspace(0, 1, 3), t: np.linspace(0, 1, 3)}, {u: values}))
+    assert 0 < design.effective_rows <= design.rows
+
+
 def test_variable_coefficients_go_onto_the_test_function():
     xs, ts = np.linspace(0, 3, 200), np.linspace(0, 1, 100)
     X, T = np.meshgrid(xs, ts, indexing="ij")

@@ -75,6 +75,9 @@ def test_data_that_are_not_finite(value):
 def test_expressions_that_are_not_finite_somewhere_on_the_mesh():
     refused("initial value of u is not finite everywhere", lambda: build(initial={u: sp.log(x)}).solve())
     refused(
+        r"not finite everywhere on the mesh, for one at the point \(0.5, 1\)", lambda: build(initial={u: 1 / (x - y / 2)}).solve()
+    )
+    refused(
         "Dirichlet.* is not finite everywhere", lambda: build(boundary=[cf.Dirichlet(u, sp.log(y - sp.Rational(1, 2)))]).solve()
     )
     refused("forcing of u is not finite everywhere", lambda: build(forcing={u: sp.sqrt(x - 2)}).solve())
@@ -118,10 +121,13 @@ def test_meshes_that_cannot_be_used():
 
 def test_shapes_and_coordinates_of_data():
     refused("must be a scalar", lambda: build(initial={u: (0, 1)}))
+    refused(r"must be a scalar, not \(0, 0\)", lambda: build(initial={u: (0, 0)}))
+    refused(r"must be a scalar, not \(0, 0\)", lambda: build(boundary=[cf.Dirichlet(u, (0, 0))]))
     refused("must be a scalar", lambda: build(forcing={u: (0, 1)}))
     refused("must be a scalar", lambda: build(boundary=[cf.Neumann(u, (0, 1))]))
     refused("vector with 2 components", lambda: flow(initial={v: 1}))
     refused("vector with 2 components", lambda: flow(initial={v: (1, 2, 3)}))
+    refused("vector with 2 components", lambda: flow(boundary=[cf.Dirichlet(v, (0, 0, 0))]))
     refused("vector with 2 components", lambda: flow(boundary=[cf.Dirichlet(v, x)]))
     refused("must be a scalar", lambda: flow(boundary=[cf.Dirichlet(v[0], (1, 0)), cf.Neumann(v, 0)]))
     refused("contains z, but the mesh has dimension 2", lambda: build(initial={u: z}))
@@ -144,6 +150,7 @@ def test_elements_that_do_not_fit_their_fields():
     refused("no element Lagrnge", lambda: build(elements={u: ("Lagrnge", 1)}))
     refused("no element N1curl of degree 0", lambda: flow(elements={v: ("N1curl", 0)}))
     refused(r"\(family, degree\)", lambda: build(elements={u: "Lagrange"}))
+    refused(r"\(family, degree\)", lambda: build(elements={u: "P1"}))
     refused(
         "written for 2D, but the mesh or the data are 3D",
         lambda: build(
@@ -180,6 +187,7 @@ def test_boundary_conditions_that_are_missing_double_or_without_effect():
     refused("nothing is said", lambda: build(boundary=[]))
     refused("no boundary part 'lft'", lambda: build(boundary=[cf.Dirichlet(u, 0, on="lft")]))
     refused("is not a boundary condition", lambda: build(boundary=[0]))
+    refused(r"a list of boundary conditions, .* not Dirichlet\(u, 0", lambda: build(boundary=cf.Dirichlet(u, 0)))
     refused("no element here", lambda: build(boundary=[cf.Dirichlet(w, 0)]))
     refused("two natural conditions", lambda: build(boundary=[cf.Neumann(u, 0), cf.Neumann(u, 1)]))
     refused("is given on 'left' as well", lambda: build(boundary=[cf.Dirichlet(u, 0), cf.Neumann(u, 1, on="left")]))

@@ -297,6 +297,16 @@ def test_options_that_no_solver_reads_are_told(caplog):
     assert [record.getMessage().split()[3] for record in caplog.records] == ["ksp_rrtol"]
 
 
+def test_an_option_that_petsc_does_not_know_is_told_in_its_words():
+    u = cf.ScalarField("u")
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+    )
+    model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment, {"ksp_type": "nonsense"})
+    with pytest.raises(cf.SolveError, match=r"by the solver of the given options \(PETSc error 86: .*KSP type nonsense\)"):
+        model.solve()
+
+
 def test_the_preset_for_time_steps_gives_way_where_incomplete_factors_fail():
     library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "u": u})
     experiment = cf.Experiment(

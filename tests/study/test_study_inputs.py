@@ -71,6 +71,7 @@ def test_a_study_that_cannot_be_done_is_refused_when_it_is_written(make, message
 
 REPLACED = {
     "a missing key": ("epsilon = 1e-3", "", "the key 'epsilon' of observables.mass is missing"),
+    "a misspelt table": ("[fields]", "[feilds]", "the key 'fields' is missing; there is 'feilds', is it misspelt?"),
     "text that is none": ('title = "Heat on an interval"', "title = 3", "title must be text"),
     "a flag that is none": ("budget = 1", "refine = 1", "must be true or false"),
     "a list that is none": ('title = "Heat on an interval"', "candidates = 3", "a list of at most 50 tables"),

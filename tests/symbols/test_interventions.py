@@ -64,6 +64,7 @@ def test_changes_of_data_are_kept_as_they_are():
         (lambda: cf.delete(), "at least one term"),
         (lambda: cf.delete(3), "by a string"),
         (lambda: cf.scale("u", float("nan")), "finite real"),
+        (lambda: cf.scale("u", "half"), "the factor of 'u' must be a finite real number, not 'half'"),
         (lambda: cf.set("u", 1j), "finite real"),
         (lambda: cf.set("u", True), "finite real"),
         (lambda: cf.force({u: u}), "cannot contain the field u"),

@@ -50,6 +50,8 @@ def heat() -> cf.Library:
         ({7: u}, cf.LibraryError, ["7", "string"]),
         ([("a", u), ("a", u**2)], cf.LibraryError, ["'a'", "two terms"]),
         ([("a", u, 1)], cf.LibraryError, ["pairs"]),
+        ([lap(u)], cf.LibraryError, ["pairs", "{'u': u}", "lap(u)"]),
+        (lap(u), cf.LibraryError, ["{'u': u}", "lap(u)"]),
     ],
 )
 def test_malformed_terms_are_named(terms, error, words):
@@ -83,6 +85,7 @@ def test_vector_terms_have_the_shape_of_their_anchor_and_differ():
         (u.diff(cf.t, 3), {"a": u}, "must be dt"),
         (x + y, {"a": u}, "contains no field"),
         (None, {"a": u, "b": v}, "u, v"),
+        ((dt(u), dt(v)), {"a": u}, "one Library for each and couple them in a System"),
         (None, {"a": x}, "no field"),
     ],
 )
