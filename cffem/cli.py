@@ -57,7 +57,7 @@ def stop_printing() -> None:
 
 def disk_is_full(error: Exception) -> bool:
     """Whether there is no room, or no more is allowed."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def build_parser() -> argparse.ArgumentParser:

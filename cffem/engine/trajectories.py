@@ -8,6 +8,7 @@ or to be read on another number of ranks, is stored by `cffem.engine.storage`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import weakref
@@ -43,14 +44,19 @@ class DiskLevels(Sequence[np.ndarray]):
         self.size = size
         self._count = 0
         self._file = tempfile.TemporaryFile(prefix="cffem-levels-")  # noqa: SIM115  it lives as long as the levels
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, _close, self._file)
 
     def append(self, values: np.ndarray) -> None:
         """Add an array at the end."""
         if len(values) != self.size:
             raise ValueError(f"levels of {self.size} values take no array of {len(values)}")
-        self._file.seek(0, os.SEEK_END)
-        self._file.write(np.ascontiguousarray(values, dtype=float).tobytes())
+        try:
+            self._file.seek(0, os.SEEK_END)
+            self._file.write(np.ascontiguousarray(values, dtype=float).tobytes())
+            self._file.flush()  # what does not fit is told here, not when something else is read
+        except OSError as error:
+            where = f"the scratch file of a trajectory in {tempfile.gettempdir()} (TMPDIR chooses another folder)"
+            raise OSError(error.errno, error.strerror, where) from None
         self._count += 1
 
     def __len__(self) -> int:
@@ -68,6 +74,11 @@ class DiskLevels(Sequence[np.ndarray]):
             raise IndexError(f"there is no level {index} among {self._count}")
         self._file.seek(8 * self.size * number)
         return np.frombuffer(self._file.read(8 * self.size), dtype=float).copy()
+
+
+def _close(file: Any) -> None:
+    with contextlib.suppress(OSError):  # of a full disk, to which the rest of the last level cannot be written
+        file.close()
 
 
 Levels = list[np.ndarray] | DiskLevels

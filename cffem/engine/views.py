@@ -6,6 +6,9 @@ Fields on other elements (Nédélec, Raviart–Thomas, …) are interpolated exa
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +45,27 @@ def write_view(solution: Solution, unknown: Field, file: Path) -> None:
     own, shown = spaces.own(unknown)[0], shown_element(spaces.elements[unknown])
     source = fem.Function(own, name=unknown.name)
     target = source if shown is None else fem.Function(fem.functionspace(spaces.mesh, shown), name=unknown.name)
-    with VTXWriter(spaces.comm, file, [target], engine="BP4") as writer:
+    writer: Any = None
+    try:
+        writer = VTXWriter(spaces.comm, file, [target], engine="BP4")
         for time, state in zip(solution.times, solution.states, strict=True):
             source.x.array[:] = spaces.with_ghosts(state)[spaces.dofs(unknown)]
             if target is not source:
                 target.interpolate(source)
             writer.write(float(time))
+        writer.close()
+    except RuntimeError as error:
+        # When it is freed it tries to write once more, and the process ends without a word if that fails.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(writer))
+        raise _unwritten(error, file) from None
+
+
+def _unwritten(error: RuntimeError, file: Path) -> Exception:
+    """What ADIOS2 says about a file that it could not write, as the system's error where it names it."""
+    found = re.search(r"errno = (\d+)", str(error))
+    if found is None:
+        return error
+    return OSError(int(found[1]), os.strerror(int(found[1])), str(file))
 
 
 def shown_element(element: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -260,3 +262,34 @@ def test_views_for_paraview_are_written_for_every_element(tmp_path):
         assert all(file.exists() for file in files)
         with pytest.raises(cf.InputError, match=r"end in \.bp"):
             solution.write(tmp_path / "flow.vtk")
+
+
+NO_ROOM = """
+import resource, sys
+import cffem as cf
+from mpi4py import MPI
+from cffem.engine.trajectories import DiskLevels
+
+u = cf.ScalarField("u")
+experiment = cf.Experiment(mesh=cf.mesh.interval(MPI.COMM_SELF, 0.002), elements={u: ("Lagrange", 2)},
+                           boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+solution = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment).solve()
+levels = DiskLevels(1000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for write in (lambda: solution.write(sys.argv[1]), lambda: levels.append(solution.states[0][:1000])):
+    try:
+        write()
+    except OSError as error:
+        print(error.filename, error.strerror)
+"""
+
+
+def test_no_room_for_views_and_scratch_files_is_an_error_that_names_the_file(tmp_path):
+    # A process of its own: what is allowed to it cannot be raised again.
+    view = tmp_path / "u.bp"
+    done = subprocess.run([sys.executable, "-c", NO_ROOM, str(view)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == f"{view} File too large"
+    assert second.startswith("the scratch file of a trajectory in ")
+    assert "Traceback" not in done.stderr
