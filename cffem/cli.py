@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import errno
 import os
+import re
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import cffem
 
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Example:
         >>> main(["demo", "--list"])  # doctest: +SKIP
     """
-    options = build_parser().parse_args(arguments)
+    options, unknown = build_parser().parse_known_args(arguments)
+    if unknown:
+        refuse_options(options.parser, unknown)
     try:
         code = options.command(options)
         sys.stdout.flush()
@@ -47,6 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if disk_is_full(error):
             stop_printing()
         return fail_together(error, debug=options.debug)
+
+
+def refuse_options(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
+    """End with the options that a command has, and the one that is most like what it was given."""
+    near = difflib.get_close_matches(unknown[0], re.findall(r"--[\w-]+", parser.format_usage()), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"{parser.prog} --help tells what there is"
+    parser.error(f"unknown: {' '.join(unknown)}; {hint}")
 
 
 def stop_printing() -> None:
@@ -104,13 +115,14 @@ def build_parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="check the theory on finite elements, with the paper's figures beside ours")
     validate.add_argument("--case", metavar="NAME", action="append", help="run only this case (may be repeated)")
     validate.add_argument("--seeds", metavar="N", type=int, help="how many seeds (default: 10, or 3 for a quick run)")
-    validate.add_argument("--quick", action="store_true", help="coarser meshes: two minutes on two cores")
+    validate.add_argument("--quick", action="store_true", help="coarser meshes: less than a minute")
     validate.add_argument("--out", metavar="DIR", default="out", help="folder for the page, tables and pictures (default: out)")
     validate.set_defaults(command=run_validate)
 
     doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
     doctor.set_defaults(command=run_doctor)
     for command in commands.choices.values():
+        command.set_defaults(parser=command)
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 

@@ -112,7 +112,7 @@ class Report:
         path = Path(folder) / JSON_FILE
         try:
             text = path.read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"there is no {JSON_FILE} in {folder}; the study is not finished, or this is another folder") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read: {error}") from None

@@ -25,6 +25,7 @@ from cffem.cli import main
         (["demo", "maxwel"], "did you mean maxwell?"),
         (["demo", "zzz"], "there are: aliasing"),
         (["report", "nowhere"], "there is no report.json in nowhere"),
+        (["report", __file__], "this is another folder"),
         (["fetch", "nothing"], "there is nothing called 'nothing' to fetch"),
         (["fetch", "oisst", "--years", "2020-2010"], "names no year"),
     ],
@@ -34,6 +35,21 @@ def test_what_is_not_there_is_one_sentence(arguments, text, capsys):
     message = capsys.readouterr().err
     assert text in message
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["run", "study.toml", "--outt", "here"], "cffem run: error: unknown: --outt here; did you mean --out?"),
+        (["demo", "--lst"], "cffem demo: error: unknown: --lst; did you mean --list?"),
+        (["doctor", "--cure"], "cffem doctor: error: unknown: --cure; cffem doctor --help tells what there is"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_nearest_one(arguments, text, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert text in capsys.readouterr().err
 
 
 def test_demos_and_benchmarks_are_listed(capsys):
