@@ -128,8 +128,8 @@ def shown(value: float | str | bool | None) -> str:
     """A value as people read it.
 
     Example:
-        >>> shown(0.0063097), shown(None), shown(1.0), shown(3e-15)
-        ('0.00631', '–', '1', '3e-15')
+        >>> shown(0.0063097), shown(None), shown(1.0), shown(3e-15), shown(math.nan)
+        ('0.00631', '–', '1', '3e-15', 'n/a')
     """
     if value is None:
         return "–"

@@ -6,9 +6,10 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import cffem as cf
-from cffem.cases.certify_bench import Outcome, modal_outcome, sample
-from cffem.cases.certify_faults import faults, wrong_sign
+from cffem.cases.certify_bench import Outcome, faults_section, measured, modal_outcome, sample
+from cffem.cases.certify_faults import wrong_sign
 from cffem.cases.certify_modal import Truth, _amplitude, families, perturbed
+from cffem.cases.certify_nonlinear import KINDS, nonlinear_case
 from cffem.cases.measuring import Board
 
 
@@ -19,11 +20,26 @@ def test_sixty_cases_hold_their_requirements():
     assert board.missed == []
 
 
-def test_injected_faults_widen_the_bounds():
-    for name, outcomes, widened in faults(1, seed=3):
-        assert widened > 1, name
-        assert all(outcome.covered for outcome in outcomes), name
-        assert not any(decision[0] for outcome in outcomes for decision in outcome.decisions()), name
+def test_injected_faults_widen_the_bounds_and_give_no_wrong_verdict():
+    board = Board()
+    faults_section(board, 1, seed=3)
+    assert len(board.figures) == 9  # three faults, each covered, without wrong decisions, and wider
+    assert board.missed == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_estimated_case_can_be_made_and_solved(kind):
+    model, term = nonlinear_case(kind, np.random.default_rng(5))
+    with model:
+        assert 0 < model.deletions([term])[term].score < 10 * model.factual.norm()
+
+
+def test_a_case_without_a_certificate_ends_the_benchmark():
+    family = families()["steady 2D"]
+    # Growth instead of decay: nothing is proved, and a benchmark of guarantees must not go on.
+    model = family.model(perturbed(2, 3, 0.0, 0.0), {"lap": 1.0, "mixing": 0.1, "u": 40.0}, 1, None)
+    with pytest.raises(RuntimeError, match="steady 2D: coercivity is not proved"):
+        measured(family, "steady 2D", model, "mixing", 1)
 
 
 def test_a_wrong_sign_really_changes_the_solution():

@@ -67,6 +67,16 @@ def test_an_error_inside_what_a_script_calls_is_no_mistake_of_its_line(tmp_path,
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_script_may_leave_and_its_exit_code_is_kept(tmp_path):
+    study = tmp_path / "study.py"
+    study.write_text("raise SystemExit\n")
+    assert main(["run", str(study), "--out", str(tmp_path / "out")]) == 0
+    study.write_text("raise SystemExit(3)\n")
+    with pytest.raises(SystemExit) as left:
+        main(["run", str(study), "--out", str(tmp_path / "out")])
+    assert left.value.code == 3
+
+
 def test_a_mistake_in_a_script_is_shown_whole_on_request(tmp_path, capsys):
     study = tmp_path / "study.py"
     study.write_text("import cffem\ncffem.nothing\n")
