@@ -84,6 +84,18 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
+def inequality_of_score(score: float, margin: float) -> tuple[str, str]:
+    """What the smaller of the bound of the difference and the sum of both bounds states about a score, in plain text and in LaTeX.
+
+    Example:
+        >>> inequality_of_score(0.25, 0.01)[0]
+        '|‖u − u_j‖ − 0.25| ≤ min(η_difference, η_factual + η_counterfactual) = 0.01'
+    """
+    text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual) = {margin:.4g}"
+    left = r"\bigl|\,\|u-u_j\| - \|u_h-u_{jh}\|\,\bigr|"
+    return text, rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}} = {margin:.4g}"
+
+
 @dataclass(frozen=True)
 class NoCertificate:
     """No theorem applies: the margin is infinite, so every decision is `unresolved`.

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
+from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
 from cffem.bounds.flux import Equilibration
 from cffem.bounds.geometry import Domain
 from cffem.bounds.marches import Difference, March, Weights, Workshop
@@ -271,12 +271,7 @@ class ParabolicCertifier:
         if not math.isfinite(margin):
             raise NotCovered("the solution may grow too much for a finite bound")
         etas = {"η_factual": own, "η_counterfactual": other, "η_difference": direct}
-        text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual) = {margin:.4g}"
-        formula = (
-            rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq "
-            rf"\min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}} = {margin:.4g}"
-        )
-        certificate = self._certificate(margin, text, formula, {**etas, "μ": mu})
+        certificate = self._certificate(margin, *inequality_of_score(score, margin), {**etas, "μ": mu})
         return DeletionBound(name, score, own, other, direct, margin, certificate)
 
     def size(self, states: Sequence[np.ndarray], norm: str = "L2") -> float:

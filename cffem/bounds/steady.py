@@ -25,7 +25,7 @@ import sympy as sp
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
+from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
 from cffem.bounds.flux import Equilibration, Flux, Residual
 from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import Operator, equation_operator, only_unknown, term_operator
@@ -211,9 +211,7 @@ class SteadyCertifier:
         certificate = self._certificate(
             margin,
             norm,
-            f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual) = {margin:.4g}",
-            rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq "
-            rf"\min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}} = {margin:.4g}",
+            *inequality_of_score(score, margin),
             direct if etas[2] <= etas[0] + etas[1] else counterfactual,
             named,
         )

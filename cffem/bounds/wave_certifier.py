@@ -26,7 +26,7 @@ import sympy as sp
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered
+from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
 from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import only_unknown
 from cffem.bounds.steady import DeletionBound
@@ -299,12 +299,7 @@ class SecondOrderCertifier(ABC):
         margin = self._finite(min(direct, bound.value + error.value) + abs(score - size))
         self.seconds += time.perf_counter() - start
         named = {"η_factual": bound.value, "η_counterfactual": error.value, "η_difference": direct}
-        text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual) = {margin:.4g}"
-        formula = (
-            rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq "
-            rf"\min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}} = {margin:.4g}"
-        )
-        certificate = self._certificate(margin, text, formula, named)
+        certificate = self._certificate(margin, *inequality_of_score(score, margin), named)
         return DeletionBound(name, score, bound.value, error.value, direct, margin, certificate)
 
     def _vanishes(self, term: WaveOperator) -> bool:

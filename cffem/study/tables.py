@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cffem.symbols.checks import nearest
@@ -84,12 +84,16 @@ class Table:
             raise StudyFileError(f"{self.file}: the key {name!r}{where} is missing{hint}")
         return default
 
+    def _checked(self, name: str, default: Any, good: Callable[[Any], bool], expected: str) -> Any:
+        """A value that is refused where the file gives one of another kind; a default is not looked at."""
+        value = self.get(name, default)
+        if name in self.content and not good(value):
+            raise self.refuse(name, expected)
+        return value
+
     def text(self, name: str, default: Any = MISSING) -> Any:
         """A string."""
-        value = self.get(name, default)
-        if name in self.content and not isinstance(value, str):
-            raise self.refuse(name, "text")
-        return value
+        return self._checked(name, default, lambda value: isinstance(value, str), "text")
 
     def choice(self, name: str, options: Any, default: Any = MISSING) -> Any:
         """One of some words."""
@@ -100,24 +104,19 @@ class Table:
 
     def number(self, name: str, default: Any = MISSING) -> Any:
         """A finite number."""
-        value = self.get(name, default)
-        if name in self.content and not is_number(value):
-            raise self.refuse(name, "a finite number")
-        return value
+        return self._checked(name, default, is_number, "a finite number")
 
     def whole(self, name: str, default: Any = MISSING, most: int = 10**9) -> Any:
         """A whole number, not negative and not larger than a limit."""
-        value = self.get(name, default)
-        if name in self.content and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most):
-            raise self.refuse(name, f"a whole number from 0 to {most}")
-        return value
+
+        def whole(value: Any) -> bool:
+            return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+        return self._checked(name, default, whole, f"a whole number from 0 to {most}")
 
     def flag(self, name: str, default: Any = MISSING) -> Any:
         """True or false."""
-        value = self.get(name, default)
-        if name in self.content and not isinstance(value, bool):
-            raise self.refuse(name, "true or false")
-        return value
+        return self._checked(name, default, lambda value: isinstance(value, bool), "true or false")
 
     def table(self, name: str, default: Any = MISSING) -> Table:
         """A table within this one; an empty one where the default says so."""
