@@ -113,7 +113,7 @@ def test_maxwell_null_term_has_no_coefficient():
         assert cf.effective_library(model).library.names == ("curl curl",)
 
 
-def test_terminal_mass_by_adjoint():
+def test_adjoint_scores_of_the_terminal_mass_are_those_of_the_closed_formulas():
     mass, value = cf.Integral(u, at="end"), 2 / math.pi * math.exp(RATES[1])
     with interval_model({1: 1.0}) as model:
         scores, deletions = model.observable_scores(mass), model.observable_deletions(mass)

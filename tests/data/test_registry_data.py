@@ -123,7 +123,7 @@ def test_zarr_groups_and_what_is_refused(tmp_path):
         open_zarr(tmp_path / "a")
 
 
-def test_the_real_store():
+def test_a_store_of_real_weather_is_read_without_its_own_library():
     try:
         store = registry.registry_data("era5")
     except registry.DataUnavailable as error:

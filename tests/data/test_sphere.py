@@ -233,7 +233,7 @@ def test_velocities_must_be_on_the_grid_of_what_they_carry():
         sphere_dataset(ds, {T: "sst", v: ("u", "v")}, EUROPE, quantities=quantities)
 
 
-def test_files_that_are_none(tmp_path):
+def test_files_that_are_no_netcdf_are_refused(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         sphere_dataset(tmp_path / "nothing.nc", {T: "sst"}, EUROPE)
     pytest.importorskip("netCDF4")

@@ -167,7 +167,7 @@ def test_incompressible_flow_without_its_pressure():
     assert residual(Design.from_fields(library, unprojected), {"advection": -1.0, "lap": 0.02}) > 1e-2  # the pressure is missing
 
 
-def test_two_datasets_stack():
+def test_the_gram_of_two_datasets_is_the_sum_of_theirs():
     xs, ts = np.linspace(0, 6, 120), np.linspace(0, 2, 80)
     X, T = np.meshgrid(xs, ts, indexing="ij")
     library = Library(anchor=dt(u), terms={"u_x": u.diff(x), "u_xx": u.diff(x, 2)})

@@ -69,7 +69,7 @@ def test_a_gram_made_in_chunks_is_the_gram(monkeypatch):
     np.testing.assert_allclose(gram(y, A), Z.T @ Z, rtol=1e-12)
 
 
-def test_coherence_and_norms():
+def test_coherence_and_column_norms_are_those_found_by_hand():
     A = np.array([[1.0, 2.0, 0.0], [0.0, 2.0, 3.0]])
     design = Design.from_matrix(A, np.ones(2), ["a", "b", "c"])
     assert design.coherence() == pytest.approx(np.sqrt(0.5))

@@ -48,7 +48,7 @@ def test_a_robin_condition_with_variable_coefficient_gives_the_exact_solution():
     assert poisson([cf.Dirichlet(u, EXACT, on=REST), cf.Robin(u, value, on="left", coefficient=3 * (1 + y))]) < 1e-11
 
 
-def test_data_as_functions():
+def test_dolfinx_functions_as_data_give_the_exact_solution():
     domain = unit("triangle", 4)
     space = fem.functionspace(domain.mesh, ("Lagrange", 3))
     given, flux = fem.Function(space), fem.Function(space)

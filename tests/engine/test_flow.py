@@ -135,7 +135,7 @@ def test_boundary_values_with_a_net_flux_are_refused():
         stokes(3, exact=(x, y), pressure=sp.S.Zero)
 
 
-def test_a_divergence_that_is_given():
+def test_a_flow_with_a_given_divergence_is_exact():
     """div v = g with all boundary values given: the pressure floats, and the data are in balance because ∮ v·n = ∫ g."""
     exact = (x**2 + y, y**2 - x)
     constraint = cf.Constraint(cf.div(v) - 2 * x - 2 * y, multiplier={p: ("Lagrange", 1)})

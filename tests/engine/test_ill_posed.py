@@ -79,7 +79,7 @@ def test_an_eigenvalue_of_the_discrete_operator_is_met():
     assert "singular" in sweep["xu"].reason
 
 
-def test_blow_up_in_finite_time():
+def test_a_deletion_that_blows_up_in_finite_time_is_unsolvable():
     """u' = u² from 2 explodes at t = 1/2; only diffusion holds it back."""
     library = cf.Library(anchor=cf.dt(u), terms={"square": u**2, "lap": cf.lap(u), "u": u})
     given = cf.Experiment(
@@ -98,7 +98,7 @@ def test_blow_up_in_finite_time():
     assert sweep["square"].status == "solved"
 
 
-def test_growth_beyond_all_numbers():
+def test_a_deletion_that_grows_beyond_all_numbers_is_unsolvable():
     """Each step is solvable and triples the solution: after 800 steps it is no number any more."""
     library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
     given = cf.Experiment(

@@ -58,12 +58,12 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, sp.nan, sp.oo, sp.zoo]
 
 
 @pytest.mark.parametrize("value", [*NOT_FINITE, "one", True, 1j, sp.Symbol("a"), None])
-def test_coefficients_that_are_no_finite_numbers(value):
+def test_coefficients_that_are_no_finite_numbers_are_refused(value):
     refused("coefficient of 'lap' is not a finite number", lambda: build(coefficients={"lap": value}))
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
-def test_data_that_are_not_finite(value):
+def test_data_that_are_not_finite_are_refused(value):
     refused("is not finite", lambda: build(initial={u: value}))
     refused("is not finite", lambda: build(initial={u: x + sp.sympify(value)}))
     refused("is not finite", lambda: build(forcing={u: value}))
@@ -104,7 +104,7 @@ def test_functions_that_are_not_finite_or_of_another_mesh():
     refused("Python function", lambda: build(boundary=[cf.Neumann(u, lambda points: points[0])]))
 
 
-def test_meshes_that_cannot_be_used():
+def test_meshes_that_cannot_be_used_are_refused():
     domain = create_unit_square(MPI.COMM_SELF, 2, 2)
     domain.geometry.x[3, 0] = np.nan
     refused("finite", lambda: build(mesh=domain))
@@ -119,7 +119,7 @@ def test_meshes_that_cannot_be_used():
     refused("cells of dimension 1 in space of dimension 2.*name its surface as well", lambda: build(mesh=curve))
 
 
-def test_shapes_and_coordinates_of_data():
+def test_data_of_another_shape_or_dimension_are_refused():
     refused("must be a scalar", lambda: build(initial={u: (0, 1)}))
     refused(r"must be a scalar, not \(0, 0\)", lambda: build(initial={u: (0, 0)}))
     refused(r"must be a scalar, not \(0, 0\)", lambda: build(boundary=[cf.Dirichlet(u, (0, 0))]))
@@ -162,7 +162,7 @@ def test_elements_that_do_not_fit_their_fields():
     refused("stable multiplier", lambda: flow(elements={v: ("Lagrange", 1)}, constraint=cf.DivergenceFree(v)))
 
 
-def test_initial_values_and_time():
+def test_initial_values_and_windows_that_do_not_fit_are_refused():
     refused("initial value of u is missing", lambda: build(initial={}))
     refused(r"initial value of dt\(u\) is missing", lambda: build(WAVE))
     refused("not of second order", lambda: build(initial={u: 0, cf.dt(u): 0}))
@@ -205,7 +205,7 @@ def test_boundary_conditions_that_are_missing_double_or_without_effect():
     refused("given as a whole", lambda: build(carried, {"v_x": 1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
 
 
-def test_conditions_that_are_none():
+def test_conditions_that_are_none_are_refused():
     refused("not a boundary part", lambda: cf.Dirichlet(u, 0, on=3 * (None,)))
     refused("needs a field or a component", lambda: cf.Dirichlet("u", 0))
     refused("needs a vector field", lambda: cf.Tangential(u, 0))

@@ -177,7 +177,7 @@ def test_energy_of_a_cavity_mode_is_conserved_over_a_thousand_steps():
     assert np.ptp([quadratic(mass, state) for state in solution.states[:200]]) > 0.1 * energy[0] / (2 * np.pi**2)
 
 
-def test_lowest_cavity_frequencies():
+def test_the_lowest_frequencies_of_a_cavity_have_their_multiplicity():
     """ω = π√(l² + m² + n²) with at most one index zero: √2 three times, √3 twice, √5 six times."""
     pytest.importorskip("slepc4py")
     from slepc4py import SLEPc

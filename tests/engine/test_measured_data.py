@@ -192,5 +192,5 @@ def body_of_ranks(comm):
 
 
 @pytest.mark.mpi
-def test_the_same_on_several_ranks(on_ranks):
+def test_measured_data_are_the_same_on_several_ranks(on_ranks):
     on_ranks(3, body_of_ranks)

@@ -286,5 +286,5 @@ def check_more_ranks_than_cells(comm):
 
 @pytest.mark.slow
 @pytest.mark.mpi
-def test_more_ranks_than_cells(on_ranks):
+def test_a_shape_with_fewer_cells_than_ranks_is_made(on_ranks):
     on_ranks(5, check_more_ranks_than_cells)

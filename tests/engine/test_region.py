@@ -100,7 +100,7 @@ def test_sensors_are_meshed_to_their_hull():
     assert set(lengths) == {"open"}
 
 
-def test_what_has_no_region():
+def test_data_and_sizes_that_give_no_region_are_refused():
     lonely = np.ones((8, 8), dtype=bool)
     lonely[::2, ::2] = False
     with pytest.raises(cf.InputError, match="nowhere do four neighbouring grid points"):

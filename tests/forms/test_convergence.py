@@ -108,7 +108,7 @@ def projection_errors(n: int, cell: str, field, element, terms: dict[str, sp.Exp
     return found
 
 
-def test_projection_of_scalar_terms():
+def test_projected_scalar_terms_lose_one_order_for_each_derivative():
     u = cf.ScalarField("u", dim=2)
     terms = {
         "u": (u, 4),
@@ -126,7 +126,7 @@ def test_projection_of_scalar_terms():
     check_orders(lambda n: projection_errors(n, "triangle", u, element, plain, target), (4, 8, 16), theory)
 
 
-def test_projection_of_vector_terms():
+def test_projected_vector_terms_lose_one_order_for_each_derivative():
     E = cf.VectorField("E", dim=2)
     terms = {
         "(E.grad)E": (dot(grad(E), E), 2),
@@ -228,7 +228,7 @@ def scalar_candidates(u, dim: int) -> dict[str, sp.Expr]:
         pytest.param("hexahedron", 1, False, marks=pytest.mark.slow),
     ],
 )
-def test_solving_with_scalar_terms(cell, degree, natural):
+def test_solutions_with_scalar_terms_converge_with_the_full_order(cell, degree, natural):
     dim = {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3)
     u = cf.ScalarField("u", dim=dim)
     terms = scalar_candidates(u, dim)
@@ -239,7 +239,7 @@ def test_solving_with_scalar_terms(cell, degree, natural):
 
 
 @pytest.mark.parametrize("natural", [False, True])
-def test_solving_with_vector_terms(natural):
+def test_solutions_with_vector_terms_converge_with_the_full_order(natural):
     E = cf.VectorField("E", dim=2)
     terms = {
         "lap": lap(E),
@@ -259,7 +259,7 @@ def test_solving_with_vector_terms(natural):
     ("family", "cell", "degree"),
     [("N1curl", "triangle", 2), ("N1curl", "tetrahedron", 1), ("RT", "triangle", 2), ("RT", "tetrahedron", 1)],
 )
-def test_solving_in_natural_spaces(family, cell, degree):
+def test_solutions_on_edge_and_face_elements_converge_with_the_full_order(family, cell, degree):
     """E + curl curl E = f on Nédélec and E − grad div E = f on Raviart–Thomas elements, with a further term."""
     E = cf.VectorField("E", dim=2 if cell == "triangle" else 3)
     base = -curl(curl(E)) if family == "N1curl" else grad(div(E))

@@ -14,12 +14,12 @@ README = (TOP / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
 
 
-def test_there_is_an_example():
+def test_the_readme_has_examples():
     assert BLOCKS
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0][:40])
-def test_block_runs(block, capsys, tmp_path, monkeypatch):
+def test_every_example_of_the_readme_runs(block, capsys, tmp_path, monkeypatch):
     pytest.importorskip("dolfinx")
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})

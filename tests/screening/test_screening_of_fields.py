@@ -1,10 +1,16 @@
 """What the screen finds in noisy fields, and when it abstains."""
 
+import json
+import math
+import sys
+
 import numpy as np
 import pytest
 
 from cffem import t, x
+from cffem.cases import screening_bench
 from cffem.cases import screening_data as cases
+from cffem.cases.measuring import Board
 from cffem.data import Dataset
 from cffem.design import Design
 from cffem.screening import Screening
@@ -25,7 +31,7 @@ def dataset(example, ratio, seed, correlation=0.0):
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
-def test_burgers_under_heavy_noise(burgers, ratio):
+def test_burgers_is_identified_under_heavy_noise(burgers, ratio):
     screen = Screening(method="subset").fit(Design.from_fields(cases.small_library(2), dataset(burgers, ratio, 0)))
     assert set(screen.names_) == {"u u_x", "u_xx"}
     assert screen.reliable_
@@ -86,7 +92,7 @@ def test_noise_does_not_break_the_tie_of_a_single_mode(ratio):
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
-def test_two_modes_give_both(kind):
+def test_two_modes_identify_both_coefficients(kind):
     xs, ts, values = cases.heat_modes({1: 1.0, 3: 0.7}, 0.3, 0.2)
     design = Design.from_fields(cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind=kind)
     assert design.alias_groups() == []
@@ -123,10 +129,28 @@ def test_pure_noise_selects_nothing_confidently():
     assert not screen.reliable_
 
 
-def test_bench_sections_pass():
-    from cffem.cases.registry import BENCHES
+def test_sections_of_the_screening_benchmark_meet_their_targets(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pysindy", None)  # as if it were not installed
+    file = tmp_path / "figures.json"
+    chosen = ["heat", "coherent", "missing", "pysindy"]
+    assert screening_bench.main(["--only", *chosen, "--seeds", "1", "--json", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert [line for line in shown.splitlines() if line.startswith("==")] == [f"== {name}" for name in chosen]
+    assert "comparison skipped" in shown
+    written = json.loads(file.read_text())
+    assert len(written["figures"]) == 6
+    assert written["missed"] == []
 
-    assert BENCHES["screening"](["--only", "heat", "coherent"]) == 0
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")  # of errors of coefficients, when no support is right
+def test_a_missed_target_is_an_exit_code(monkeypatch, capsys):
+    def wrong(board: Board, seeds: int) -> None:
+        run = screening_bench.Outcome(False, True, math.nan, math.nan, 0.1, ("u_x",), ())
+        screening_bench.report_runs(board, "waves", [run], seeds)
+
+    monkeypatch.setattr(screening_bench, "SECTIONS", {"wrong": wrong})
+    assert screening_bench.main(["--seeds", "1"]) == 1
+    assert "2 missed: waves: exact; waves: confidently wrong" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

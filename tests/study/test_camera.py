@@ -72,7 +72,7 @@ def test_a_large_mesh_is_drawn_on_a_grid_of_its_own():
 
 
 @pytest.mark.mpi
-def test_pictures_on_two_ranks(on_ranks):
+def test_pictures_are_the_same_on_two_ranks(on_ranks):
     on_ranks(2, same_on_ranks)
 
 

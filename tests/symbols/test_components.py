@@ -22,7 +22,7 @@ def test_only_partial_derivatives_of_fields_remain():
         assert not entry.atoms(cf.operators.Grad, cf.operators.Curl, cf.operators.Div)
 
 
-def test_convection_by_components():
+def test_convection_has_the_components_of_its_definition():
     expected = tuple(w[0] * w[i].diff(x) + w[1] * w[i].diff(y) for i in range(2))
     assert cf.to_components(cf.dot(cf.grad(w), w), 2) == expected
 
@@ -31,7 +31,7 @@ def test_tensor_entries_come_row_by_row():
     assert cf.to_components(cf.grad(w), 2) == (w[0].diff(x), w[0].diff(y), w[1].diff(x), w[1].diff(y))
 
 
-def test_vector_valued_piecewise():
+def test_a_vector_in_pieces_has_its_components_in_pieces():
     jump = sp.Piecewise((w, x < 0), (0, True))
     assert cf.to_components(jump, 2) == tuple(sp.Piecewise((w[i], x < 0), (0, True)) for i in range(2))
 
@@ -40,7 +40,7 @@ def test_the_normal_has_components():
     assert cf.to_components(cf.dot(cf.n, cf.grad(u)), 2) == (cf.n[0] * u.diff(x) + cf.n[1] * u.diff(y),)
 
 
-def test_values_in_time():
+def test_time_derivatives_are_evaluated_on_a_given_function():
     (value,) = cf.evaluate_on(cf.dt(u) - a * cf.lap(u), {u: sp.exp(-t) * sp.sin(x), a: 2}, 1)
     assert sp.simplify(value - (2 - 1) * sp.exp(-t) * sp.sin(x)) == 0
 

@@ -176,7 +176,7 @@ def test_fields_can_be_swapped():
     assert sp.collect(cf.lap(u) + x * u + y * u, u) == cf.lap(u) + u * (x + y)
 
 
-def test_two_dimensional_curls():
+def test_curls_in_the_plane_take_scalars_to_vectors_and_back():
     s, w = cf.ScalarField("s", dim=2), cf.VectorField("w", dim=2)
     assert cf.curl(w).shape == ()
     assert cf.curl(s).shape == (2,)
@@ -185,7 +185,7 @@ def test_two_dimensional_curls():
     assert cf.to_components(cf.curl(s), 2) == (s.diff(y), -s.diff(x))
 
 
-def test_coordinates_and_constants():
+def test_operators_of_coordinates_and_constants_are_evaluated():
     assert cf.grad(sp.Integer(3)) == 0
     assert cf.lap(x**2 * y) == 2 * y or sp.expand(cf.evaluate_on(cf.lap(x**2 * y), {}, 3)[0] - 2 * y) == 0
     assert cf.div(cf.vector(x, y, z)) == 3

@@ -108,7 +108,7 @@ def test_the_unknown_is_told_by_anchor_terms_or_name():
         cf.Library(None, {"a": u}, unknown="u")
 
 
-def test_dependence_and_order():
+def test_a_library_tells_linear_from_nonlinear_terms_and_their_order():
     library = cf.Library(
         dt(u), {"x": x, "lin": x * u.diff(x), "aff": u - x, "non": u**2, "uv": u * v, "bi": lap(lap(u)), "sq": cf.norm2(grad(u))}
     )
@@ -186,7 +186,7 @@ def test_parameters_are_found_and_get_their_values():
     assert cf.Library(dt(u), {"a": nu * lap(u), "b": u}, parameters={nu: 2}).without("a").parameters == {}
 
 
-def test_dimension_given_later():
+def test_a_library_is_checked_again_when_the_dimension_is_known():
     library = cf.Library(dt(u), {"lap": lap(u), "u_xx": u.diff(x, 2)})
     library.check(2)
     with pytest.raises(cf.LibraryError, match="'u_xx' equals term 'lap' in 1D"):
@@ -197,7 +197,7 @@ def test_dimension_given_later():
         cf.Library(dt(E), {"cc": curl(curl(E))}).check(2)
 
 
-def test_prints_as_a_table():
+def test_a_library_prints_as_a_table():
     text = str(heat())
     assert text.splitlines()[0] == "Derivative(u, t) = sum of"
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["u", "u_x", "lap", "one"]

@@ -60,7 +60,7 @@ def test_what_does_not_fit_stays(name):
     assert cf.rewrite(sp.sin(u) + cf.lap(u), name) == sp.sin(u) + cf.lap(u)
 
 
-def test_there_and_back():
+def test_a_rewrite_and_its_reverse_give_the_term_back():
     term = cf.curl(cf.curl(E))
     assert sp.expand(cf.rewrite(cf.rewrite(term, "curl-curl"), "vector-laplacian")) == term
     convection = cf.dot(cf.grad(E), E)
@@ -69,7 +69,7 @@ def test_there_and_back():
     assert sp.expand(cf.rewrite(cf.rewrite(advection, "conservative"), "expand")) == advection
 
 
-def test_inside_other_operators():
+def test_rewrites_reach_inside_other_operators():
     assert cf.rewrite(cf.dt(cf.curl(cf.curl(E))), "curl-curl") == cf.dt(cf.grad(cf.div(E)) - cf.lap(E))
 
 

@@ -21,7 +21,7 @@ def reaction() -> cf.System:
     )
 
 
-def test_names_and_terms():
+def test_a_system_knows_its_terms_by_field_and_name():
     system = reaction()
     assert system.names == ("u/lap", "u/uv2", "u/one", "v/lap", "v/v")
     assert system["v/v"] == k * v
@@ -125,7 +125,7 @@ def test_prints_every_equation():
     assert r"v/lap" in reaction()._repr_latex_()
 
 
-def test_terms_of_other_fields_only():
+def test_a_term_of_another_field_is_constant_in_the_unknown():
     library = cf.Library(dt(u), {"v": v, "x": x})
     assert library.dependence("v") == "linear"
     assert library.dependence("v", [u]) == "constant"

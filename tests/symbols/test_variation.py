@@ -36,7 +36,7 @@ def test_variation_is_the_derivative_in_epsilon(dim, name):
     run()
 
 
-def test_variation_by_hand():
+def test_variations_are_those_found_by_hand():
     assert cf.variation(u * cf.lap(u), u, w) == w * cf.lap(u) + u * cf.lap(w)
     assert cf.variation(sp.exp(u * v), v, w) == u * w * sp.exp(u * v)
     assert cf.variation(cf.dot(cf.grad(E), E), E, F) == cf.dot(cf.grad(F), E) + cf.dot(cf.grad(E), F)
