@@ -27,7 +27,9 @@ def coherence_map(design: Mapping[str, Any]) -> str:
     off = values - np.diag(np.diag(values))
     j, k = np.unravel_index(int(np.nanargmax(off)), off.shape)
     alt = f"Coherence of the {len(names)} normalised columns. " + (
-        f"The largest, {up_to_one(off[j, k])}, is between {plain(names[j])} and {plain(names[k])}." if len(names) > 1 else ""
+        f"The largest, {up_to_one(off[j, k], f'{off[j, k]:.3f}')}, is between {plain(names[j])} and {plain(names[k])}."
+        if len(names) > 1
+        else ""
     )
     side = min(1.9 + 0.55 * len(names), 9.0)
     groups = [group["terms"] for group in design.get("alias_groups", ())]
@@ -43,7 +45,7 @@ def _draw_map(figure: Any, names: Sequence[str], values: np.ndarray, groups: Seq
     axes.spines[:].set_visible(False)
     if len(names) <= NUMBERS_UP_TO:
         for (j, k), value in np.ndenumerate(values):
-            written = up_to_one(value, 2).replace(" − ", "−\n") if j != k else "1"
+            written = up_to_one(value, f"{value:.2f}").replace(" − ", "−\n") if j != k else "1"
             axes.text(k, j, written, ha="center", va="center", fontsize=8, color="white" if value > 0.6 else "black")
     for number, group in enumerate(groups):
         where = [names.index(term) for term in group if term in names]

@@ -63,13 +63,14 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name
     rows = list(rows)
     if rows and all(row[-1] == "" for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
-    top = "".join(f'<th scope="col">{text(cell)}</th>' for cell in head)
+    numeric = [bool(rows) and all(_is_numeric(row[k]) for row in rows) for k in range(len(head))]
+    top = "".join(
+        f'<th scope="col"{" class=number" if right else ""}>{text(cell)}</th>' for cell, right in zip(head, numeric, strict=True)
+    )
     body = []
     for row in rows:
         cells = "".join(
-            f'<td class="number">{text(cell)}</td>'
-            if cell is None or isinstance(cell, int | float)
-            else f"<td><div>{text(cell)}</div></td>"
+            f'<td class="number">{text(cell)}</td>' if _is_numeric(cell) else f"<td><div>{text(cell)}</div></td>"
             for cell in row[1:]
         )
         body.append(f'<tr><th scope="row"><div>{text(row[0])}</div></th>{cells}</tr>')
@@ -78,6 +79,10 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name
         f'<div class="wide"><table{key}><caption>{text(caption)}</caption><thead><tr>{top}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _is_numeric(cell: Any) -> bool:
+    return cell is None or isinstance(cell, int | float)
 
 
 def facts(caption: str, pairs: Iterable[tuple[str, Any]]) -> Raw:

@@ -39,6 +39,7 @@ thead th { border-bottom: 2px solid #888; white-space: nowrap; }
 tbody th { font-weight: 600; }
 th > div, td > div { max-width: 24rem; overflow-wrap: break-word; }
 th > div { max-width: 18rem; }
+th.number { text-align: right; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td ul { margin: 0; padding-left: 1.1rem; }
 .verdict { font-weight: 650; white-space: nowrap; }

@@ -66,7 +66,7 @@ def _one_design(label: str, found: Section) -> str:
         ("rows", found.get("rows")),
         ("independent rows", found.get("effective_rows")),
         ("columns", found.get("columns")),
-        ("coherence μ", None if coherence is None else up_to_one(coherence)),
+        ("coherence μ", None if coherence is None else up_to_one(coherence, number(coherence))),
         ("rank", found.get("rank")),
         (
             f"restricted eigenvalue, s = {bracket.get('s', '?')}",

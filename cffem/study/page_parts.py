@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,7 @@ def scope(report: Report) -> str:
     if part.get("interventions") == [part.get("intervention")]:
         part = {key: value for key, value in part.items() if key != "interventions"}
     if len(anchor := part.get("anchor") or {}) == 1:
-        part = {**part, "anchor": next(iter(anchor.values()))}
+        part = {**part, "anchor": _rates(next(iter(anchor.values())))}
     experiments = part.get("experiments") or {"this experiment": part.get("experiment", {})}
     return "".join(
         [
@@ -137,12 +138,26 @@ def _formulas(report: Report, library: Mapping[str, Any]) -> list[tuple[str, Any
     return [(name, Raw(formula(latex[name], str(term))) if latex.get(name) else term) for name, term in library.items()]
 
 
+def _rates(text: Any) -> str:
+    """Derivatives in time as people write them.
+
+    Example:
+        >>> _rates("Derivative(E, (t, 2))"), _rates("Derivative(u, t)")
+        ('∂²E/∂t²', '∂u/∂t')
+    """
+    return re.sub(r"Derivative\((\w+), \(t, 2\)\)", r"∂²\1/∂t²", re.sub(r"Derivative\((\w+), t\)", r"∂\1/∂t", str(text)))
+
+
 def _given(experiment: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """What an experiment is made of, in words."""
     found = []
     for key, value in experiment.items():
-        if key == "window":
-            value = "{:g} to {:g}, {} steps".format(*value) if value else "none: steady"
+        if key == "window" and value is None:
+            value = "none: steady"
+        elif key == "window" and isinstance(value, list) and len(value) == 3:
+            value = f"{number(value[0])} to {number(value[1])}, {value[2]} steps"
+        elif key == "initial" and isinstance(value, Mapping):
+            value = {_rates(name): given for name, given in value.items()}
         found.append((NAMES.get(key, key.replace("_", " ")), value))
     return found
 

@@ -13,16 +13,16 @@ LONGEST = 60  # characters of a name that are shown
 LONGEST_REASON = 160  # and of a reason; the table has it in full
 
 
-def up_to_one(value: float, digits: int = 3) -> str:
-    """A number between 0 and 1 that is not rounded to 1 where it is only near to it.
+def up_to_one(value: float, shown: str) -> str:
+    """A number between 0 and 1 as it is shown, but not as 1 where it is only near to it.
 
     Example:
-        >>> up_to_one(0.98765), up_to_one(0.98765, 2), up_to_one(1 - 1.7e-7), up_to_one(1.0)
-        ('0.988', '0.99', '1 − 1.7e-07', '1.000')
+        >>> up_to_one(0.98765, "0.99"), up_to_one(1 - 1.7e-7, "1.00"), up_to_one(1.0, "1.00")
+        ('0.99', '1 − 1.7e-07', '1.00')
     """
     rest = 1.0 - value
     # What differs by rounding errors only is 1.
-    return f"1 − {rest:.1e}" if 1e-14 < rest < 0.5 * 10.0**-digits else f"{value:.{digits}f}"
+    return f"1 − {rest:.1e}" if float(shown) == 1.0 and rest > 1e-14 else shown
 
 
 def sentences(report: Report) -> tuple[str, str, str]:

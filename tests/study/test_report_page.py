@@ -140,7 +140,7 @@ def test_columns_that_are_nearly_the_same_are_told_from_columns_that_are():
     assert "The largest, 1 − 1.0e-07, is between u and lap." in shown.all("img")[0]["alt"]
     well = {**near, "gram": [[1.0, 0.5], [0.5, 1.0]], "coherence": 0.5, "selected": {"condition": 3.0}}
     shown = Outline(design(Report(report.terms, {**report.sections, "design": well})))
-    assert "coherence μ0.500" in shown.words
+    assert "coherence μ0.5" in shown.words
     assert "every coefficient is identified up to noise." in shown.words
 
 
