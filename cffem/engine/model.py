@@ -312,11 +312,15 @@ class Model:
         """Scheme and kinds of unknowns."""
         return self._marching
 
+    def _chosen(self, names: str | Iterable[str] | None) -> tuple[str, ...]:
+        """One term, several, or all with a nonzero coefficient."""
+        return self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
+
     def linearised(self, names: str | Iterable[str] | None = None, norm: str = "L2") -> Any:
         """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several (default: all) by name."""
         from cffem.engine.tangent import linearised
 
-        wanted = (names,) if isinstance(names, str) else self.active if names is None else tuple(names)
+        wanted = self._chosen(names)
         responses = linearised(self.factual, wanted, norm)
         self.counts["linearised"] += len(wanted)
         return responses[names] if isinstance(names, str) else responses
@@ -329,19 +333,20 @@ class Model:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
 
-    def observable_scores(self, observable: Any, names: Iterable[str] | None = None) -> Any:
+    def observable_scores(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
         """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from one backward solve."""
         from cffem.engine.adjoint import observable_scores
 
-        scores = observable_scores(self.factual, self.measurement(observable), self.library.names if names is None else names)
+        wanted = self.library.names if names is None else self._chosen(names)
+        scores = observable_scores(self.factual, self.measurement(observable), wanted)
         self.counts["adjoint"] += scores.backward_solves
         return scores
 
-    def observable_deletions(self, observable: Any, names: Iterable[str] | None = None) -> Any:
+    def observable_deletions(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
         """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with a nonzero coefficient)."""
         from cffem.engine.gap import observable_deletions
 
-        return observable_deletions(self, observable, self.active if names is None else names)
+        return observable_deletions(self, observable, self._chosen(names))
 
     def observable_bound(self, observable: Any, name: str, norm: str = "L2", points: int = 8) -> Any:
         """The remainder bound of the adjoint approximation of one deletion, with estimated constants."""
@@ -380,7 +385,7 @@ class Model:
 
     def deletions(
         self,
-        names: Iterable[str] | None = None,
+        names: str | Iterable[str] | None = None,
         norm: str = "L2",
         keep: bool = False,
         finished: Callable[[Deletion], object] | None = None,
@@ -393,7 +398,7 @@ class Model:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
 
         Args:
-            names: the terms.
+            names: the terms, or one term.
             norm: the norm of the scores.
             keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
             finished: called with each `Deletion` when it is done, for progress and checkpoints.
@@ -408,7 +413,7 @@ class Model:
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
             raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
-        return run_sweep(self, tuple(names) if names is not None else self.active, demand, finished, refit, groups)
+        return run_sweep(self, self._chosen(names), demand, finished, refit, groups)
 
     def refitted(self, name: str) -> dict[str, float]:
         """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""

@@ -98,6 +98,11 @@ def test_deletions_compile_nothing_and_assemble_no_linear_term_again(monkeypatch
         assert counts == {"form": 0, "assemble_matrix": 0}
 
 
+def test_one_term_may_be_given_by_its_name():
+    with CLASSES["heat"]() as model:
+        assert list(model.deletions("lap")) == ["lap"]
+
+
 def test_unsolvable_deletions_are_results_and_the_sweep_goes_on():
     """Without the cubic sink u' = 8 u² blows up; Newton's failure is reported with its history."""
     terms = {"grow": u**2, "sink": u**3, "lap": cf.lap(u)}
