@@ -84,16 +84,23 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
 
-def inequality_of_score(score: float, margin: float) -> tuple[str, str]:
+def inequality_of_score(score: float, margin: float, away: float = 0.0) -> tuple[str, str]:
     """What the smaller of the bound of the difference and the sum of both bounds states about a score, in plain text and in LaTeX.
+
+    Args:
+        score: the score.
+        margin: its margin.
+        away: how far the norm of the difference that the bounds are about is from the score, which the margin contains.
 
     Example:
         >>> inequality_of_score(0.25, 0.01)[0]
         '|‖u − u_j‖ − 0.25| ≤ min(η_difference, η_factual + η_counterfactual) = 0.01'
     """
-    text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual) = {margin:.4g}"
+    text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual)"
     left = r"\bigl|\,\|u-u_j\| - \|u_h-u_{jh}\|\,\bigr|"
-    return text, rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}} = {margin:.4g}"
+    formula = rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}}"
+    more = f" + {away:.2g}" if away > 5e-5 * margin else ""  # less does not show in the digits that are printed
+    return f"{text}{more} = {margin:.4g}", f"{formula}{more} = {margin:.4g}"
 
 
 @dataclass(frozen=True)

@@ -267,11 +267,12 @@ class ParabolicCertifier:
         difference = Difference(march, without, term)
         direct, mu = self._smallest(self._measure(difference, 0.0), march.operator, other, term)
         score = factual.distance(deleted)
-        margin = min(direct, own + other) + abs(score - self.size([difference.state({n: 1.0}) for n in range(len(model.times))]))
+        away = abs(score - self.size([difference.state({n: 1.0}) for n in range(len(model.times))]))
+        margin = min(direct, own + other) + away
         if not math.isfinite(margin):
             raise NotCovered("the solution may grow too much for a finite bound")
         etas = {"η_factual": own, "η_counterfactual": other, "η_difference": direct}
-        certificate = self._certificate(margin, *inequality_of_score(score, margin), {**etas, "μ": mu})
+        certificate = self._certificate(margin, *inequality_of_score(score, margin, away), {**etas, "μ": mu})
         return DeletionBound(name, score, own, other, direct, margin, certificate)
 
     def size(self, states: Sequence[np.ndarray], norm: str = "L2") -> float:

@@ -211,7 +211,7 @@ class SteadyCertifier:
         certificate = self._certificate(
             margin,
             norm,
-            *inequality_of_score(score, margin),
+            *inequality_of_score(score, margin, abs(score - own)),
             direct if etas[2] <= etas[0] + etas[1] else counterfactual,
             named,
         )

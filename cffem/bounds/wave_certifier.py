@@ -299,7 +299,7 @@ class SecondOrderCertifier(ABC):
         margin = self._finite(min(direct, bound.value + error.value) + abs(score - size))
         self.seconds += time.perf_counter() - start
         named = {"η_factual": bound.value, "η_counterfactual": error.value, "η_difference": direct}
-        certificate = self._certificate(margin, *inequality_of_score(score, margin), named)
+        certificate = self._certificate(margin, *inequality_of_score(score, margin, abs(score - size)), named)
         return DeletionBound(name, score, bound.value, error.value, direct, margin, certificate)
 
     def _vanishes(self, term: WaveOperator) -> bool:
