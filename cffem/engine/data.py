@@ -89,7 +89,8 @@ def _checked_values(values: Any, points: np.ndarray, shape: tuple[int | None, ..
     wanted = (dimension, *points.shape[1:]) if shape else points.shape[1:]
     if result.shape != wanted:
         raise InputError(f"{what} has values of shape {result.shape} at {points.shape[1]} points, not {wanted}")
-    lost = np.flatnonzero(~np.isfinite(result).reshape(-1, *points.shape[1:]).all(axis=0))
+    finite = np.isfinite(result)
+    lost = np.flatnonzero(~(finite.all(axis=0) if shape else finite))
     if len(lost):
         raise InputError(f"{what} is not finite everywhere on the mesh, for one at the point {_place(points[:dimension, lost[0]])}")
     return result
@@ -171,7 +172,8 @@ def _measured(value: Measured, unknown: Field, what: str, gaps: bool) -> Callabl
 
 def require_values(values: np.ndarray, points: np.ndarray, what: str) -> None:
     """Refuse measured data that do not reach a point."""
-    lost = np.flatnonzero(np.isnan(values).reshape(-1, points.shape[1]).any(axis=0))
+    missing = np.isnan(values)
+    lost = np.flatnonzero(missing.any(axis=0) if missing.ndim > 1 else missing)
     if len(lost):
         raise InputError(f"{what}: there are no data at the point {_place(points[:, lost[0]])}; give data that cover the mesh")
 

@@ -13,6 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y
+from cffem.engine.data import require_values
 from cffem.engine.measured import Grid, Measured, Sensors, stencil
 
 u, E = cf.ScalarField("u"), cf.VectorField("E", dim=2)
@@ -194,3 +195,12 @@ def body_of_ranks(comm):
 @pytest.mark.mpi
 def test_measured_data_are_the_same_on_several_ranks(on_ranks):
     on_ranks(3, body_of_ranks)
+
+
+@pytest.mark.parametrize("components", [(), (2,)])
+def test_a_rank_without_points_lacks_no_values(components):
+    require_values(np.empty((*components, 0)), np.empty((3, 0)), "the initial value of u")
+    lost = np.zeros((*components, 4))
+    lost[..., 2] = np.nan
+    with pytest.raises(cf.InputError, match=r"no data at the point \(2, 2, 2\)"):
+        require_values(lost, np.tile(np.arange(4.0), (3, 1)), "the initial value of u")
