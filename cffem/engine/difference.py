@@ -26,8 +26,9 @@ Growth in time is not in these estimates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,8 @@ MASS = 2.0
 # More Krylov steps than this on average, and it is asked whether the factual factors suit the deleted matrix: if they take so many
 # times as many steps as for the factual one, it gets factors of its own. More than the last of these in one solve is a failure.
 SLOW, WORSE, MOST = 4.0, 1.5, 200
+# Of how many stages the sources are computed at once: the matrix is read from memory once for all of them.
+AHEAD = 8
 # How many directions of one solve are kept orthogonal.
 DIRECTIONS = 30
 
@@ -91,19 +94,16 @@ def incomplete(matrix: Any, dimension: int) -> Any:
     return factors
 
 
-def felt(
-    weighted: Callable[[np.ndarray], float], residual: np.ndarray, before: np.ndarray, length: float, step: float, waves: bool
-) -> float:
+def felt(size: float, length: float, step: float, waves: bool) -> float:
     """About what the residual of a stage does to the score, the one before it having been made up for.
 
     Args:
-        weighted: the norm in D⁻¹.
-        residual, before: the residuals of this stage and of the one before.
+        size: its norm in D⁻¹, or for problems of first order in time that of its difference from the one before.
         length: the length of the time window.
         step: the time step.
         waves: whether the problem is of second order in time.
     """
-    return math.sqrt(length) * step * MASS * (step * weighted(residual) if waves else weighted(residual - before))
+    return math.sqrt(length) * step * MASS * size * (step if waves else 1.0)
 
 
 class Differences:
@@ -221,6 +221,21 @@ class Difference:
             accumulate(total, -amount, s.vectors[3].array_r)
         return total
 
+    def sources(self, stages: Any) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Step, stage and source of all factual stages; of several at once where it is one matrix that gives them."""
+        name, equation = next(iter(self.changes), ""), self.shared.equation
+        orders = self._orders(name) if len(self.changes) == 1 and equation.comm.size == 1 else []
+        together = len(orders) == 1 and equation.terms[name].ingredient.constant is None
+        stages = iter(stages)
+        while group := list(islice(stages, AHEAD if together else 1)):
+            if together:
+                columns = np.array([values[orders[0]] for _, _, values, _ in group])
+                found = -self.changes[name] * products(equation.terms[name].matrix(orders[0]), columns)
+            else:
+                found = [self.source(values, time) for _, _, values, time in group]
+            for (step, index, _, _), source in zip(group, found, strict=True):
+                yield step, index, source
+
     def _orders(self, name: str) -> list[int]:
         """The orders of time derivatives that a term contains."""
         jacobians = self.shared.equation.terms[name].ingredient.jacobians
@@ -289,7 +304,7 @@ class Difference:
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
         self.memory.keep(value, right - residual)
         s.essential.complete(value)
-        self.bound += felt(s.weighted, residual, self.left, s.length, s.step, s.second_order)
+        self.bound += felt(size if s.second_order else s.weighted(residual - self.left), s.length, s.step, s.second_order)
         self.left = residual
         return value
 
@@ -327,9 +342,8 @@ class Difference:
         s = self.shared
         track = Track(s.model, 1 if s.mass_order is None else 2)
         self._keep(0, track, keep)
-        for step, index, values, time in stages:
+        for step, index, source in self.sources(stages):
             base, speed = track.bases(index)
-            source = self.source(values, time)
             right = self.pulled(base, speed)
             right += source
             self.left *= track.inherited(index)
@@ -347,6 +361,17 @@ class Difference:
         if self.factors is not self.shared.factors:
             self.factors.destroy()
         self.matrix.destroy()
+
+
+def products(matrix: Any, rows: np.ndarray) -> np.ndarray:
+    """The products of a matrix with several vectors, given and returned as rows; on one rank."""
+    given = PETSc.Mat().createDense((rows.shape[1], len(rows)), array=rows.reshape(-1), comm=matrix.comm)
+    given.assemble()
+    images = matrix.matMult(given)
+    result = images.getDenseArray().T.copy()
+    for thing in (given, images):
+        thing.destroy()
+    return result
 
 
 class Track:

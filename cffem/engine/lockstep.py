@@ -235,7 +235,8 @@ class Deleted:
         s.count(iteration)
         self.record.newton_steps += iteration
         self.record.worst_residual = max(self.record.worst_residual, size / first if first > 0 else 0.0)
-        self.bound += felt(s.weighted, residual, self.left, s.length, self.track.step, s.second_order)
+        change = size if s.second_order else s.weighted(residual - self.left)
+        self.bound += felt(change, s.length, self.track.step, s.second_order)
         self.left = residual
         self._slopes[index] = [(value - base) / self.track.gamma, *slopes][:3]
         return self.track.take(index, value, base, speed)

@@ -10,6 +10,7 @@ trajectory integrates its piecewise linear interpolant in time exactly: on a ste
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import ufl
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.engine.collective import summed
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import Equation
 from cffem.symbols.errors import InputError
@@ -37,8 +39,7 @@ class Norm:
             raise InputError(f"unknown norm {kind!r}; there are {', '.join(NORMS)}")
         self.kind = kind
         self.comm = equation.comm
-        self._left, self._right = equation.new_vector(), equation.new_vector()
-        self._image = equation.new_vector()
+        self._state, self._image = equation.new_vector(), equation.new_vector()
         mass = equation.mass() if kind == "L2" else None
         self._own = mass is None
         if kind == "energy":
@@ -49,35 +50,24 @@ class Norm:
             form = _compat.form(norm_form(equation.discretisation, kind), equation.comm)
             self.matrix = equation.assembled_matrix(form)
 
+    def image(self, state: np.ndarray) -> np.ndarray:
+        """The matrix times a state (owned values); the result is overwritten by the next product."""
+        self._state.array[:] = state
+        self.matrix.mult(self._state, self._image)
+        return self._image.array_r
+
     def inner(self, a: np.ndarray, b: np.ndarray) -> float:
         """The inner product of two states (owned values)."""
-        self._left.array[:] = a
-        self._right.array[:] = b
-        self.matrix.mult(self._right, self._image)
-        return self._left.dot(self._image)
-
-    def with_image(self, state: np.ndarray, image: np.ndarray) -> float:
-        """The inner product of a state with itself, whose image under the matrix is known already."""
-        self._image.array[:] = image
-        return self.with_last(state)
-
-    def with_last(self, state: np.ndarray) -> float:
-        """The inner product of a state with the second one of the last inner product."""
-        self._left.array[:] = state
-        return self._left.dot(self._image)
+        return float(summed(self.comm, a @ self.image(b)))
 
     def __call__(self, state: np.ndarray) -> float:
         """The norm of a state."""
-        squared = self.inner(state, state)
-        return root(squared, self.scale())
-
-    def scale(self) -> float:
-        """The largest value that the last inner product could have had: what its rounding errors are relative to."""
-        return self._left.norm() * self._image.norm()
+        squared, scale = products(self.comm, state, self.image(state), [state])
+        return root(squared, scale)
 
     def destroy(self) -> None:
         """Free the matrix, unless it is the equation's; collective."""
-        for thing in (*([self.matrix] if self._own else []), self._left, self._right, self._image):
+        for thing in (*([self.matrix] if self._own else []), self._state, self._image):
             thing.destroy()
 
 
@@ -103,10 +93,12 @@ class TrajectoryNorm:
             step: the time since the previous one.
             image: the state's image under the norm's matrix, where it is known.
         """
-        squared = self.norm.inner(state, state) if image is None else self.norm.with_image(state, image)
-        self._scale += step * self.norm.scale()
+        image = self.norm.image(state) if image is None else image
+        before = state if self._previous is None else self._previous
+        squared, crossed, scale = products(self.norm.comm, state, image, [state, before])
+        self._scale += step * scale
         if self._previous is not None:
-            self.squared += step / 3 * (self._previous_squared + self.norm.with_last(self._previous) + squared)
+            self.squared += step / 3 * (self._previous_squared + crossed + squared)
         self._previous, self._previous_squared = state.copy(), squared
 
     @property
@@ -118,6 +110,12 @@ class TrajectoryNorm:
     def value(self) -> float:
         """The norm so far."""
         return root(self.squared, self._scale)
+
+
+def products(comm: Any, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]) -> list[float]:
+    """The products of an image with some states, and ‖state‖ ‖image‖, which their rounding errors are relative to; collective."""
+    sums = summed(comm, np.array([*(other @ image for other in others), state @ state, image @ image])).tolist()
+    return [*sums[:-2], math.sqrt(sums[-2] * sums[-1])]
 
 
 def root(squared: float, scale: float) -> float:
