@@ -163,6 +163,24 @@ def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
         return fem.Expression(ufl_expression, points, comm=comm, jit_options=options)
 
 
+@cache
+def keep_cells() -> None:
+    """Let Basix's elements keep their UFL cells, which never change but are made anew whenever UFL asks for one, at every step."""
+    from basix.ufl import _ElementBase
+
+    made = getattr(_ElementBase.cell, "fget", None)
+    if made is None:
+        return
+
+    def cell(element: Any) -> Any:
+        """Cell of the finite element."""
+        if "_cffem_cell" not in element.__dict__:
+            element._cffem_cell = made(element)
+        return element._cffem_cell
+
+    _ElementBase.cell = property(cell)
+
+
 def interpolation_points(space: Any) -> Any:
     """Interpolation points of a space's element: a method in 0.9, a property later."""
     points = space.element.interpolation_points

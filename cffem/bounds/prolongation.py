@@ -44,27 +44,31 @@ def prolongation(coarse: Any, fine: Any, parents: np.ndarray | None = None) -> s
     kinds, where = _positions(coarse.mesh, fine.mesh, cells, above, parents is None)
     turns = [_orientation(space, chosen) for space, chosen in ((coarse, above), (fine, cells))]
     keys, groups = np.unique(np.column_stack([where, *turns]), axis=0, return_inverse=True)
-    rows, columns, values = [], [], []
-    plain = [_embedding(coarse.element, fine.element, kind) for kind in kinds]
-    for index, (kind, turn_above, turn) in enumerate(keys):
-        members = cells[groups.ravel() == index]
-        local = _turned(coarse.element, fine.element, plain[kind], turn_above, turn)
-        i, j = fine.dofmap.list[members], coarse.dofmap.list[above[members]]
-        rows.append(np.repeat(i, local.shape[1], axis=1).ravel())
-        columns.append(np.tile(j, (1, local.shape[0])).ravel())
-        values.append(np.tile(local.ravel(), len(members)))
-    return _assembled(coarse, fine, rows, columns, values)
+    # A rank may have no cells, and so no kinds of them.
+    sizes = fine.dofmap.list.shape[1], coarse.dofmap.list.shape[1]
+    plain = np.array([_embedding(coarse.element, fine.element, kind) for kind in kinds]).reshape(len(kinds), *sizes)
+    local = plain[keys[:, 0]]
+    if coarse.element.needs_dof_transformations:
+        local = local @ _turned(coarse.element.Tt_apply, sizes[1], keys[:, 1])
+    if fine.element.needs_dof_transformations:
+        local = _turned(fine.element.Tt_inv_apply, sizes[0], keys[:, 2]) @ local
+    return _assembled(coarse, fine, fine.dofmap.list[cells], coarse.dofmap.list[above], local[groups.ravel()])
 
 
-def _assembled(coarse: Any, fine: Any, rows: list, columns: list, values: list) -> sparse.csr_matrix:
-    """Entries that several cells give are the same number each time: one of them counts."""
+def _assembled(coarse: Any, fine: Any, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> sparse.csr_matrix:
+    """The matrix of the small ones of all cells; entries that several cells give are the same number each time: one of them counts.
+
+    Args:
+        coarse, fine: the spaces.
+        rows, columns: the dofs of each cell, in the finer and in the coarser space.
+        values: the small matrix of each cell.
+    """
     shape = tuple(s.dofmap.index_map.size_local + s.dofmap.index_map.num_ghosts for s in (fine, coarse))
-    nothing = np.empty(0, dtype=np.int64)
-    i, j = (np.concatenate(part or [nothing]).astype(np.int64) for part in (rows, columns))
-    _, first = np.unique(i * shape[1] + j, return_index=True)
-    entries = np.concatenate(values or [np.empty(0)])[first]
-    kept = np.abs(entries) > 1e-14
-    scalar = sparse.csr_matrix((entries[kept], (i[first][kept], j[first][kept])), shape=shape)
+    cell, i, j = np.nonzero(np.abs(values) > 1e-14)
+    places = rows[cell, i].astype(np.int64) * shape[1] + columns[cell, j]
+    places, first = np.unique(places, return_index=True)
+    entries = values[cell[first], i[first], j[first]]
+    scalar = sparse.csr_matrix((entries, (places // shape[1], places % shape[1])), shape=shape)
     block = fine.dofmap.index_map_bs
     return scalar if block == 1 else sparse.kron(scalar, sparse.identity(block), format="csr")
 
@@ -113,15 +117,16 @@ def _orientation(space: Any, cells: np.ndarray) -> np.ndarray:
     return space.mesh.topology.get_cell_permutation_info()[cells].astype(np.int64)
 
 
-def _turned(coarse: Any, fine: Any, local: np.ndarray, turn_above: int, turn: int) -> np.ndarray:
-    """T′⁻ᵀ B Tᵀ: the dofs of a cell are those of the reference cell up to its orientation."""
-    if coarse.needs_dof_transformations:
-        size = local.shape[1]
-        turned = np.eye(size).ravel()
-        coarse.Tt_apply(turned, np.array([turn_above], dtype=np.uint32), size)
-        local = local @ turned.reshape(size, size)
-    if fine.needs_dof_transformations:
-        flat = local.flatten()  # a copy: the matrix serves other orientations too
-        fine.Tt_inv_apply(flat, np.array([turn], dtype=np.uint32), local.shape[1])
-        local = flat.reshape(local.shape)
-    return local
+def _turned(apply: Any, size: int, turns: np.ndarray) -> np.ndarray:
+    """Tᵀ or T⁻ᵀ of some orientations: the dofs of a cell are those of the reference cell up to its orientation.
+
+    Args:
+        apply: `Tt_apply` or `Tt_inv_apply` of the element.
+        size: its dimension.
+        turns: the orientations.
+    """
+    different, which = np.unique(turns, return_inverse=True)
+    matrices = np.tile(np.eye(size), (len(different), 1, 1))
+    for matrix, turn in zip(matrices, different, strict=True):
+        apply(matrix.reshape(-1), np.array([turn], dtype=np.uint32), size)
+    return matrices[which.ravel()]

@@ -24,6 +24,7 @@ from petsc4py import PETSc
 from ufl.algorithms import expand_derivatives
 from ufl.constantvalue import Zero
 
+from cffem import _compat
 from cffem.engine import checks, data
 from cffem.engine.boundary import BoundaryCondition, Periodic
 from cffem.engine.experiment import Experiment
@@ -84,6 +85,7 @@ class Discretisation:
     """
 
     def __init__(self, library: Any, experiment: Experiment, domain: Any):
+        _compat.keep_cells()
         self.library = library
         self.experiment = experiment
         self.domain = domain

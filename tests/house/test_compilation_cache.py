@@ -80,3 +80,13 @@ def test_a_compiler_that_fails_is_told_in_a_sentence(monkeypatch, error):
 
 def test_the_compiler_flags_do_not_depend_on_the_machine():
     assert not any("native" in flag for flag in _compat.COMPILE_FLAGS)
+
+
+def test_an_element_keeps_the_cell_that_it_would_make_anew():
+    import basix.ufl
+    import ufl
+
+    _compat.keep_cells()
+    element = basix.ufl.element("N1curl", "tetrahedron", 2)
+    assert element.cell is element.cell
+    assert element.cell == ufl.Cell("tetrahedron") != basix.ufl.element("P", "triangle", 1).cell
