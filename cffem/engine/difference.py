@@ -226,15 +226,17 @@ class Difference:
         name, equation = next(iter(self.changes), ""), self.shared.equation
         orders = self._orders(name) if len(self.changes) == 1 and equation.comm.size == 1 else []
         together = len(orders) == 1 and equation.terms[name].ingredient.constant is None
-        stages = iter(stages)
-        while group := list(islice(stages, AHEAD if together else 1)):
-            if together:
-                columns = np.array([values[orders[0]] for _, _, values, _ in group])
-                found = -self.changes[name] * products(equation.terms[name].matrix(orders[0]), columns)
-            else:
-                found = [self.source(values, time) for _, _, values, time in group]
-            for (step, index, _, _), source in zip(group, found, strict=True):
+        if not together:
+            yield from ((step, index, self.source(values, time)) for step, index, values, time in stages)
+            return
+        needed = ((step, index, values[orders[0]]) for step, index, values, _ in stages)
+        while group := list(islice(needed, AHEAD)):
+            found = products(equation.terms[name].matrix(orders[0]), np.array([values for _, _, values in group]))
+            found *= -self.changes[name]
+            group = [(step, index) for step, index, _ in group]
+            for (step, index), source in zip(group, found, strict=True):
                 yield step, index, source
+            del found, source  # before the next ones are made
 
     def _orders(self, name: str) -> list[int]:
         """The orders of time derivatives that a term contains."""

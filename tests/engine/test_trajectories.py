@@ -72,6 +72,7 @@ def test_large_trajectories_go_to_disk_by_themselves_and_small_ones_do_not():
 @pytest.mark.parametrize(("name", "accuracy"), [("transient", 0.0), ("transient", 1e-4), ("nonlinear", 1e-4)])
 def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
     from cffem.cases.sweep_problems import PROBLEMS as SWEEPS
+    from cffem.engine.difference import AHEAD
 
     def memory(steps, place="disk"):
         """What the factual trajectory holds, and the most that the sweep takes on top of it."""
@@ -88,7 +89,8 @@ def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
             return np.array([held, most - held]), 8 * model.spaces.size
 
     memory(2)  # what is made once and kept
-    (few, state), (many, _) = memory(6), memory(24)
+    # Sources are computed some stages ahead, and both runs are long enough to do that twice.
+    (few, state), (many, _) = memory(2 * AHEAD + 2), memory(2 * AHEAD + 20)
     assert np.all(many - few < 18 * state / 2)  # not one more array for every second of the further steps
-    kept = memory(24, "memory")[0] - memory(6, "memory")[0]
+    kept = memory(2 * AHEAD + 20, "memory")[0] - memory(2 * AHEAD + 2, "memory")[0]
     assert kept.sum() > 18 * state  # as it is where they are kept
