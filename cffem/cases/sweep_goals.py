@@ -27,7 +27,7 @@ def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     Example:
         >>> row = {"problem": "steady", "title": "2D steady", "cells per side": 192, "gain, all scores": 1.5, "verdicts": {}}
         >>> missed([{**row, "ratios": {"all scores": 2.6}}])
-        ['2D steady: all scores cost 2.60 (goal 2.5)', '2D steady: all scores gain 1.5 (goal 2)']
+        ['2D steady: all scores cost 2.60 (goal 2.5)', '2D steady: all scores gain 1.50 (goal 2)']
     """
     largest = {row["problem"]: row for row in sorted(rows, key=lambda row: row["cells per side"])}
     found = []
@@ -42,5 +42,5 @@ def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             if verdicts and column.endswith("far") and verdicts["gain"] < GAIN_OF_DECISIONS:
                 found.append(f"{row['title']}: {column} gain {verdicts['gain']:.1f} (goal {GAIN_OF_DECISIONS:g})")
         if row["gain, all scores"] < GAIN_OF_SCORES:
-            found.append(f"{row['title']}: all scores gain {row['gain, all scores']:.1f} (goal {GAIN_OF_SCORES:g})")
+            found.append(f"{row['title']}: all scores gain {row['gain, all scores']:.2f} (goal {GAIN_OF_SCORES:g})")
     return found
