@@ -166,10 +166,11 @@ def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
 @cache
 def keep_cells() -> None:
     """Let Basix's elements keep their UFL cells, which never change but are made anew whenever UFL asks for one, at every step."""
-    from basix.ufl import _ElementBase
+    import basix.ufl
 
-    made = getattr(_ElementBase.cell, "fget", None)
-    if made is None:
+    base = getattr(basix.ufl, "_ElementBase", None)
+    made = getattr(getattr(base, "cell", None), "fget", None)
+    if base is None or made is None:  # it is not made that way in this version
         return
 
     def cell(element: Any) -> Any:
@@ -178,7 +179,7 @@ def keep_cells() -> None:
             element._cffem_cell = made(element)
         return element._cffem_cell
 
-    _ElementBase.cell = property(cell)
+    base.cell = property(cell)
 
 
 def interpolation_points(space: Any) -> Any:
@@ -248,6 +249,11 @@ def cell_geometry(mesh: Any) -> tuple[Any, int]:
     if hasattr(geometry, "cmaps"):
         return geometry.dofmaps[0], geometry.cmaps[0].degree
     return geometry.dofmap, geometry.cmap.degree
+
+
+def straight_simplices(mesh: Any) -> bool:
+    """Whether all cells are straight intervals, triangles or tetrahedra."""
+    return mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron") and cell_geometry(mesh)[1] == 1
 
 
 def cell_partitioner(ghost_mode: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from dolfinx import mesh as dolfinx_mesh
 
-from cffem._compat import cell_geometry, refined
+from cffem._compat import refined, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.prolongation import affine, prolongation
 from cffem.engine.meshes import MeshData
@@ -29,7 +29,6 @@ from cffem.forms.elements import L2, carrier
 MESH, DEGREE, TIME, BOTH, RAISED = "mesh", "degree", "time step", "mesh and time step", "degree and time step"
 # Unknowns in space from which time steps are solved faster by iterations than by factors.
 FILLED = 10_000
-SIMPLICES = ("interval", "triangle", "tetrahedron")
 
 
 class Ladder:
@@ -157,7 +156,7 @@ def finer_window(window: Any, factor: int) -> Any:
 def _check_mesh(model: Any) -> None:
     """Whether a mesh can be refined without changing the problem."""
     mesh, experiment = model.discretisation.mesh, model.experiment
-    if mesh.topology.cell_name() not in SIMPLICES or cell_geometry(mesh)[1] != 1:
+    if not straight_simplices(mesh):
         raise NotCovered("only meshes of straight intervals, triangles and tetrahedra are refined")
     if any(carrier(element).space == L2 for element in model.spaces.elements.values()):
         raise NotCovered("a field is discontinuous, and a refined mesh has no ghost cells for its fluxes")

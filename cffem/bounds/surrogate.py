@@ -22,10 +22,10 @@ import numpy as np
 import sympy as sp
 from dolfinx import fem
 
+from cffem._compat import straight_simplices
 from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
 from cffem.bounds.deletions import certifier_for
 from cffem.bounds.prolongation import affine
-from cffem.bounds.refined import SIMPLICES
 from cffem.bounds.steady import DeletionBound
 from cffem.engine import data
 from cffem.engine.linear import SolveRecord
@@ -219,8 +219,8 @@ def _initial_square(model: Any, given: Mapping[Any, Any], change: Intervention) 
 def squared_integral(model: Any, parts: Sequence[sp.Expr], window: Any, when: float = 0.0) -> float:
     """∫ Σ |part|² over space, and over the window of time by Gauss points in each step."""
     mesh = model.discretisation.mesh
-    if mesh.topology.cell_name() not in SIMPLICES:
-        raise NotCovered("residuals of expressions are integrated on intervals, triangles and tetrahedra only")
+    if not straight_simplices(mesh):
+        raise NotCovered("residuals of expressions are integrated on straight intervals, triangles and tetrahedra only")
     origin, jacobian = affine(mesh, np.arange(mesh.topology.index_map(mesh.topology.dim).size_local))
     points, relative = basix.make_quadrature(getattr(basix.CellType, mesh.topology.cell_name()), QUADRATURE)
     places = origin[:, None] + np.einsum("nij,qj->nqi", jacobian, points)

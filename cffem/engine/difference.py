@@ -133,9 +133,7 @@ class Differences:
         self.factors = incomplete(self.factual, self.dimension)
         self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
         self.mass = model.norm("L2").matrix
-        diagonal = self.mass.getDiagonal()
-        self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
-        diagonal.destroy()
+        self.weighted = model.norm("L2").dual
         # Images under the mass matrix serve the norm and the next stage, where the anchor alone has its order in time.
         order, _ = self.equation.mass() or (None, None)
         alone = order is not None and not any(
@@ -148,10 +146,6 @@ class Differences:
         self.vectors[0].array[:] = value
         matrix.mult(self.vectors[0], self.vectors[1])
         return self.vectors[1].array_r
-
-    def weighted(self, residual: np.ndarray) -> float:
-        """‖r‖ in D⁻¹."""
-        return math.sqrt(summed(self.model.comm, np.dot(residual, residual * self.inverse)))
 
     def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
         """How many steps the factual matrix with its own factors needs for a residual."""

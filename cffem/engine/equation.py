@@ -283,10 +283,8 @@ class Equation:
 
         On curved or twisted cells the quadrature of the anchor is not that of a norm.
         """
-        mesh = self.discretisation.mesh
-        straight = mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron") and _compat.cell_geometry(mesh)[1] == 1
         orders = [equation.time_order for equation in self.discretisation.library.equations.values()]
-        if not straight or len(self.spaces.fields) > 1 or orders[0] == 0:
+        if not _compat.straight_simplices(self.discretisation.mesh) or len(self.spaces.fields) > 1 or orders[0] == 0:
             return None
         return orders[0], self.fixed[0][1].matrix(orders[0])
 
@@ -328,7 +326,10 @@ class Equation:
                 out.set(0.0)
             for place, order in enumerate(orders):
                 matrix = part.matrix(order)
-                matrix.multAdd(states[order], out, out) if place else matrix.mult(states[order], out)
+                if place:
+                    matrix.multAdd(states[order], out, out)
+                else:
+                    matrix.mult(states[order], out)
             if part.ingredient.constant is not None:
                 out.array += part.constant()
             return

@@ -11,7 +11,6 @@ needs no more digits than the score does, is made up for by the next stage, and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +56,7 @@ class Lockstep:
         self.matrix: Any = None
         self.factors: Any = None
         self.exact = False
-        diagonal = model.norm("L2").matrix.getDiagonal()
-        self.inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
-        diagonal.destroy()
+        self.weighted = model.norm("L2").dual
         self._iterations, self._solves = 0, 0
 
     def linearise(self, values: tuple[Any, Any, Any], time: float) -> None:
@@ -137,10 +134,6 @@ class Lockstep:
         self.exact, self._solves = True, 0
         self.linearise(values, time)
 
-    def weighted(self, residual: np.ndarray) -> float:
-        """‖r‖ in D⁻¹."""
-        return math.sqrt(summed(self.model.comm, np.dot(residual, residual * self.inverse)))
-
     def destroy(self) -> None:
         """Free the factors and the vectors; collective. The matrix belongs to the model."""
         self.equation.holds = None
@@ -169,10 +162,7 @@ class Deleted:
     def __init__(self, shared: Lockstep, change: Intervention, record: SolveRecord):
         self.shared, self.record = shared, record
         model = shared.model
-        changed = change.apply(model.coefficients)
-        self.changes: Mapping[str, float] = {
-            n: model.coefficients[n] - changed[n] for n in change.names if changed[n] != model.coefficients[n]
-        }
+        self.changes = change.taken(model.coefficients)
         self.track = Track(model)
         self.bound = 0.0
         self.left = np.zeros(model.spaces.owned)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,18 @@ class Norm:
         self._state.array[:] = state
         self.matrix.mult(self._state, self._image)
         return self._image.array_r
+
+    @cached_property
+    def inverse_diagonal(self) -> np.ndarray:
+        """1/D with the diagonal D of the matrix, one where that is zero (owned values)."""
+        diagonal = self.matrix.getDiagonal()
+        result = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
+        diagonal.destroy()
+        return result
+
+    def dual(self, residual: np.ndarray) -> float:
+        """‖r‖ in D⁻¹, about the dual norm of a residual; collective."""
+        return math.sqrt(summed(self.comm, np.dot(residual, residual * self.inverse_diagonal)))
 
     def inner(self, a: np.ndarray, b: np.ndarray) -> float:
         """The inner product of two states (owned values)."""

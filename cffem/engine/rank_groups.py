@@ -26,7 +26,7 @@ from dolfinx import default_real_type
 from dolfinx.mesh import GhostMode, create_mesh, entities_to_geometry
 
 from cffem._compat import cell_geometry, cell_partitioner
-from cffem.engine.collective import portable, summed
+from cffem.engine.collective import portable
 from cffem.engine.meshes import MeshData, mark
 from cffem.engine.solution import Solution
 from cffem.engine.transfer import Transfer
@@ -224,8 +224,7 @@ def expected_efforts(model: Model, changes: Mapping[str, Intervention], epsilon:
     if epsilon is None or not levels or stages is None or not plain:
         return dict.fromkeys(changes, 1.0)
     order = 1 if model.marching.second_order is None else 2
-    diagonal, image = model.norm("L2").matrix.getDiagonal(), model.equation.new_vector()
-    inverse = 1.0 / np.where(diagonal.array_r > 0, diagonal.array_r, 1.0)
+    image = model.equation.new_vector()
     _, _, values, time = next(iter(stages))
     places = tuple(None if value is None else model.equation.new_vector() for value in values)
     for vector, value in zip(places, values, strict=True):
@@ -233,15 +232,15 @@ def expected_efforts(model: Model, changes: Mapping[str, Intervention], epsilon:
             vector.array[:] = value
     result = {}
     for name, change in changes.items():
-        after, source = change.apply(model.coefficients), np.zeros(model.spaces.owned)
-        for term in change.names:
+        source = np.zeros(model.spaces.owned)
+        for term, amount in change.taken(model.coefficients).items():
             model.equation.term_vector(term, (places[0], places[1], places[2]), time, image)
-            source += (model.coefficients[term] - after[term]) * image.array_r
-        size = math.sqrt(float(summed(model.comm, float(source @ (source * inverse)))))
+            source += amount * image.array_r
+        size = model.norm("L2").dual(source)
         reached = math.factorial(order) * math.sqrt(2 * order + 1) * epsilon
         end = min(length, (reached / size) ** (1 / (order + 0.5))) if size > 0 else length
         result[name] = STARTING + levels * end / length
-    for vector in (diagonal, image, *places):
+    for vector in (image, *places):
         if vector is not None:
             vector.destroy()
     return result
