@@ -8,11 +8,12 @@ enclosed), and `estimated` otherwise. Where no theorem applies there is a `NoCer
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from cffem.symbols.latex_text import document_text
+from cffem.symbols.reasons import Code
 
 GUARANTEED, ESTIMATED = "guaranteed", "estimated"
 
@@ -109,6 +110,7 @@ class NoCertificate:
 
     Args:
         reason: the hypothesis that fails, in one sentence.
+        code: what kind of hypothesis that is.
 
     Example:
         >>> missing = NoCertificate("the problem is nonlinear")
@@ -117,6 +119,20 @@ class NoCertificate:
     """
 
     reason: str
+    code: Code = Code.NO_THEOREM
+
+    @classmethod
+    def because(cls, error: Exception) -> NoCertificate:
+        """What an error says about a certificate."""
+        return cls(str(error), getattr(error, "code", None) or Code.NO_THEOREM)
+
+    @classmethod
+    def joined(cls, missing: Iterable[NoCertificate]) -> NoCertificate:
+        """All reasons in one; its code is the one that more work could cure, if there is one."""
+        found = list(missing)
+        codes = [reason.code for reason in found]
+        code = next((c for c in (Code.NOT_SATURATED, Code.OVER_BUDGET) if c in codes), Code.NO_THEOREM)
+        return cls("; ".join(dict.fromkeys(reason.reason for reason in found)), code)
 
     @property
     def margin(self) -> float:
@@ -129,3 +145,17 @@ class NoCertificate:
 
 class NotCovered(ValueError):
     """A hypothesis of the theorem does not hold, or was not found to hold."""
+
+    code = Code.NO_THEOREM
+
+
+class NotSaturated(NotCovered):
+    """The gaps between levels do not shrink as they do on fine meshes."""
+
+    code = Code.NOT_SATURATED
+
+
+class OverBudget(NotCovered):
+    """The levels that a bound needs are larger than the budget allows."""
+
+    code = Code.OVER_BUDGET

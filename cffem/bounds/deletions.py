@@ -187,7 +187,7 @@ def best_certificates(
     for name, change in rest.items():
         estimated, guaranteed = estimates.deletion(name, norm, known.get(name), change, firm), found[name]
         if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
-            found[name] = NoCertificate(f"{guaranteed.reason}; {estimated.reason}")
+            found[name] = NoCertificate.joined((guaranteed, estimated))
         elif isinstance(guaranteed, NoCertificate) or _decides(estimated, threshold):
             found[name] = estimated
     return found

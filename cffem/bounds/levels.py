@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
+from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered, NotSaturated, OverBudget
 from cffem.bounds.compared import gram_matrix, raised_states
 from cffem.bounds.gaps import SAFETY, Gaps, Levels
 from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder, first_order
@@ -94,7 +94,7 @@ class LevelCertifier:
             # Rough differences of a rough solution would only be found out one by one.
             shown = ", ".join(map(str, self._known["L2"].gaps))
             self.destroy()
-            raise NotCovered(f"degrees do not resolve the solution itself: σ is {shown}")
+            raise NotSaturated(f"degrees do not resolve the solution itself: σ is {shown}")
         self._last: tuple[Any, list[Any], float] | None = None
         self._ready: list[tuple[Intervention, list[Deletion]]] = []
         self.seconds = time.perf_counter() - start
@@ -224,7 +224,7 @@ class LevelCertifier:
         if not math.isfinite(margin) or (firm and not all(map(_firm, difference.gaps))):
             shown = ", ".join(map(str, difference.gaps))
             limits = ", ".join(f"{FIRM if firm and gaps.way == DEGREE else gaps.limit:g} ({gaps.way})" for gaps in difference.gaps)
-            raise NotCovered(f"saturation was not observed on three levels: σ is {shown}, and less than {limits} is needed")
+            raise NotSaturated(f"saturation was not observed on three levels: σ is {shown}, and less than {limits} is needed")
         certificate = self._certificate(margin, norm, found)
         first, second, third = (levels.error for levels in found.values())
         best = (difference.combined, difference.norm_rest) if difference.norm_rest < margin else None
@@ -321,12 +321,12 @@ class Estimates:
             try:
                 size = Ladder(self.model, way).size(2)
                 if size > self.budget:
-                    raise NotCovered(
+                    raise OverBudget(
                         f"three levels by the {way} have {size:.3g} unknowns times steps, more than the budget of {self.budget:.3g}"
                     )
                 self._certifiers[way] = LevelCertifier(self.model, way)
             except (NotCovered, SolveError) as reason:
-                self._certifiers[way] = NoCertificate(str(reason))
+                self._certifiers[way] = NoCertificate.because(reason)
         return self._certifiers[way]
 
     def certifiers(self, firm: bool = True) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
@@ -361,11 +361,11 @@ class Estimates:
             name, norm, deleted, change: see `LevelCertifier.deletion`.
             firm: whether the other way up is tried before degrees that leave doubt are taken for what they are.
         """
-        reasons: dict[str, str] = {}
+        reasons: dict[str, NoCertificate] = {}
         for sure in (True, False) if firm else (False,):
             for way, certifier in self.certifiers(firm):
                 if isinstance(certifier, NoCertificate):
-                    reasons[way] = certifier.reason
+                    reasons[way] = certifier
                     continue
                 # Only degrees say more where less is asked of them.
                 if (sure and not certifier.firm) or (way in reasons and way != DEGREE):
@@ -373,8 +373,8 @@ class Estimates:
                 try:
                     return certifier.deletion(name, norm, deleted, change, sure)
                 except (NotCovered, SolveError) as reason:
-                    reasons[way] = str(reason)
-        return NoCertificate("; ".join(reasons.values()))
+                    reasons[way] = NoCertificate.because(reason)
+        return NoCertificate.joined(reasons.values())
 
     def destroy(self) -> None:
         """Free the finer models; collective."""
