@@ -23,9 +23,10 @@ import sympy as sp
 from mpi4py import MPI
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosure import NotEnclosed, enclosed, hidden
+from cffem.bounds.enclosure import hidden
 from cffem.bounds.geometry import edge_lengths, volumes
 from cffem.bounds.reference import CELLS, orthonormal
+from cffem.engine.enclosure import NotEnclosed, enclosed
 from cffem.symbols.coordinates import SPACE, t
 
 # Two quadrature rules that agree to this relative accuracy differ by rounding.

@@ -16,10 +16,10 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds import certify_solution
-from cffem.bounds.enclosure import NotEnclosed, divided, enclosed
 from cffem.bounds.geometry import Domain, volumes
 from cffem.bounds.sources import BLIND, Sources, encloses
 from cffem.bounds.wave_columns import Broken
+from cffem.engine.enclosure import NotEnclosed, divided, enclosed
 from cffem.symbols import t, x, y
 
 EXPRESSIONS = [
