@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.changed import ChangedProblem
 from cffem.bounds.enriched import FINER, EnrichedCertifier
 from cffem.bounds.levels import Estimates
 from cffem.bounds.maxwell import MaxwellCertifier
 from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.problem import only_unknown
 from cffem.bounds.refined import DEGREE, Ladder
+from cffem.bounds.refits import Change, RefittedDeletion, recognised
 from cffem.bounds.steady import DeletionBound, SteadyCertifier
 from cffem.bounds.wave import WaveCertifier
 from cffem.bounds.wave_enriched import FINER as FINER_WAVES
@@ -91,7 +93,10 @@ def certify_deletion(
     """
     if norm not in NORMS:
         return NoCertificate(f"there is no certificate in the norm {norm}")
-    delete(name).apply(model.coefficients)
+    asked = delete(name).apply(model.coefficients)
+    change = delete(name) if deleted is None else deleted.intervention
+    if not change.only_coefficients or change.apply(model.coefficients) != asked:
+        return NoCertificate(f"without {name}: the given solution is that of {change}")
     found = certifier(model, enriched)
     if isinstance(found, NoCertificate):
         return found
@@ -104,17 +109,53 @@ def certify_deletion(
 def certify_solution(
     model: Any, intervention: Intervention | None = None, norm: str = "L2", enriched: bool = False, solution: Any = None
 ) -> Certificate | NoCertificate:
-    """The error bound of the factual solution, or of one with other coefficients, which may be known already; collective."""
-    found = certifier(model, enriched)
+    """The error bound of the factual solution, or of that of an intervention; collective.
+
+    Args:
+        model: the model.
+        intervention: what is changed about the problem: coefficients, forcing, initial or boundary values.
+        norm: the norm of the bound.
+        enriched: whether the problem is also solved with one degree more, which costs more and bounds more sharply.
+        solution: the solution, where it is known already; its own intervention counts then.
+
+    Returns:
+        A `Certificate` of the problem that was solved, or a `NoCertificate` with the reason.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> twice = certify_solution(model, cf.force({u: 2}))
+        >>> round(twice.value / certify_solution(model).value, 6)
+        2.0
+    """
     if norm not in NORMS:
         return NoCertificate(f"there is no certificate in the norm {norm}")
+    try:
+        solution = solution or (model.factual if intervention is None else model.solve(intervention))
+        if not solution.intervention.only_coefficients:
+            return _certify_changed(model, solution, norm, enriched)
+        found = certifier(model, enriched)
+        return found if isinstance(found, NoCertificate) else found.solution(solution, norm)
+    except (NotCovered, SolveError) as reason:
+        return NoCertificate(str(reason))
+
+
+def _certify_changed(model: Any, solution: Any, norm: str, enriched: bool) -> Certificate | NoCertificate:
+    """The error bound of a solution whose intervention changes data, by a certifier of the changed problem."""
+    changed = ChangedProblem(model, solution)
+    found = certifier_for(changed, enriched)
     if isinstance(found, NoCertificate):
         return found
     try:
-        solution = solution or (model.factual if intervention is None else model.solve(intervention))
-        return found.solution(solution, norm)
-    except (NotCovered, SolveError) as reason:
-        return NoCertificate(str(reason))
+        return found.solution(changed.factual, norm)
+    finally:
+        found.destroy()
 
 
 def certify_sweep(model: Any, sweep: Mapping[str, Any], certification: Any) -> dict[str, DeletionBound | NoCertificate]:
@@ -155,7 +196,7 @@ def best_certificates(
     model: Any,
     names: Sequence[str],
     certification: Any,
-    changes: Mapping[str, Intervention | None] | None = None,
+    changes: Mapping[str, Change | None] | None = None,
     deleted: Mapping[str, Any] | None = None,
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificates of some deletions; collective.
@@ -172,15 +213,14 @@ def best_certificates(
         deleted: their solutions, where they are known already.
     """
     known, norm = deleted or {}, certification.norm
-    given = {name: (changes or {}).get(name) for name in names}
-    asked = {name: change if change is not None and change.changes else delete(name) for name, change in given.items()}
-    threshold = certification.threshold(model.factual.norm(norm))
+    asked = {name: recognised(model, name, (changes or {}).get(name)) for name in names}
+    target = Target(certification, model.factual.norm(norm))
     found: dict[str, DeletionBound | NoCertificate] = {
-        name: _best_guaranteed(model, name, change, known.get(name), threshold, certification) for name, change in asked.items()
+        name: _best_guaranteed(model, name, change, known.get(name), target) for name, change in asked.items()
     }
-    rest = {name: change for name, change in asked.items() if not _decides(found[name], threshold)}
+    rest = {name: change for name, change in asked.items() if not target.decided(found[name])}
     if not rest:
-        return found
+        return {name: target.sized(bound) for name, bound in found.items()}
     estimates, firm = estimates_of(model, certification.budget), not certification.refine
     if len(rest) > 1:
         estimates.prepare(rest, firm)
@@ -188,24 +228,53 @@ def best_certificates(
         estimated, guaranteed = estimates.deletion(name, norm, known.get(name), change, firm), found[name]
         if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
             found[name] = NoCertificate.joined((guaranteed, estimated))
-        elif isinstance(guaranteed, NoCertificate) or _decides(estimated, threshold):
+        elif isinstance(guaranteed, NoCertificate) or target.decided(estimated):
             found[name] = estimated
-    return found
+    return {name: target.sized(bound) for name, bound in found.items()}
 
 
-def _best_guaranteed(
-    model: Any, name: str, change: Intervention, deleted: Any, threshold: float, certification: Any
-) -> DeletionBound | NoCertificate:
+@dataclass(frozen=True)
+class Target:
+    """What a bound has to be clear of.
+
+    Attributes:
+        certification: tolerance, norm and means.
+        size: the norm of the factual solution.
+    """
+
+    certification: Any
+    size: float
+
+    @property
+    def threshold(self) -> float:
+        """The absolute tolerance, as far as it is known."""
+        return self.certification.threshold(self.size)
+
+    def sized(self, bound: DeletionBound | NoCertificate) -> DeletionBound | NoCertificate:
+        """A bound that knows the norm that a relative tolerance is relative to."""
+        return replace(bound, size=self.size) if isinstance(bound, DeletionBound) else bound
+
+    def decided(self, bound: DeletionBound | NoCertificate) -> bool:
+        """Whether a bound decides, the error of the norm that a relative tolerance is relative to included."""
+        if not isinstance(bound, DeletionBound):
+            return False
+        return abs(bound.score - self.threshold) > bound.margin + self.certification.uncertainty(bound.eta_factual)
+
+
+def _best_guaranteed(model: Any, name: str, change: Change, deleted: Any, target: Target) -> DeletionBound | NoCertificate:
     """The first guaranteed bound that decides, else the sharpest, else why there is none."""
+    certification = target.certification
+    if isinstance(change, RefittedDeletion):
+        return NoCertificate("the other coefficients are refitted on the computed solution, and no theorem bounds their errors")
     reason, best = "", None
     for enriched in (True, False) if certification.enriched else (False, True):
-        if enriched and not certification.enriched and not _enriched_next(model, best, threshold, certification.budget):
+        if enriched and not certification.enriched and not _enriched_next(model, best, target):
             continue
         found = _guaranteed(model, name, change, certification.norm, deleted, enriched)
         if isinstance(found, NoCertificate):
             reason = reason or found.reason
             continue
-        if _decides(found, threshold):
+        if target.decided(found):
             return found
         best = found if best is None else min(best, found, key=lambda bound: bound.margin)
         if certification.enriched:
@@ -233,17 +302,14 @@ def enriched_size(model: Any) -> float:
     return size * (FINER_WAVES if second else FINER)
 
 
-def _enriched_next(model: Any, plain: DeletionBound | None, threshold: float, budget: float) -> bool:
-    return plain is not None and worth_enriching(plain, threshold) and enriched_size(model) <= budget
+def _enriched_next(model: Any, plain: DeletionBound | None, target: Target) -> bool:
+    affordable = plain is not None and worth_enriching(plain, target.threshold)
+    return affordable and enriched_size(model) <= target.certification.budget
 
 
 def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     """Whether a bound that does not decide is near enough to doing so for a solve of one degree more."""
     return bound.margin < WORTH * abs(bound.score - threshold)
-
-
-def _decides(bound: DeletionBound | NoCertificate, threshold: float) -> bool:
-    return isinstance(bound, DeletionBound) and abs(bound.score - threshold) > bound.margin
 
 
 def estimates_of(model: Any, budget: float) -> Estimates:

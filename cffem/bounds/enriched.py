@@ -17,7 +17,6 @@ from dolfinx import fem
 from cffem.bounds.certificate import Certificate, NotCovered
 from cffem.bounds.parabolic import ParabolicCertifier
 from cffem.bounds.steady import DeletionBound, SteadyCertifier, check_essential, check_experiment
-from cffem.engine.boundary import Dirichlet, is_zero
 from cffem.engine.model import Model
 from cffem.symbols.interventions import delete
 
@@ -47,6 +46,8 @@ class Enriched:
     def solution(self, solution: Any, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with other coefficients."""
         change = solution.intervention
+        if not change.only_coefficients:
+            raise NotCovered("an intervention changes the forcing, the initial or boundary values, or the constraint")
         richer = self.richer.factual if not change.changes else self.richer.solve(change)
         fine = self.certifier.solution(richer, norm)
         return of_solution(fine, self._size(self._distance(richer, solution), norm), self.how)
@@ -89,17 +90,10 @@ class EnrichedCertifier(Enriched):
         self.how = "one degree" if window is None else f"one degree and {FINER} times the steps"
         unknown = model.library.unknown
         degree = model.spaces.elements[unknown].degree
-        if all(is_zero(condition.value) for condition in model.experiment.boundary):
-            boundary = [Dirichlet(unknown, 0)]
-        elif all(condition.on == ("all",) for condition in model.experiment.boundary):
-            boundary = list(model.experiment.boundary)
-        else:
-            raise NotCovered("values other than zero are prescribed on parts of the boundary, whose names the mesh does not carry")
         experiment = dataclasses.replace(
             model.experiment,
-            mesh=model.discretisation.mesh,
+            mesh=model.discretisation.domain,
             elements={unknown: ("Lagrange", degree + 1)},
-            boundary=boundary,
             time=None if window is None else dataclasses.replace(window, steps=FINER * window.steps, scheme=SCHEME),
         )
         self.richer = Model(model.library, model.coefficients, experiment, model.petsc_options)

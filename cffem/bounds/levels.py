@@ -27,10 +27,11 @@ from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotC
 from cffem.bounds.compared import gram_matrix, raised_states
 from cffem.bounds.gaps import SAFETY, Gaps, Levels
 from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder, first_order
+from cffem.bounds.refits import Change, change_on
 from cffem.bounds.steady import DeletionBound
 from cffem.engine.linear import SolveError
 from cffem.engine.sweep import Deletion, Demand, run_changes
-from cffem.symbols.interventions import Intervention, delete
+from cffem.symbols.interventions import delete
 
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the gaps.
 ACCURACY = 1e-5
@@ -96,7 +97,7 @@ class LevelCertifier:
             self.destroy()
             raise NotSaturated(f"degrees do not resolve the solution itself: σ is {shown}")
         self._last: tuple[Any, list[Any], float] | None = None
-        self._ready: list[tuple[Intervention, list[Deletion]]] = []
+        self._ready: list[tuple[Change, list[Deletion]]] = []
         self.seconds = time.perf_counter() - start
 
     # Comparing --------------------------------------------------------------------------------------------------------------
@@ -160,20 +161,21 @@ class LevelCertifier:
         if self._last is None or self._last[0] != key:
             found = self._prepared(change) if accuracy == ACCURACY else None
             demand = Demand(keep=True, accuracy=accuracy)
-            found = found or [run_changes(model, {"": change}, demand)[""] for model in self.models]
+            found = found or [run_changes(model, {"": change_on(change, model)}, demand)[""] for model in self.models]
             for deletion in found:
                 if deletion.solution is None:
                     raise SolveError(deletion.reason, deletion.history)
-            solutions = [deleted or self.model.solve(change), *(deletion.solution for deletion in found)]
+            given = deleted or self.model.solve(change_on(change, self.model))
+            solutions = [given, *(deletion.solution for deletion in found)]
             self._last = (key, solutions, sum(deletion.error for deletion in found))
         return self._last[1:]
 
-    def _prepared(self, change: Intervention) -> list[Deletion] | None:
+    def _prepared(self, change: Change) -> list[Deletion] | None:
         """What `prepare` found for a deletion, once."""
         places = [place for place, (known, _) in enumerate(self._ready) if known == change]
         return self._ready.pop(places[0])[1] if places else None
 
-    def prepare(self, changes: Mapping[str, Intervention]) -> None:
+    def prepare(self, changes: Mapping[str, Change]) -> None:
         """Solve some deleted problems on all levels but the user's at once, which costs less than one by one; collective.
 
         Args:
@@ -182,7 +184,11 @@ class LevelCertifier:
         start = time.perf_counter()
         one = sum(model.spaces.size * len(model.times) for model in self.models)
         some = dict(list(changes.items())[: int(KEPT / one)])
-        found = [run_changes(model, some, Demand(keep=True, accuracy=ACCURACY)) for model in self.models] if some else []
+        demand = Demand(keep=True, accuracy=ACCURACY)
+        found = [
+            run_changes(model, {name: change_on(change, model) for name, change in some.items()}, demand)
+            for model in (self.models if some else [])
+        ]
         self._ready = [(change, [level[name] for level in found]) for name, change in some.items()]
         self.seconds += time.perf_counter() - start
 
@@ -341,7 +347,7 @@ class Estimates:
         for way in (DEGREE, MESH) if (rough and firm) or (solid and not rough) else (MESH, DEGREE):
             yield way, self._certifier(way)
 
-    def prepare(self, changes: Mapping[str, Intervention], firm: bool = True) -> None:
+    def prepare(self, changes: Mapping[str, Change], firm: bool = True) -> None:
         """Solve deleted problems of which `deletion` will be asked, together by the first way up; collective.
 
         Args:

@@ -15,6 +15,7 @@ from typing import Any
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.deletions import best_certificates
 from cffem.bounds.refined import BOTH, RAISED, Ladder, first_order
+from cffem.bounds.refits import recognised
 from cffem.bounds.steady import DeletionBound
 
 
@@ -50,7 +51,8 @@ class Refinement:
         changes: Mapping[str, Any] | None = None,
     ):
         self.given, self.certification = model, certification
-        self.first, self.changes = dict(first or {}), dict(changes or {})
+        self.first = dict(first or {})
+        self.changes = {name: recognised(model, name, change) for name, change in (changes or {}).items()}
         self._ladder: Ladder | None = None
         self._way = RAISED if first_order(model) else BOTH
 

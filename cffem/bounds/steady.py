@@ -84,6 +84,7 @@ class DeletionBound:
         margin: the smaller of `difference` and `eta_factual + eta_counterfactual`.
         certificate: what the margin states and why.
         best: a better value of the score, where finer solutions were computed for the bound, and how far it can be off.
+        size: ‖u_h‖, which a relative tolerance is relative to, where that is wanted.
     """
 
     term: str
@@ -94,6 +95,7 @@ class DeletionBound:
     margin: float
     certificate: Certificate
     best: tuple[float, float] | None = None
+    size: float = math.nan
 
 
 class SteadyCertifier:
@@ -179,8 +181,8 @@ class SteadyCertifier:
         The energy norm is that of the factual operator.
         """
         change = solution.intervention
-        if change.forcing or change.conditions:
-            raise NotCovered("an intervention changes the forcing or the boundary values")
+        if not change.only_coefficients:
+            raise NotCovered("an intervention changes the forcing, the boundary values or the constraint")
         coefficients = change.apply(self.model.coefficients)
         bound = self.state(coefficients, solution.states[0])
         value = bound.norm(norm, self.operator.diffusion if change.changes else None, self.constants.shifted)

@@ -63,3 +63,14 @@ class Certification:
     def threshold(self, size: float) -> float:
         """The absolute tolerance for a factual solution of this norm."""
         return float(self.epsilon) * (size if self.relative else 1.0)
+
+    def uncertainty(self, error: float) -> float:
+        """How far the tolerance may be from that of the exact solution, whose norm is within `error` of the computed one.
+
+        A relative tolerance is known as an interval only, [ε(‖u_h‖ − η), ε(‖u_h‖ + η)].
+
+        Example:
+            >>> Certification(epsilon=0.5, relative=True).uncertainty(0.01), Certification(epsilon=0.5).uncertainty(0.01)
+            (0.005, 0.0)
+        """
+        return float(self.epsilon) * error if self.relative else 0.0

@@ -49,15 +49,18 @@ def decide_by_refinement(
     epsilon: float,
     certify: Callable[[tuple[str, ...], int], Mapping[str, Any] | None],
     levels: int = LEVELS,
+    relative: bool = False,
 ) -> dict[str, Verdict]:
     """Decide terms on ever finer levels.
 
     Args:
         names: the terms.
-        epsilon: the absolute tolerance.
+        epsilon: the tolerance.
         certify: gives for some terms and a level an object with `score` and `margin` for each term, or one that is false and has a
             `reason`; None for the whole level where it is beyond the budget.
         levels: no more than so many levels.
+        relative: whether ε is multiplied by the norm of the factual solution, which each bound then knows as its `size`, up to its
+            `eta_factual`.
 
     Returns:
         The verdicts by term, in the order of `names`.
@@ -80,7 +83,7 @@ def decide_by_refinement(
             reason = "the error bar reaches ε and the next level is beyond the budget"
             break
         for name in left:
-            verdict = _verdict(name, epsilon, level, bounds[name])
+            verdict = _verdict(name, epsilon, level, bounds[name], relative)
             if math.isfinite(verdict.margin):
                 tried[name].append((level, verdict.score, verdict.margin))
             # A level without a bound does not take away what a coarser one had.
@@ -90,11 +93,12 @@ def decide_by_refinement(
     return {name: replace(_ended(verdicts.get(name), name, reason), tried=tuple(tried[name])) for name in wanted}
 
 
-def _verdict(name: str, epsilon: float, level: int, bound: Any) -> Verdict:
+def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) -> Verdict:
     margin = float(bound.margin)
     if not math.isfinite(margin):
         return Verdict(name, UNRESOLVED, math.nan, math.inf, level, bound, f"no error bar: {getattr(bound, 'reason', '')}")
-    return Verdict(name, decide(bound.score, epsilon, margin=margin), float(bound.score), margin, level, bound)
+    tolerance, uncertainty = (epsilon * bound.size, epsilon * bound.eta_factual) if relative else (epsilon, 0.0)
+    return Verdict(name, decide(bound.score, tolerance, margin=margin + uncertainty), float(bound.score), margin, level, bound)
 
 
 def _ended(verdict: Verdict | None, name: str, reason: str) -> Verdict:

@@ -98,3 +98,60 @@ def test_misuse_is_named():
         brought(model, [])
     missing = certify_fields(model, EXACT, {"lap": EXACT})["lap"]
     assert math.isinf(missing.margin)
+
+
+def heat(reaction, cells=8, steps=20):
+    library = cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: MODE},
+        time=cf.Window(0, 1, steps=steps),
+    )
+    return cf.Model(library, {"u": reaction, "lap": 0.05}, experiment)
+
+
+def heat_score(reaction):
+    times, rate = np.linspace(0, 1, 20001), -0.05 * float(SQUARE)
+    return 0.5 * math.sqrt(np.trapezoid((np.exp((reaction + rate) * times) - np.exp(rate * times)) ** 2, times))
+
+
+@pytest.mark.parametrize(("reaction", "factor"), [(0.3, 1.0), (0.3, 1.1), (0.3, 1.5), (0.01, 1.02), (0.01, 0.98)])
+def test_a_wrong_start_of_a_field_in_time_is_in_the_bound(reaction, factor):
+    # The fields solve the equations exactly; only the start of the first is wrong.
+    rate = -SQUARE / 20
+    bound = certify_fields(heat(reaction), factor * sp.exp((reaction + rate) * t) * MODE, {"u": sp.exp(rate * t) * MODE})["u"]
+    exact = heat_score(reaction)
+    assert bound.certificate.kind == "guaranteed"
+    assert abs(bound.score - exact) <= bound.margin
+    assert bound.margin <= 3 * abs(bound.score - exact) + 0.3 * exact + 0.002
+
+
+def test_what_a_field_loses_at_the_boundary_and_between_samples_is_in_the_bound():
+    model = steady()
+    # Wrong by a constant: the space takes the field with zeros on the boundary, and says what that changes.
+    bound = certify_fields(model, EXACT + 0.01, {"u": EXACT_DELETED})["u"]
+    gap = float(1 / (SQUARE + 5) - 1 / SQUARE)
+    own = math.sqrt(gap**2 / 4 + 2 * 0.01 * gap * 4 / math.pi**2 + 1e-4)  # ‖u_θ − v_θ‖
+    assert abs(bound.score - SCORE) <= bound.margin
+    assert abs(bound.score - own) <= sum(bound.certificate.constants[key] for key in ("‖u_θ − u_h‖", "‖v_θ − u_jh‖"))
+    lost = bound.certificate.constants["‖u_θ − u_h‖"]
+    assert 0.002 < lost < 0.01
+    # A wave that vanishes at all nodes of the space.
+    blind = sp.sin(16 * sp.pi * x) * sp.sin(16 * sp.pi * y) / 100
+    seen = certify_fields(model, EXACT + blind, {"u": EXACT_DELETED})["u"]
+    assert seen.certificate.constants["‖u_θ − u_h‖"] == pytest.approx(0.005, rel=0.05)
+    assert seen.margin >= 0.0049
+
+
+def test_what_a_field_does_between_time_levels_is_in_the_bound():
+    rate, model = -SQUARE / 20, heat(0.3, cells=4, steps=4)
+    pulse = sp.sin(4 * sp.pi * t) / 20 * MODE  # zero at all time levels
+    fields = [sp.exp((sp.Rational(3, 10) + rate) * t) * MODE, sp.exp(rate * t) * MODE]
+    plain = certify_fields(model, fields[0], {"u": fields[1]})["u"]
+    bound = certify_fields(model, fields[0] + pulse, {"u": fields[1]})["u"]
+    assert bound.score == pytest.approx(plain.score)
+    lost = [found.certificate.constants["‖u_θ − u_h‖"] for found in (plain, bound)]
+    assert lost[1] == pytest.approx(math.hypot(lost[0], 0.05 * 0.5 * math.sqrt(0.5)), rel=0.02)
+    assert bound.margin - plain.margin == pytest.approx(lost[1] - lost[0])

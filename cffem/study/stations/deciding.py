@@ -58,7 +58,14 @@ class Verdict:
 
 
 def verdict(
-    term: str, experiment: str, intervention: str, epsilon: float, fact: Facts | None, null: Facts | None, spread: float | None
+    term: str,
+    experiment: str,
+    intervention: str,
+    epsilon: float,
+    fact: Facts | None,
+    null: Facts | None,
+    spread: float | None,
+    relative: float | None = None,
 ) -> Verdict:
     """Decide one deletion.
 
@@ -68,12 +75,15 @@ def verdict(
         fact: the deletion with its certificate; None where the term was not deleted.
         null: the evidence that the term vanishes on the constraint class, if it does.
         spread: how much the score may change within the intervals of estimated coefficients; None for known ones.
+        relative: what the norm of the factual solution is multiplied by, where the tolerance is relative.
     """
     bound = (fact or {}).get("certificate") or {}
-    margin = bound.get("margin")
+    margin, uncertainty = bound.get("margin"), 0.0
     if margin is not None and spread is not None:
         margin += spread
-    decision, reason = decided(fact, null, bound, margin, epsilon)
+    if margin is not None and relative is not None:
+        epsilon, uncertainty = relative_tolerance(relative, bound, epsilon)
+    decision, reason = decided(fact, null, bound, margin, epsilon, uncertainty)
     kind, method = bound.get("kind"), bound.get("method")
     if kind is not None and spread is not None:
         kind, method = "estimated", f"{method}; intervals of the coefficients"
@@ -83,8 +93,21 @@ def verdict(
     )  # fmt: skip
 
 
-def decided(fact: Facts | None, null: Facts | None, bound: Facts, margin: float | None, epsilon: float) -> tuple[str, str]:
-    """The decision and its reason."""
+def relative_tolerance(relative: float, bound: Facts, epsilon: float) -> tuple[float, float]:
+    """The tolerance ε‖u_h‖ of the level that a bound is about, and how far ε‖u‖ may be from it.
+
+    Example:
+        >>> relative_tolerance(0.5, {"size": 2.0, "eta_factual": 0.1}, 1.1)
+        (1.0, 0.05)
+    """
+    size, error = bound.get("size"), bound.get("eta_factual")
+    return epsilon if size is None else relative * size, math.inf if error is None else relative * error
+
+
+def decided(
+    fact: Facts | None, null: Facts | None, bound: Facts, margin: float | None, epsilon: float, uncertainty: float = 0.0
+) -> tuple[str, str]:
+    """The decision and its reason; `uncertainty` is how far the tolerance may be from ε."""
     if null is not None:
         if null.get("label") in ("exact", None):
             return NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}"
@@ -96,8 +119,12 @@ def decided(fact: Facts | None, null: Facts | None, bound: Facts, margin: float 
         return UNSOLVABLE, fact["reason"]
     if margin is None:
         return decide(fact["score"], epsilon), f"no error bar: {bound.get('reason', 'none was computed')}"
-    decision = decide(fact["score"], epsilon, margin=margin)
-    return decision, fact.get("unrefined", "the error bar reaches ε") if decision == UNRESOLVED else ""
+    decision = decide(fact["score"], epsilon, margin=margin + uncertainty)
+    if decision != UNRESOLVED:
+        return decision, ""
+    if decide(fact["score"], epsilon, margin=margin) != UNRESOLVED:
+        return decision, f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so across the score"
+    return decision, fact.get("unrefined", "the error bar reaches ε")
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:

@@ -8,6 +8,7 @@ deletion alone, and deletion with the other coefficients refitted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from cffem.bounds import NoCertificate, certify_sweep
 from cffem.bounds.certificate import GUARANTEED
 from cffem.bounds.levels import COMBINED, COMBINED_REST
 from cffem.bounds.refinement import Refinement, statements
+from cffem.certify.certification import Certification
 from cffem.certify.decisions import UNRESOLVED, decide
 from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
@@ -131,8 +133,8 @@ class Deletions:
 
     def refined(self, kind: str, model: WatchedModel, facts: Facts) -> Facts:
         """The deletions of an experiment; those that an error bar left open are decided on finer levels, if the budget allows."""
-        epsilon = self.thresholds[model.name]
-        left = [term for term, fact in facts.items() if fact["certificate"] is not None and undecided(fact, epsilon)]
+        asked, epsilon = self.run.study.certification, self.thresholds[model.name]
+        left = [term for term, fact in facts.items() if fact["certificate"] is not None and undecided(fact, epsilon, asked)]
         if not left:
             return facts
         self.run.progress.begin(f"refinement ({kind})", len(left))
@@ -140,11 +142,11 @@ class Deletions:
             term: deleting(model, (term,), "none" if kind == ALONE else {term: facts[term]["coefficients"]})[term] for term in left
         }
         first = {term: known_bound(facts[term]) for term in left}
-        levels = Refinement(model, self.run.study.certification, first, changes)
+        levels = Refinement(model, asked, first, changes)
         result = dict(facts)
         for term in left:
             key = f"refinement/{kind}/{model.name}/{term}"
-            finer = self.run.once(key, lambda term=term: on_levels(term, epsilon, levels, facts[term]), term)
+            finer = self.run.once(key, lambda term=term: on_levels(term, asked, levels, facts[term]), term)
             if "score" in finer:
                 result[term] = {**facts[term], **finer}
             else:
@@ -203,10 +205,13 @@ class StoredSolutions(Mapping[str, Any]):
         return len(self.facts)
 
 
-def undecided(fact: Facts, epsilon: float) -> bool:
-    """Whether a deletion has no error bar, or one that reaches the tolerance."""
-    margin = (fact["certificate"] or {}).get("margin")
-    return margin is None or decide(fact["score"], epsilon, margin=margin) == UNRESOLVED
+def undecided(fact: Facts, epsilon: float, asked: Certification) -> bool:
+    """Whether a deletion has no error bar, or one that reaches the tolerance as far as that is known."""
+    certificate = fact["certificate"] or {}
+    margin = certificate.get("margin")
+    if margin is None:
+        return True
+    return decide(fact["score"], epsilon, margin=margin + asked.uncertainty(certificate["eta_factual"])) == UNRESOLVED
 
 
 def known_bound(fact: Facts) -> Any:
@@ -215,14 +220,15 @@ def known_bound(fact: Facts) -> Any:
     if "margin" not in certificate:
         return NoCertificate(certificate["reason"])
     score, rest = (certificate["constants"].get(name) for name in (COMBINED, COMBINED_REST))
+    known = {"size": certificate["size"], "eta_factual": certificate["eta_factual"]}
     if score is not None and rest is not None and rest + fact["error"] < certificate["margin"]:
-        return SimpleNamespace(score=score, margin=rest + fact["error"])
-    return SimpleNamespace(score=fact["score"], margin=certificate["margin"])
+        return SimpleNamespace(score=score, margin=rest + fact["error"], **known)
+    return SimpleNamespace(score=fact["score"], margin=certificate["margin"], **known)
 
 
-def on_levels(term: str, epsilon: float, levels: Refinement, fact: Facts) -> Facts:
+def on_levels(term: str, asked: Certification, levels: Refinement, fact: Facts) -> Facts:
     """Refine until one term is decided; its score and certificate on the level where that was."""
-    found = decide_by_refinement([term], epsilon, levels)[term]
+    found = decide_by_refinement([term], asked.epsilon, levels, relative=asked.relative)[term]
     if found.decision == UNRESOLVED:
         return {"level": 0, "reason": found.reason, "levels": levels_tried(found)}
     if found.level:
@@ -267,6 +273,7 @@ def plain_bound(bound: Any) -> Facts:
     certificate = bound.certificate
     return {
         "margin": float(bound.margin),
+        "size": None if math.isnan(bound.size) else float(bound.size),
         "eta_factual": _number(bound.eta_factual),
         "eta_counterfactual": _number(bound.eta_counterfactual),
         "kind": certificate.kind,

@@ -94,6 +94,7 @@ class Reporting:
                 verdict(
                     name, experiment, kind, self.threshold(experiment), facts.get(name),
                     nulls_of(self.found.constraint, experiment).get(name), total_spread(self.found.spreads, experiment, name),
+                    self.study.certification.epsilon if self.study.certification.relative else None,
                 )
                 for experiment, facts in self.found.deletions[kind].items()
             ]  # fmt: skip

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Deletions whose other coefficients are refitted on the factual solution: the coefficients are computed numbers as well.
+
+The regression of `cffem.engine.refit` is made on u_h, and the true refit is the one on u. How far the two are apart is not bounded
+by the error of u_h, because terms contain derivatives. So on every level of an estimate the regression is made anew, on the factual
+solution of that level: the gaps between levels then contain what the regression gains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cffem.engine.refit import deleting
+from cffem.symbols.interventions import Intervention, delete
+
+# Coefficients that differ by no more than this share of the largest are the same numbers, up to rounding.
+SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class RefittedDeletion:
+    """The deletion of a term with the others refitted on the factual solution of whatever model it is applied to.
+
+    Attributes:
+        name: the deleted term.
+    """
+
+    name: str
+
+    def on(self, model: Any) -> Intervention:
+        """The intervention in a model; collective."""
+        return deleting(model, (self.name,), "remaining")[self.name]
+
+
+Change = Intervention | RefittedDeletion
+
+
+def change_on(change: Change, model: Any) -> Intervention:
+    """The intervention that a change is in a model; collective."""
+    return change.on(model) if isinstance(change, RefittedDeletion) else change
+
+
+def recognised(model: Any, name: str, change: Change | None) -> Change:
+    """The change as what it is: a plain deletion, given coefficients, or those of a regression on the factual solution; collective.
+
+    Args:
+        model: the model.
+        name: the deleted term.
+        change: the deletion with other coefficients; None for a plain one.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_interval
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u, "u^2": u**2})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_interval(MPI.COMM_SELF, 8), elements={u: ("Lagrange", 2)},
+        ...     boundary=[cf.Neumann(u, 0)], forcing={u: 6})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -1.0, "u^2": -1.0}, experiment)
+        >>> recognised(model, "u", model.deletions(["u"], refit="remaining")["u"].intervention)
+        RefittedDeletion(name='u')
+        >>> print(recognised(model, "u", cf.delete("u") & cf.set("u^2", -1.4)))
+        delete('u') & set('u^2', -1.4)
+    """
+    if isinstance(change, RefittedDeletion):
+        return change
+    if change is None or not change.changes or change == delete(name):
+        return delete(name)
+    if not change.only_coefficients:
+        return change
+    given, found = (c.apply(model.coefficients) for c in (change, RefittedDeletion(name).on(model)))
+    size = max(map(abs, found.values()), default=0.0)
+    same = all(abs(given[key] - value) <= SAME * size for key, value in found.items())
+    return RefittedDeletion(name) if same else change
