@@ -169,7 +169,9 @@ class Dataset:
         from cffem.data.probes import probe_terms
 
         check_anchor(library)
-        return probe_terms(library, self.dim)
+        count = 0 if self.points is None else len(self.points)
+        lengths = [len(self.coordinates[c]) if c in self.coordinates else count for c in COORDINATES]
+        return probe_terms(library, self.dim, tuple(max(0, 2 * ((n - 1) // 2) - 1) for n in lengths))
 
     def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
         """Yield the rows of a weak or strong design of a library on these data."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable
 from dataclasses import replace
@@ -13,15 +14,17 @@ import numpy as np
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
 from cffem.data.noise import measure_noise, noise_ratio
-from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
+from cffem.data.testfunctions import Axis, MomentRule, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
+from cffem.symbols.errors import InputError
 
-BLOCKS = {1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}
+BLOCKS = {0: (12,), 1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}  # by dimension of space, along each axis, time last
 SPACE_SHARE, TIME_SHARE = 8, 6  # a test function spans at most a quarter of space and a third of time
 SMALLEST_HALF = 8  # grid points: narrower bumps are not resolved
 OVERLAP = 4  # centres per half width
 QUIET_OVERLAP = 2  # where noise is weak: denser test functions only average noise better
 RESOLUTION = 14  # grid points per half width that are enough
+COARSER = MomentRule(fewer=2)  # tells how far sums are from integrals
 NOISY = 0.1  # noise level from which neighbouring values are averaged first
 
 
@@ -32,7 +35,8 @@ class GridSampling:
         self.data = data
         self.symbols = [c for c in COORDINATES if c in data.coordinates]
         self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
-        self.noises = {name: measure_noise(self.filled(v), data.mask) for name, v in data.values.items()}
+        self.points = [data.coordinates[c] for c in self.symbols]
+        self.noises = {name: measure_noise(self.filled(v), data.mask, self.points) for name, v in data.values.items()}
         # Averaged data look less noisy than they were, so `noisy` remembers it.
         strong = noisy or noise_ratio(self.noises, {name: self.filled(v) for name, v in data.values.items()}) > NOISY
         self.overlap = OVERLAP if strong else QUIET_OVERLAP
@@ -45,8 +49,39 @@ class GridSampling:
         white = [self.noises[name].whitened(self.filled(v)) for name, v in self.data.values.items()]
         wanted = max(half_width(len(points), spectral_corner(v, number)) for v in white)
         largest = min(max(SMALLEST_HALF, len(points) // share), (len(points) - 1) // 2)
-        half = min(wanted, largest)
-        return Axis(points, half, power_for(half, orders), max(1, half // self.overlap), orders)
+        fewest = fewest_half(len(points), orders, symbol)
+        axis = self._axis_of(number, max(min(wanted, largest), fewest))
+        if axis.resolved:
+            return axis
+        others = [self._axis_of(number, half) for half in range(max(fewest, 2), axis.half)]
+        return min([*others, axis], key=lambda a: self._axis_error(number, a))
+
+    def _axis_of(self, number: int, half: int) -> Axis:
+        """Bumps of one half width along an axis."""
+        orders = self.orders[number]
+        return Axis(self.points[number], half, power_for(half, orders), max(1, half // self.overlap), orders)
+
+    def _axis_error(self, number: int, axis: Axis) -> float:
+        """How far sums along an axis are from integrals, and what noise they keep, relative to what they measure."""
+        order = axis.orders
+        exact, coarse = axis.matrices[order], replace(axis, rule=COARSER).matrices[order]
+        errors = []
+        for name, values in self.data.values.items():
+            moved = np.moveaxis(self.filled(values), number, 0).reshape(len(axis.coordinates), -1)
+            energy = float(((exact @ moved) ** 2).mean())
+            quadrature = float((((exact - coarse) @ moved) ** 2).mean())
+            noise = self.noises[name].sd ** 2 * float((exact**2).sum(axis=1).mean()) / axis.independent
+            errors.append((quadrature + noise) / max(energy, np.finfo(float).tiny))
+        return max(errors)
+
+    @cached_property
+    def coarser(self) -> GridSampling | None:
+        """The same integrals with weights of a lower order, where the difference can matter."""
+        if all(axis.resolved for axis in self.axes):
+            return None
+        other = copy.copy(self)
+        other.axes = [a if a.resolved else replace(a, rule=COARSER) for a in self.axes]
+        return other
 
     def filled(self, values: np.ndarray) -> np.ndarray:
         """The values with gaps closed by the mean of the rest; rows that touch a gap are dropped later."""
@@ -106,9 +141,9 @@ class GridSampling:
     @cached_property
     def blocks(self) -> np.ndarray:
         """Resampling block of every test function."""
-        counts = BLOCKS[self.data.dim]
+        counts = block_counts(BLOCKS[self.data.dim], [len(a.centres) for a in self.axes])
         label = np.zeros([len(a.centres) for a in self.axes], dtype=int)
-        for number, (axis, parts) in enumerate(zip(self.axes, counts, strict=False)):
+        for number, (axis, parts) in enumerate(zip(self.axes, counts, strict=True)):
             index = np.minimum(np.arange(len(axis.centres)) * parts // len(axis.centres), parts - 1)
             shape = [1] * len(self.axes)
             shape[number] = -1
@@ -123,6 +158,34 @@ class GridSampling:
     @property
     def notes(self) -> dict:
         return {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+
+
+def fewest_half(length: int, orders: int, symbol: object) -> int:
+    """Half width with as many readings as derivatives need, refused where there are not so many."""
+    half = max(1, math.ceil((orders + 1) / 2))
+    if length < 2 * half + 1:
+        kind = f"derivatives of order {orders}" if orders else "test functions"
+        raise InputError(
+            f"{kind} along {symbol} need at least {2 * half + 1} readings there, but the data have {length}; measure at more "
+            f"values of {symbol}"
+        )
+    return half
+
+
+def block_counts(usual: tuple[int, ...], centres: list[int]) -> list[int]:
+    """Into how many blocks each axis is cut: as usual, but where an axis has few test functions the others are cut finer.
+
+    Example:
+        >>> block_counts((4, 3), [40, 1])
+        [12, 1]
+    """
+    counts = [min(parts, n) for parts, n in zip(usual, centres, strict=False)]
+    while math.prod(counts) < math.prod(usual):
+        room = [n / parts for n, parts in zip(centres, counts, strict=True)]
+        if max(room) < 2:
+            break
+        counts[room.index(max(room))] += 1
+    return counts
 
 
 def along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:

@@ -9,7 +9,7 @@ coefficient is kept in proportion to how far the mean power around it exceeds th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from scipy.fft import dctn, idctn, next_fast_len
 from scipy.ndimage import uniform_filter
 from scipy.special import comb
 
+SAME_STEP = 1e-6  # relative scatter of steps that count as equal
 MEDIAN_TO_SD = 0.6744897501960817
 MEDIAN_TO_POWER = 0.4549364231195724
 DIFFERENCES = 6
@@ -89,13 +90,34 @@ def reshaped(values: np.ndarray, axis: int, dims: int) -> np.ndarray:
     return values.reshape(shape)
 
 
-def high_differences(data: np.ndarray, axis: int, order: int = DIFFERENCES) -> np.ndarray:
-    """Sixth differences along one axis with unit-norm weights, so that white noise keeps its variance."""
-    return np.diff(data, order, axis=axis) / np.sqrt(comb(2 * order, order))
+def high_differences(data: np.ndarray, axis: int, order: int = DIFFERENCES, points: np.ndarray | None = None) -> np.ndarray:
+    """Sixth differences along one axis with unit-norm weights, so that white noise keeps its variance.
+
+    Args:
+        data: the values.
+        axis: along which they are taken.
+        order: of the polynomials that vanish.
+        points: where the values are, if they are not equally far apart.
+    """
+    if points is None or is_uniform(points):
+        return np.diff(data, order, axis=axis) / np.sqrt(comb(2 * order, order))
+    count = len(points) - order
+    windows = points[np.arange(count)[:, None] + np.arange(order + 1)]
+    gaps = (windows[:, :, None] - windows[:, None, :]) / np.ptp(windows, axis=1)[:, None, None] + np.eye(order + 1)
+    weights = 1 / np.prod(gaps, axis=2)  # of divided differences
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    parts = (np.take(data, np.arange(k, k + count), axis) * reshaped(weights[:, k], axis, data.ndim) for k in range(order + 1))
+    return sum(parts, np.zeros(1))
 
 
-def noise_sd(data: np.ndarray, missing: np.ndarray | None = None) -> float:
-    """Standard deviation of white noise on smooth gridded data.
+def is_uniform(points: np.ndarray) -> bool:
+    """Whether all points of an axis are equally far apart."""
+    steps = np.diff(points)
+    return bool(np.ptp(steps) <= SAME_STEP * steps.mean())
+
+
+def noise_sd(data: np.ndarray, missing: np.ndarray | None = None, points: Sequence[np.ndarray] | None = None) -> float:
+    """Standard deviation of white noise on smooth gridded data; `points` are the values along each axis, by default equidistant.
 
     Example:
         >>> x, t = np.meshgrid(np.linspace(0, 1, 80), np.linspace(0, 1, 60), indexing="ij")
@@ -107,17 +129,18 @@ def noise_sd(data: np.ndarray, missing: np.ndarray | None = None) -> float:
     data = np.where(usable, data, 0.0)
     for axis in range(data.ndim):
         if data.shape[axis] > 2 * DIFFERENCES:
-            data = high_differences(data, axis)
+            data = high_differences(data, axis, points=None if points is None else points[axis])
             count = data.shape[axis]
             usable = np.logical_and.reduce([np.take(usable, np.arange(k, k + count), axis) for k in range(DIFFERENCES + 1)])
     values = np.abs(data[usable])
     return float(np.median(values) / MEDIAN_TO_SD) if len(values) else 0.0
 
 
-def measure_noise(data: np.ndarray, missing: np.ndarray | None = None) -> Noise:
-    """Standard deviation and colour of the noise on gridded data."""
-    white = Noise(noise_sd(data, missing), (0.0,) * data.ndim)
-    if missing is not None or min(data.shape) < 2 * BINS:
+def measure_noise(data: np.ndarray, missing: np.ndarray | None = None, points: Sequence[np.ndarray] | None = None) -> Noise:
+    """Standard deviation and colour of the noise on gridded data; only equidistant data show their colour."""
+    white = Noise(noise_sd(data, missing, points), (0.0,) * data.ndim)
+    irregular = points is not None and not all(is_uniform(axis) for axis in points)
+    if missing is not None or irregular or min(data.shape) < 2 * BINS:
         return white
     wave, log_power, counts = binned_spectrum(data)
     outside = ~(wave < SIGNAL_BOX).all(axis=1)

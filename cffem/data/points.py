@@ -7,8 +7,10 @@ spatial integral ∫ f(u) ∂^d φ_k is then one sparse matrix applied to the no
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +21,7 @@ from scipy.special import roots_jacobi
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
-from cffem.data.grid import BLOCKS, OVERLAP, TIME_SHARE
+from cffem.data.grid import BLOCKS, COARSER, OVERLAP, TIME_SHARE
 from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
 from cffem.data.testfunctions import Axis, bump_derivatives, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES, SPACE
@@ -71,6 +73,15 @@ class PointSampling:
         wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in white)
         half = min(wanted, max(2, len(times) // TIME_SHARE))
         return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+
+    @cached_property
+    def coarser(self) -> PointSampling | None:
+        """The same integrals with weights of a lower order in time, where the difference can matter."""
+        if self.time.resolved:
+            return None
+        other = copy.copy(self)
+        other.time = replace(self.time, rule=COARSER)
+        return other
 
     def averaged(self, noise_ratio: float) -> Dataset:
         """Scattered data are not averaged beforehand."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy as sp
 
+from cffem.data.conservation import Order
 from cffem.data.integrands import contributions
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import SPACE
@@ -22,8 +23,13 @@ POWERS = 3
 ORDERS = 4
 
 
-def probe_terms(library: Any, dim: int) -> dict[str, sp.Expr]:
+def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str, sp.Expr]:
     """Polynomials of a scalar unknown and their derivatives that the library lacks; nothing for vector equations.
+
+    Args:
+        library: candidate terms and anchor.
+        dim: dimension of space.
+        most: highest derivative along x, y, z and t that the data can carry.
 
     Example:
         >>> import cffem as cf
@@ -38,8 +44,17 @@ def probe_terms(library: Any, dim: int) -> dict[str, sp.Expr]:
     if len(anchor) != 1 or len(fields) != 1:
         return {}
     unknown = fields.pop()
-    known = {signature(term, dim) for term in library.terms.values()}
-    return {name: term for name, term in common_terms(unknown, dim).items() if signature(term, dim) not in known}
+    # The anchor explains itself, and so do the derivatives of a steady equation: u_xx = −4u has u_xxxx = −4u_xx.
+    known = {signature(term, dim) for term in (library.anchor, *library.terms.values())}
+    highest = tuple(map(max, zip(*(c.order for c in contributions(library.anchor, dim, None)[0]), strict=True)))
+    least = ORDERS if highest[3] else sum(highest) - 1
+
+    def offered(term: sp.Expr) -> bool:
+        orders = [c.order for c in contributions(term, dim, None)[0]]
+        carried = all(n <= limit for order in orders for n, limit in zip(order, most, strict=True))
+        return carried and max(map(sum, orders)) <= least and signature(term, dim) not in known
+
+    return {name: term for name, term in common_terms(unknown, dim).items() if offered(term)}
 
 
 @lru_cache(maxsize=64)
@@ -50,6 +65,8 @@ def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
         base = unknown**power
         label = f"{unknown}" if power == 1 else f"({unknown}^{power})"
         terms[f"probe {label}"] = base
+        if dim == 0:
+            continue
         if dim == 1:
             for order in range(1, ORDERS + 1):
                 terms[f"probe {label}_{'x' * order}"] = base.diff(SPACE[0], order)

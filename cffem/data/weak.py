@@ -42,6 +42,7 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     bias = draws.mean(axis=0) - smooth
     scale = np.sqrt((len(draws) + 1) / (len(draws) - 1))  # the mean of the draws is itself known from them only
     noise = (draws - draws.mean(axis=0)) * scale
+    noise = noise + plan.quadrature_draws(smooth, len(draws))
     complete = np.tile(plan.sampling.complete, plan.families)
     labels = np.tile(plan.sampling.blocks, plan.families)
     # Few test functions on a small grid overlap less than the count along each axis supposes.
@@ -76,8 +77,9 @@ class Plan:
         """The data without their noise, as far as it can be removed."""
         return self.denoise({name: self.sampling.filled(v) for name, v in self.data.values.items()})
 
-    def evaluate(self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False) -> np.ndarray:
+    def evaluate(self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False, sampling: Any = None) -> np.ndarray:
         """All rows [y, A] of some values; `exact` values carry no noise, so powers are plain powers."""
+        sampling = self.sampling if sampling is None else sampling
         smooth = values if exact or not self.differentiates else self.denoise(values)
         memory: dict[Any, np.ndarray] = {}
         arrays: dict[sp.Expr, np.ndarray] = {}
@@ -90,8 +92,8 @@ class Plan:
                 for part in parts:
                     if part.core not in arrays:
                         arrays[part.core] = self._integrand(part.core, values, smooth, exact, derivatives)
-                    total = total + part.coefficient * self.sampling.integrate(arrays[part.core], part.order, memory, part.core)
-                families.append(np.broadcast_to(total, self.sampling.complete.shape))
+                    total = total + part.coefficient * sampling.integrate(arrays[part.core], part.order, memory, part.core)
+                families.append(np.broadcast_to(total, sampling.complete.shape))
             columns.append(np.concatenate(families))
         return np.column_stack(columns)
 
@@ -125,6 +127,19 @@ class Plan:
             noisy = {name: v + self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
             rows.append(self.evaluate(noisy))
         return np.array(rows)
+
+    def quadrature_draws(self, smooth: np.ndarray, count: int) -> np.ndarray | float:
+        """Draws of the error that sums over few or irregular readings make, common to all rows.
+
+        Weights that are exact for two degrees less differ by about this error. It does not average out over the rows, so every
+        draw moves all of them together, and the intervals see by how much that moves a coefficient.
+        """
+        coarse = self.sampling.coarser
+        if coarse is None or count < 2:
+            return 0.0
+        steps = np.linspace(-1.0, 1.0, count)
+        error = self.evaluate(self.denoised, exact=True, sampling=coarse) - smooth
+        return (steps / steps.std(ddof=1))[:, None, None] * error
 
     @cached_property
     def noise_ratio(self) -> float:
