@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.study import page_data, page_parts
 from cffem.study.markup import Raw, paragraph, section, text
-from cffem.study.summary import sentences
+from cffem.study.summary import screen_sentence, sentences
 from cffem.study.verdict_pictures import error_bars
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ h2 { font-size: 1.3rem; margin: 2.6rem 0 .6rem; border-bottom: 1px solid #ccc; p
 h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
 .summary { border-left: 4px solid #00598c; background: #f3f7fa; padding: .7rem 1rem; margin: 1rem 0; }
 .summary p { margin: .35rem 0; }
+.summary p.doubt { font-weight: 650; color: #8a1c00; }
 nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .92rem; }
 a { color: #00598c; }
 .skipped { color: #4a4a4a; font-style: italic; }
@@ -93,8 +94,10 @@ def as_page(report: Report, drawing: Any = None) -> str:
 
 
 def summary(report: Report) -> Raw:
-    """The three sentences."""
-    return Raw(f'<div class="summary">{"".join(paragraph(sentence) for sentence in sentences(report))}</div>')
+    """Whether the fit can be believed, and the three sentences."""
+    first = screen_sentence(report)
+    told = [paragraph(first, "doubt" if first.startswith("NOT") else "")] if first else []
+    return Raw(f'<div class="summary">{"".join([*told, *(paragraph(sentence) for sentence in sentences(report))])}</div>')
 
 
 def as_snippet(report: Report) -> str:

@@ -127,11 +127,22 @@ def screening(report: Report) -> str:
     """The rule, its contract, the coefficients with intervals, path and bootstrap, for each equation; then the misfit."""
     part = report.sections["screening"]
     misfits = part.get("misfit")
-    told = [paragraph(f.get("sentence") or f.get("skipped")) for f in (misfits or {}).values() if isinstance(f, Mapping)]
+    told = [
+        paragraph(f"{f.get('sentence') or f.get('skipped')}{_skills(f)}")
+        for f in (misfits or {}).values()
+        if isinstance(f, Mapping)
+    ]
     if (empty := skipped(part)) is not None:
         return "".join([empty, *told])
     equations = part.get("equations") or {"": part}
     return "".join([*(_one_screening(label, found) for label, found in equations.items()), *told])
+
+
+def _skills(found: Section) -> str:
+    """How much better the solution is than two predictions without a model."""
+    named = (("the mean of the data", "skill_mean"), ("persistence of the first reading", "skill_persistence"))
+    shown = [f"{number(found[key])} against {name}" for name, key in named if found.get(key) is not None]
+    return f" Skill: {', '.join(shown)}." if shown else ""
 
 
 def _one_screening(label: str, found: Section) -> str:

@@ -78,13 +78,14 @@ def _scores(report: Report) -> Raw:
             t.one_step,
             t.linearised,
             t.deletion,
+            t.misfit,
             t.eta_factual,
             t.eta_counterfactual,
             t.margin,
         )
         for t in report.terms.values()
     ]
-    head = ("term", "residual C", "RCI", "one step", "linearised", "deletion δ", "η factual", "η deleted", "margin")
+    head = ("term", "residual C", "RCI", "one step", "linearised", "deletion δ", "misfit", "η factual", "η deleted", "margin")
     return table("All scores", head, rows)
 
 

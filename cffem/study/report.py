@@ -31,6 +31,8 @@ class TermReport:
     Attributes:
         epsilon: the tolerance of the verdict; None where it is the scope's.
         experiment: the experiment that the numbers are from, where there are several.
+        misfit: how far the deleted solution is from the data, relative to them, where there are data.
+        code: what `reason` is about, as a `Code`, for programs.
         proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
     """
 
@@ -53,6 +55,8 @@ class TermReport:
     decision: str = "unresolved"
     reason: str = ""
     proof: Mapping[str, Any] | None = None
+    code: str = ""
+    misfit: float | None = None
 
 
 COLUMNS = tuple(f.name for f in fields(TermReport) if f.name != "proof")

@@ -14,16 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from mpi4py import MPI
+
+from cffem.engine.linear import SolveError
 from cffem.engine.meshes import read_mesh
 from cffem.engine.model import Model
 from cffem.engine.solution import Solution
+from cffem.forms.elements import H1, L2, carrier
 from cffem.study.checkpoint import Checkpoint
 from cffem.study.description import described
 from cffem.study.fields import FILE
+from cffem.study.measured_fields import largest, measures
 from cffem.study.progress import Progress
 from cffem.study.signals import keep_watching, stop_if_asked
 from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field
 from cffem.symbols.interventions import Intervention
+from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
     from cffem.engine.linear import SolveRecord
@@ -31,6 +39,14 @@ if TYPE_CHECKING:
 
 # Larger trajectories are solved again on a resume rather than written out.
 LARGEST_FIELD = 2**30
+# A fitted model whose solution exceeds the data by this factor does not describe them; marching on has no meaning.
+LARGEST_GROWTH = 100.0
+
+
+class ModelGrows(SolveError):
+    """The solution of a fitted model leaves the range of its data."""
+
+    code = Code.MODEL_GROWS
 
 
 class WatchedModel(Model):
@@ -49,13 +65,35 @@ class WatchedModel(Model):
     def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
         """Solve and hand every level to `keep`."""
 
+        limits = self._limits() if change == Intervention() else {}
+
         def watched(level: int, state: Any, velocity: Any) -> Any:
+            self._check_growth(level, state, limits)
             enough = keep(level, state, velocity)
             self.of_run.progress.step(level, record.iterations + record.newton_steps)
             stop_if_asked(self.comm)
             return enough
 
         super().run(change, record, watched, keep_stage)
+
+    def _limits(self) -> dict[Field, float]:
+        """For each measured field whose unknowns are its values, the size beyond which a fitted model has run away."""
+        study = self.of_run.study
+        if study.coefficients is not None or self.name not in study.data:
+            return {}
+        data = study.data[self.name]
+        nodal = [u for u in self.discretisation.unknowns if carrier(self.spaces.elements[u]).space in (H1, L2)]
+        return {u: LARGEST_GROWTH * largest(data, u) for u in nodal if measures(data, u)}
+
+    def _check_growth(self, level: int, state: Any, limits: Mapping[Field, float]) -> None:
+        for unknown, limit in limits.items():
+            here = np.abs(self.spaces.with_ghosts(state)[self.spaces.dofs(unknown)]).max(initial=0.0)
+            largest = self.comm.allreduce(float(here), MPI.MAX)
+            if largest > limit:
+                raise ModelGrows(
+                    f"{unknown} grows to {largest:.2g} by level {level} of the time steps, beyond {LARGEST_GROWTH:g} times the "
+                    "largest value in the data"
+                )
 
     @property
     def factual(self) -> Solution:

@@ -21,7 +21,18 @@ from cffem.screening.screening import Screening
 from cffem.study import settings
 from cffem.study.report import Report
 from cffem.study.running import Run
-from cffem.study.stations import constraining, deleting, fitting, identifying, proposing, reporting, scoring, solving
+from cffem.study.stations import (
+    constraining,
+    deleting,
+    fitting,
+    identifying,
+    intervals,
+    misfit,
+    proposing,
+    reporting,
+    scoring,
+    solving,
+)
 from cffem.symbols.errors import InputError
 from cffem.symbols.observables import Observable
 
@@ -143,24 +154,26 @@ def stations(run: Run) -> tuple[Report, Any]:
     identification = identifying.Identification(run, constraining.effective_names(found.constraint, run))
     found.design = identifying.design(run, identification)
     found.screening = identifying.screening(run, identification)
-    intervals: dict[str, list[float]] = {}
+    ranges: dict[str, list[float]] = {}
     if study.coefficients is None:
-        found.coefficients, intervals = identifying.estimated(found.screening)
+        found.coefficients, ranges = identifying.estimated(found.screening)
         solving.set_up(run, found.coefficients)
         found.factual = solving.factual(run)
     refits = (
         None if study.coefficients is not None else lambda term: identifying.refitted_without(identification, found.screening, term)
     )
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
-    sizes = {name: fact["norm"] for name, fact in found.factual.items()}
+    sizes = {name: found.factual[name]["norm"] for name in run.models}
     thresholds = {name: study.certification.threshold(size) for name, size in sizes.items()}
     deletions = deleting.Deletions(run, thresholds, nulls, refits)
     found.deletions = deletions.all()
     found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)
     found.adjoints = scoring.adjoints(run)
     found.observable_bounds = scoring.observable_bounds(run, deletions, found.deletions)
-    found.spreads = fitting.spreads(run, intervals, found.deletions[deleting.ALONE], found.adjoints)
-    found.misfits = fitting.misfits(run, found.design, fitting.relative_spread(found.spreads, sizes))
+    alone = found.deletions[deleting.ALONE]
+    found.spreads = intervals.spreads(run, ranges, alone, found.adjoints)
+    left_open = intervals.relative_spread(found.spreads, sizes)
+    found.misfits = misfit.misfits(run, found.design, left_open, misfit.discretisation_errors(alone, sizes))
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")
     report = reporting.Reporting(run, found).report()

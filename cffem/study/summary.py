@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
     from cffem.study.report import Report, TermReport
@@ -35,6 +37,39 @@ def sentences(report: Report) -> tuple[str, str, str]:
         Decided: lap is relevant (deleting it changes the solution by more than ε = 0.1), with a guaranteed error bar.
     """
     return decided(report), undecided(report), next_step(report)
+
+
+def screen_sentence(report: Report) -> str:
+    """Whether the fitted coefficients can be believed; empty where they were given.
+
+    Example:
+        >>> from cffem.study.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> screened = {"reliable": False, "reasons": ["unstable"], "skill": {"skill": 0.2}}
+        >>> print(screen_sentence(Report({}, {**sections, "screening": screened})))
+        NOT RELIABLE: the screen does not trust its own fit (unstable); skill on left-out rows 0.20; the verdicts are about the ...
+    """
+    section = report.sections["screening"]
+    if "reliable" not in section:
+        return ""
+    screens = (section.get("equations") or {"": section}).items()
+    doubtful = [(label, found) for label, found in screens if not found.get("reliable")]
+    skills = [(found.get("skill") or {}).get("skill") for _, found in screens]
+    told = ", ".join(f"{value:.2f}" for value in skills if value is not None)
+    skill = f"skill on left-out rows {told}" if told else "no skill was measured"
+    if not doubtful:
+        return f"Screen: reliable; {skill}."
+    many = len(screens) > 1
+    reasons = dict.fromkeys(
+        f"{label + ': ' if many else ''}{plain(str(reason), LONGEST_REASON)}"
+        for label, found in doubtful
+        for reason in found.get("reasons", ())
+    )
+    why = "; ".join(reasons) or "no reason is stated"
+    return (
+        f"NOT RELIABLE: the screen does not trust its own fit ({why}); {skill}; the verdicts are about the fitted model and say "
+        "nothing about the law behind the data."
+    )
 
 
 def decided(report: Report) -> str:
@@ -93,41 +128,132 @@ def next_step(report: Report) -> str:
     if isinstance(proposal, Mapping) and proposal.get("sentence"):
         sentence = plain(str(proposal["sentence"])).rstrip(".")
         steps.append(sentence[:1].lower() + sentence[1:])
-    wide = [term for term in report.terms.values() if term.decision == "unresolved" and too_wide(report, term)]
-    if wide:
-        hardest = min(wide, key=lambda term: closeness(report, term) or 0.0)
-        gap = closeness(report, hardest)
-        steps.append(
-            f"refine mesh and time steps for {joined(t.name for t in wide)}: the margin of {plain(hardest.name)} is "
-            f"{hardest.margin:.2g} and must fall below |δ − ε| = {gap:.2g}"
-        )
-    bare = [t for t in report.terms.values() if t.decision == "unresolved" and t.deletion is not None and t.margin is None]
-    # Levels whose gaps do not shrink yet say so by their saturation σ, which a finer start may cure.
-    coarse = [t for t in bare if "σ is" in t.reason]
-    if coarse:
-        names = joined(t.name for t in coarse)
-        steps.append(f"start from a finer mesh and smaller time steps for {names}, for which these give no error bar")
-    if len(coarse) < len(bare):
-        others = joined(t.name for t in bare if t not in coarse)
-        steps.append(f"find an error bar for {others}: what is missing is said above")
+    open_terms: dict[str, list[TermReport]] = {}
+    for term in report.terms.values():
+        if term.decision in ("unresolved", "unsolvable"):
+            open_terms.setdefault(code_of(report, term), []).append(term)
+    for code, advice in ADVICE.items():
+        if code in open_terms and not (code == Code.ALIASED and steps):
+            steps.append(advice(report, open_terms[code]))
     misfit = missing_terms(report.sections["screening"])
     if misfit:
         steps.append(misfit)
-    if not steps:
-        return "Next: nothing is needed for these verdicts; they hold for the scope below and say nothing beyond it."
-    return f"Next: {'; '.join(steps)}."
+    if steps:
+        return f"Next: {'; '.join(steps)}."
+    if open_terms:
+        return "Next: what is missing for the other terms is said above."
+    return "Next: nothing is needed for these verdicts; they hold for the scope below and say nothing beyond it."
+
+
+def code_of(report: Report, term: TermReport) -> str:
+    """What keeps a term from its verdict; reports of earlier versions say it by their numbers only."""
+    if term.code:
+        return term.code
+    if term.decision == "unsolvable":
+        return Code.UNSOLVABLE
+    if term.deletion is None:
+        return Code.UNSELECTED if term.selected is not None else Code.ZERO_COEFFICIENT
+    gap = closeness(report, term)
+    if gap is None or term.margin is None:
+        return Code.NO_THEOREM
+    return Code.MARGIN_DISCRETISATION if gap <= term.margin else Code.ALIASED
+
+
+# Advice -------------------------------------------------------------------------------------------------------------------------
+
+
+def refine(report: Report, terms: Sequence[TermReport]) -> str:
+    """The discretisation makes the error bar."""
+    hardest = min(terms, key=lambda term: closeness(report, term) or 0.0)
+    gap = closeness(report, hardest) or 0.0
+    return (
+        f"refine {discretisation(report)} for {joined(t.name for t in terms)}: the margin of {plain(hardest.name)} is "
+        f"{hardest.margin:.2g} and must fall below |δ − ε| = {gap:.2g}"
+    )
+
+
+def narrow(report: Report, terms: Sequence[TermReport]) -> str:
+    """The intervals of the coefficients make the error bar."""
+    return (
+        f"take more data, or data with less noise, for {joined(t.name for t in terms)}: the intervals of the coefficients make "
+        "the error bar, and a finer mesh would not change that"
+    )
+
+
+def start_finer(report: Report, terms: Sequence[TermReport]) -> str:
+    """The levels of an estimate do not saturate."""
+    finer = discretisation(report).replace("mesh", "a finer mesh").replace("time steps", "smaller time steps")
+    return f"start from {finer} for {joined(t.name for t in terms)}, for which these give no error bar"
+
+
+def spend(report: Report, terms: Sequence[TermReport]) -> str:
+    """The levels of an estimate are too large."""
+    return f"give certification a larger budget for {joined(t.name for t in terms)}: the size that is needed is said above"
+
+
+def find_bar(report: Report, terms: Sequence[TermReport]) -> str:
+    """No theorem applies."""
+    return f"find an error bar for {joined(t.name for t in terms)}: what is missing is said above"
+
+
+def look_closer(report: Report, terms: Sequence[TermReport]) -> str:
+    """The data do not show whether the terms are there."""
+    names = joined(t.name for t in terms)
+    return f"take more data, data with less noise, or rougher fields, to learn about {names}"
+
+
+def separate(report: Report, terms: Sequence[TermReport]) -> str:
+    """The data identify combinations only."""
+    return f"add an experiment with other fields, which tells {joined(t.name for t in terms)} apart"
+
+
+def give_coefficient(report: Report, terms: Sequence[TermReport]) -> str:
+    """Terms with coefficient zero."""
+    return f"give {joined(t.name for t in terms)} a coefficient to have it deleted"
+
+
+def mend_model(report: Report, terms: Sequence[TermReport]) -> str:
+    """The fitted model has no solution to delete from."""
+    return (
+        "mend the fitted model, which was not solved: look at the signs of its coefficients, at what the screen says against it, "
+        "and at the terms that the library lacks"
+    )
+
+
+def mend_deletion(report: Report, terms: Sequence[TermReport]) -> str:
+    """Deleted problems without a solution."""
+    return f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of it the problem was not solved"
+
+
+ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {
+    Code.MODEL_BACKWARD: mend_model,
+    Code.MODEL_UNSOLVED: mend_model,
+    Code.MODEL_GROWS: mend_model,
+    Code.ALIASED: separate,
+    Code.MARGIN_DISCRETISATION: refine,
+    Code.MARGIN_COEFFICIENTS: narrow,
+    Code.NOT_SATURATED: start_finer,
+    Code.OVER_BUDGET: spend,
+    Code.NO_THEOREM: find_bar,
+    Code.DETECTION_LIMIT: look_closer,
+    Code.UNSELECTED: look_closer,
+    Code.ZERO_COEFFICIENT: give_coefficient,
+    Code.UNSOLVABLE: mend_deletion,
+}
+
+
+def discretisation(report: Report) -> str:
+    """What there is to refine: a steady problem has no time steps."""
+    scope = report.sections["scope"]
+    experiments = (scope.get("experiments") or {"": scope.get("experiment") or {}}).values()
+    steady = bool(experiments) and all(e.get("window", ()) is None for e in experiments)
+    return "mesh" if steady else "mesh and time steps"
 
 
 def closeness(report: Report, term: TermReport) -> float | None:
     """|δ − ε| of a term that has a margin."""
     epsilon = term_epsilon(report, term)
     return None if None in (term.deletion, term.margin, epsilon) else abs(term.deletion - epsilon)  # type: ignore[operator]
-
-
-def too_wide(report: Report, term: TermReport) -> bool:
-    """Whether it is the error bar that keeps a term from a verdict."""
-    gap = closeness(report, term)
-    return gap is not None and term.margin is not None and gap <= term.margin
 
 
 def missing_terms(screening: Mapping[str, Any]) -> str:

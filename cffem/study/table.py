@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cffem.study.summary import plain, sentences
+from cffem.study.summary import plain, screen_sentence, sentences
 
 if TYPE_CHECKING:
     from cffem.study.report import Report
@@ -19,7 +19,7 @@ LONGEST_NAME = 32
 
 
 def as_text(report: Report, width: int = 110) -> str:
-    """The verdicts with their numbers, three sentences about them, then the scope in one."""
+    """Whether the fit can be believed, the verdicts with their numbers, three sentences about them, then the scope in one."""
     table = Table(title=None, header_style="", box=None, pad_edge=False)
     for name, right in (
         ("term", False),
@@ -38,6 +38,8 @@ def as_text(report: Report, width: int = 110) -> str:
         table.add_row(Text(plain(term.name, LONGEST_NAME)), *numbers, Text(term.certificate or "none"), Text(verdict))
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    if first := screen_sentence(report):
+        console.print(Text(first + "\n"), soft_wrap=False)
     console.print(table)
     for sentence in (*sentences(report), plain(str(report.sections["scope"].get("sentence", "")))):
         if sentence:

@@ -170,7 +170,7 @@ def test_the_three_sentences_say_what_was_decided_what_not_and_what_next():
 
 def test_where_no_convergence_is_seen_a_finer_start_is_the_next_step():
     report = known()
-    drag = replace(report.terms["drag"], reason="no error bar: saturation was not observed on three levels: σ is 0.7 (mesh)")
+    drag = replace(report.terms["drag"], code="levels-not-saturated")
     after = sentences(replace(report, terms={**report.terms, "drag": drag}))[2]
     assert "start from a finer mesh and smaller time steps for drag" in after
     assert "find an error bar" not in after

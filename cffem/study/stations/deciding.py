@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cffem.certify.decisions import IRRELEVANT, RELEVANT, UNRESOLVED, decide
+from cffem.symbols.reasons import Code, Reason
 
 Facts = dict[str, Any]
 NULL, UNSOLVABLE = "constraint_null", "unsolvable"
@@ -28,13 +29,13 @@ class Verdict:
         score, margin: the deletion score and its error bar; None where there is none.
         spread: the part of the margin that comes from the intervals of estimated coefficients.
         kind, method: of the certificate.
-        decision, reason: the verdict.
+        decision, reason, code: the verdict, why it is none, and the same as a `Code`.
     """
 
     term: str
     experiment: str
     intervention: str
-    epsilon: float
+    epsilon: float | None
     score: float | None
     margin: float | None
     spread: float | None
@@ -44,11 +45,12 @@ class Verdict:
     method: str | None
     decision: str
     reason: str
+    code: str = ""
 
     @property
     def gap(self) -> float:
         """By how much the score with its error bar is clear of ε; negative where it is not."""
-        if self.score is None or self.margin is None:
+        if self.score is None or self.margin is None or self.epsilon is None:
             return -math.inf
         return abs(self.score - self.epsilon) - self.margin
 
@@ -83,13 +85,15 @@ def verdict(
         margin += spread
     if margin is not None and relative is not None:
         epsilon, uncertainty = relative_tolerance(relative, bound, epsilon)
-    decision, reason = decided(fact, null, bound, margin, epsilon, uncertainty)
+    decision, reason = decided(fact, null, bound, margin, epsilon, uncertainty, spread or 0.0)
     kind, method = bound.get("kind"), bound.get("method")
+    if margin is not None and not math.isfinite(margin):
+        margin, kind, method = None, None, None
     if kind is not None and spread is not None:
         kind, method = "estimated", f"{method}; intervals of the coefficients"
     return Verdict(
         term, experiment, intervention, epsilon, None if fact is None else fact["score"], margin, spread,
-        bound.get("eta_factual"), bound.get("eta_counterfactual"), kind, method, decision, reason,
+        bound.get("eta_factual"), bound.get("eta_counterfactual"), kind, method, decision, reason.text, str(reason.code),
     )  # fmt: skip
 
 
@@ -104,27 +108,53 @@ def relative_tolerance(relative: float, bound: Facts, epsilon: float) -> tuple[f
     return epsilon if size is None else relative * size, math.inf if error is None else relative * error
 
 
+def without_model(term: str, experiment: str, intervention: str, epsilon: float | None, reason: Reason) -> Verdict:
+    """The verdict where the factual model itself was not solved: there is nothing to delete from."""
+    return Verdict(
+        term, experiment, intervention, epsilon, None, None, None, None, None, None, None, UNRESOLVED, reason.text, str(reason.code)
+    )
+
+
 def decided(
-    fact: Facts | None, null: Facts | None, bound: Facts, margin: float | None, epsilon: float, uncertainty: float = 0.0
-) -> tuple[str, str]:
-    """The decision and its reason; `uncertainty` is how far the tolerance may be from ε."""
+    fact: Facts | None,
+    null: Facts | None,
+    bound: Facts,
+    margin: float | None,
+    epsilon: float,
+    uncertainty: float = 0.0,
+    spread: float = 0.0,
+) -> tuple[str, Reason]:
+    """The decision and its reason; `uncertainty` is how far the tolerance may be from ε, `spread` a part of the margin."""
     if null is not None:
         if null.get("label") in ("exact", None):
-            return NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}"
+            return NULL, Reason(Code.NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}")
         # Proved for the exact class; on this mesh the ratio is a discretisation error, and says nothing about the term.
-        return NULL, "vanishes on the constraint class, proved; on meshes in the limit of fine cells only"
+        return NULL, Reason(Code.NULL, "vanishes on the constraint class, proved; on meshes in the limit of fine cells only")
     if fact is None:
-        return UNRESOLVED, "not deleted: its coefficient is zero"
+        return UNRESOLVED, Reason(Code.ZERO_COEFFICIENT, "not deleted: its coefficient is zero")
     if fact["status"] != "solved":
-        return UNSOLVABLE, fact["reason"]
+        return UNSOLVABLE, Reason(Code.UNSOLVABLE, fact["reason"])
+    if not math.isfinite(spread):
+        return UNRESOLVED, Reason(
+            Code.MARGIN_COEFFICIENTS, "within the intervals of the fitted coefficients the model has no solution"
+        )
     if margin is None:
-        return decide(fact["score"], epsilon), f"no error bar: {bound.get('reason', 'none was computed')}"
+        code = Code(bound.get("code", Code.NO_THEOREM))
+        return decide(fact["score"], epsilon), Reason(code, f"no error bar: {bound.get('reason', 'none was computed')}")
     decision = decide(fact["score"], epsilon, margin=margin + uncertainty)
     if decision != UNRESOLVED:
-        return decision, ""
+        return decision, Reason(Code.NONE)
     if decide(fact["score"], epsilon, margin=margin) != UNRESOLVED:
-        return decision, f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so across the score"
-    return decision, fact.get("unrefined", "the error bar reaches ε")
+        moved = f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so across the score"
+        return decision, Reason(Code.MARGIN_DISCRETISATION, moved)
+    return decision, reaching(margin, spread, fact)
+
+
+def reaching(margin: float, spread: float, fact: Facts) -> Reason:
+    """Why an error bar reaches ε: the larger of its two parts, discretisation and coefficients, is what can be mended."""
+    if spread > margin - spread:
+        return Reason(Code.MARGIN_COEFFICIENTS, "the error bar reaches ε; most of it comes from the intervals of the coefficients")
+    return Reason(Code.MARGIN_DISCRETISATION, fact.get("unrefined", "the error bar reaches ε"))
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:
@@ -166,7 +196,7 @@ def observable_verdict(facts: Sequence[tuple[float | None, float | None]], epsil
 
 def with_identification(
     verdict: Verdict, groups: Sequence[Mapping[str, Any]], fitted: Mapping[str, float] | None
-) -> tuple[str, str]:
+) -> tuple[str, Reason]:
     """The decision and reason, given which combinations of coefficients the experiments identify.
 
     Args:
@@ -176,11 +206,13 @@ def with_identification(
             for known ones.
     """
     mine = next((group for group in groups if verdict.term in group["terms"]), None)
+    code = Code(verdict.code)
     if mine is None or verdict.decision == NULL:
-        return verdict.decision, verdict.reason
+        return verdict.decision, Reason(code, verdict.reason)
     if fitted is not None:
         carriers = [term for term in mine["terms"] if fitted.get(term)]
         # Where one term carries all that the group does, deleting it deletes what is identified.
         whole = verdict.decision in (RELEVANT, IRRELEVANT) and carriers == [verdict.term]
-        return UNRESOLVED, mine["sentence"] + (f"; deleting that combination is {verdict.decision}" if whole else "")
-    return verdict.decision, "; ".join(filter(None, [verdict.reason, mine["sentence"]]))
+        more = f"; deleting that combination is {verdict.decision}" if whole else ""
+        return UNRESOLVED, Reason(Code.ALIASED, mine["sentence"] + more)
+    return verdict.decision, Reason(code, "; ".join(filter(None, [verdict.reason, mine["sentence"]])))

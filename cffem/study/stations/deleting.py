@@ -24,6 +24,7 @@ from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
 from cffem.engine.sweep import Deletion
 from cffem.study.running import Run, WatchedModel
+from cffem.study.stations.misfit import Comparison
 
 if TYPE_CHECKING:
     from cffem.study.camera import Camera
@@ -55,6 +56,7 @@ class Deletions:
         self.run, self.thresholds, self.nulls, self.refits = run, thresholds, nulls, refits
         self.cameras: dict[str, Camera] = {}
         self.pictures: dict[str, Any] = {}
+        self.comparisons: dict[str, Comparison] = {}
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -120,7 +122,17 @@ class Deletions:
             "error": deletion.error,
             "coefficients": deletion.intervention.apply(model.coefficients),
             "observables": observed,
+            "misfit": self.misfit(model, deletion.solution) if kind == ALONE else None,
         }
+
+    def misfit(self, model: WatchedModel, solution: Any) -> float | None:
+        """How far a deleted solution is from the data of its experiment, relative to them."""
+        data = self.run.study.data.get(model.name)
+        if solution is None or data is None:
+            return None
+        if model.name not in self.comparisons:
+            self.comparisons[model.name] = Comparison(model, data)
+        return self.comparisons[model.name].sums(solution).relative
 
     def again(self, kind: str, key: str, model: WatchedModel, fact: Facts) -> Deletion:
         """A deletion that an earlier run finished, with its solution from the checkpoint or solved once more."""
@@ -176,7 +188,9 @@ class Deletions:
 
     def drawing(self, facts: Facts) -> Any:
         """All pictures of the first experiment as `Fields`, on rank 0; those of an earlier run are taken from its fields."""
-        model = next(iter(self.run.models.values()))
+        model = next(iter(self.run.models.values()), None)
+        if model is None:
+            return None
         camera = self.camera(model)
         drawing = camera.drawing(camera.take(model.factual))
         for term, fact in facts[ALONE][model.name].items():
@@ -269,7 +283,7 @@ def with_residuals(bound: Any, error: float) -> Any:
 def plain_bound(bound: Any) -> Facts:
     """An error bound as plain data."""
     if not bound:
-        return {"reason": bound.reason}
+        return {"reason": bound.reason, "code": str(bound.code)}
     certificate = bound.certificate
     return {
         "margin": float(bound.margin),

@@ -29,9 +29,9 @@ MODES = 4
 
 
 def proposal(run: Run, identification: Identification, design: Facts) -> Facts | None:
-    """The best further experiment, where one is needed; None where every coefficient is identified."""
+    """The best further experiment; None where every coefficient is identified, or no model can be solved to look for one."""
     groups = alias_groups(design)
-    if not groups:
+    if not groups or not run.models:
         return None
     run.progress.begin("next experiment")
     return run.once("next/all", lambda: proposed(run, identification, groups), "candidates")

@@ -19,10 +19,20 @@ from cffem.study.description import observable_text
 from cffem.study.report import Report, TermReport
 from cffem.study.running import Run
 from cffem.study.stations.constraining import nulls_everywhere, nulls_of
-from cffem.study.stations.deciding import UNSOLVABLE, Verdict, combined, observable_verdict, verdict, with_identification
+from cffem.study.stations.deciding import (
+    UNSOLVABLE,
+    Verdict,
+    combined,
+    observable_verdict,
+    verdict,
+    with_identification,
+    without_model,
+)
 from cffem.study.stations.deleting import ALONE, REFITTED
-from cffem.study.stations.fitting import total_spread
 from cffem.study.stations.identifying import alias_groups
+from cffem.study.stations.intervals import total_spread
+from cffem.study.stations.solving import unsolved
+from cffem.symbols.reasons import Code, Reason
 
 Facts = dict[str, Any]
 KNOWN = "the coefficients are known, so nothing is screened"
@@ -82,30 +92,37 @@ class Reporting:
 
     # Verdicts -----------------------------------------------------------------------------------------------------------------
 
-    def threshold(self, experiment: str) -> float:
-        """The absolute tolerance in one experiment."""
-        return self.study.certification.threshold(self.found.factual[experiment]["norm"])
+    def threshold(self, experiment: str) -> float | None:
+        """The absolute tolerance in one experiment; None where it is relative to a solution that does not exist."""
+        certification, size = self.study.certification, self.found.factual[experiment]["norm"]
+        if size is None and certification.relative:
+            return None
+        return certification.threshold(size)
 
     def _verdicts(self, kind: str) -> dict[str, list[Verdict]]:
         """Verdicts of one intervention class by term, one for each experiment."""
         result: dict[str, list[Verdict]] = {}
         for name in self.names:
-            result[name] = [
-                verdict(
-                    name, experiment, kind, self.threshold(experiment), facts.get(name),
-                    nulls_of(self.found.constraint, experiment).get(name), total_spread(self.found.spreads, experiment, name),
-                    self.study.certification.epsilon if self.study.certification.relative else None,
-                )
-                for experiment, facts in self.found.deletions[kind].items()
-            ]  # fmt: skip
+            result[name] = [self._verdict(kind, name, experiment) for experiment in self.run.experiments]
         return result
+
+    def _verdict(self, kind: str, name: str, experiment: str) -> Verdict:
+        """The verdict on one term in one experiment."""
+        null = nulls_of(self.found.constraint, experiment).get(name)
+        epsilon, reason = self.threshold(experiment), unsolved(self.found.factual[experiment])
+        if epsilon is None or (reason is not None and null is None):
+            return without_model(name, experiment, kind, epsilon, reason or Reason(Code.MODEL_UNSOLVED))
+        fact = self.found.deletions[kind].get(experiment, {}).get(name)
+        spread, certification = total_spread(self.found.spreads, experiment, name), self.study.certification
+        relative = certification.epsilon if certification.relative else None
+        return verdict(name, experiment, kind, epsilon, fact, null, spread, relative)
 
     def _term(self, name: str) -> TermReport:
         chosen = combined(self.single[self.headline][name])
         decision, reason = with_identification(chosen, self.groups, self.found.coefficients if self.estimated else None)
-        if self.estimated and not self.found.coefficients.get(name) and decision == "unresolved" and "identifiable" not in reason:
+        if self.estimated and reason.code == Code.ZERO_COEFFICIENT:
             decision, reason = self._unselected(name)
-        residual = self.found.residuals[chosen.experiment].get(name, {})
+        residual = self.found.residuals.get(chosen.experiment, {}).get(name, {})
         return TermReport(
             name=name,
             latex=sp.latex(self.study.library[name]),
@@ -114,8 +131,9 @@ class Reporting:
             residual_contribution=residual.get("contribution"),
             rci=residual.get("rci"),
             one_step=residual.get("one_step"),
-            linearised=self.found.linearised[chosen.experiment]["scores"].get(name),
+            linearised=self.found.linearised.get(chosen.experiment, {"scores": {}})["scores"].get(name),
             deletion=chosen.score,
+            misfit=(self.found.deletions[ALONE].get(chosen.experiment, {}).get(name) or {}).get("misfit"),
             eta_factual=chosen.eta_factual,
             eta_counterfactual=chosen.eta_counterfactual,
             margin=chosen.margin,
@@ -124,17 +142,19 @@ class Reporting:
             certificate=chosen.kind,
             method=chosen.method,
             decision=decision,
-            reason=reason,
-            proof=(self.found.deletions[self.headline][chosen.experiment].get(name) or {}).get("certificate"),
+            reason=reason.text,
+            code=str(reason.code),
+            proof=(self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}).get("certificate"),
         )
 
-    def _unselected(self, name: str) -> tuple[str, str]:
+    def _unselected(self, name: str) -> tuple[str, Reason]:
         """Irrelevant where the screen provably kept every active term; else nobody deleted the term."""
         for screen in self.found.screening.values():
             if name in screen["frequencies"]:
                 decision, why = PruningContract(screen["contract"], HOLDS, estimated=screen["contract_estimated"]).unscreened()
-                return decision, f"{why} (selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates)"
-        return "unresolved", "not screened: it cannot be identified on the constraint class"
+                often = f"selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates"
+                return decision, Reason(Code.UNSELECTED, f"{why} ({often})")
+        return "unresolved", Reason(Code.UNSELECTED, "not screened: it cannot be identified on the constraint class")
 
     def _pruning(self, terms: Mapping[str, TermReport]) -> Facts:
         """The screening-to-pruning contract: whether the relevant terms found are exactly the relevant ones."""
@@ -157,7 +177,8 @@ class Reporting:
         fields = ", ".join(map(str, self.study.library.unknowns))
         observation = f"measured values of {fields}" if self.study.data else f"full observation of {fields}"
         relative = f"{certification.epsilon:.3g}·‖u_h‖" if certification.relative else f"{certification.epsilon:.3g}"
-        epsilon = f"{self.threshold(first):.3g}" if len(experiments) == 1 else relative
+        absolute = self.threshold(first)
+        epsilon = f"{absolute:.3g}" if len(experiments) == 1 and absolute is not None else relative
         which = (
             f"this experiment {self._when(first)}" if len(experiments) == 1 else f"these {len(experiments)} experiments ({RULE})"
         )
@@ -238,7 +259,10 @@ class Reporting:
         terms = {}
         for term in self.names:
             each = {name: self._change(name, term, label) for name in values}
-            chosen = max(each.values(), key=lambda change: change["deletion"] if change["deletion"] is not None else -1.0)
+            nothing = {"deletion": None, "margin": None, "certificate": None, "method": None, "why": ""}
+            chosen = max(
+                each.values(), key=lambda change: -1.0 if change["deletion"] is None else change["deletion"], default=nothing
+            )
             unsolved = self._unsolved(term)
             decision = observable_verdict([(c["deletion"], c["margin"]) for c in each.values()], epsilon, unsolved is not None)
             terms[term] = {
@@ -250,7 +274,7 @@ class Reporting:
         return {
             "observable": observable_text(observable),
             "epsilon": float(epsilon),
-            "value": next(iter(values.values())),
+            "value": next(iter(values.values()), None),
             "values": values,
             "terms": terms,
         }
@@ -264,7 +288,8 @@ class Reporting:
         if term in self.nulls:
             return "vanishes on the constraint class"
         if chosen["deletion"] is None:
-            return "not deleted: its coefficient is zero"
+            lost = next(filter(None, map(unsolved, self.found.factual.values())), None)
+            return "not deleted: its coefficient is zero" if lost is None else lost.text
         if chosen["margin"] is None:
             return f"no error bar: {chosen['why']}"
         return "the error bar reaches ε" if decision == "unresolved" else ""
@@ -295,7 +320,7 @@ class Reporting:
     def _cost(self) -> Facts:
         found, comm = self.found, self.run.comm
         everything = [fact for kinds in found.deletions.values() for facts in kinds.values() for fact in facts.values()]
-        records = [fact["record"] for fact in (*found.factual.values(), *everything)]
+        records = [fact["record"] for fact in (*found.factual.values(), *everything) if fact["record"] is not None]
         memory = comm.allgather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return {
             "factual": len(found.factual),
@@ -307,7 +332,7 @@ class Reporting:
             "iterations": sum(record["iterations"] for record in records),
             "factorisations": sum(record["factorisations"] for record in records),
             "newton_steps": sum(record["newton_steps"] for record in records),
-            "worst_residual": max(record["worst_residual"] for record in records),
+            "worst_residual": max((record["worst_residual"] for record in records), default=None),
             "seconds": self.run.seconds(),
             "ranks": comm.size,
             "peak_memory": round(sum(memory), 1),
