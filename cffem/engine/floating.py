@@ -85,8 +85,8 @@ def floating_constant(discretisation: Discretisation, essential: EssentialCondit
     held = np.setdiff1d(essential.owned, slaves)
     if comm.allreduce(len(np.intersect1d(held, mine))) > 0:
         return None
-    action = constant_action(discretisation, mine)
-    scale = max(comm.allreduce(float(np.abs(action.array_r).max(initial=0.0)), op=MPI.MAX), 1e-300)
+    # On a Nédélec field a constant acts on nothing at all, hence the constraint itself is the scale of what is zero.
+    action, scale = constant_action(discretisation, mine)
     free = action.copy()
     if essential.periodicity is not None:
         essential.periodicity.gather(free)
@@ -104,16 +104,17 @@ def floating_constant(discretisation: Discretisation, essential: EssentialCondit
     return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, comm)
 
 
-def constant_action(discretisation: Discretisation, positions: np.ndarray) -> Any:
-    """The vector of c(v_i, 1): the constraint's matrix times the constant multiplier."""
+def constant_action(discretisation: Discretisation, positions: np.ndarray) -> tuple[Any, float]:
+    """The vector of c(v_i, 1), the constraint's matrix times the constant multiplier, and the size of that matrix."""
     form = next(part.jacobians[0] for _, part in discretisation.fixed() if part.name == "constraint")
     matrix = _compat.assemble_matrix(_compat.form(form, discretisation.mesh.comm))
     one, action = matrix.createVecRight(), matrix.createVecLeft()
     one.array[positions] = 1.0
     matrix.mult(one, action)
+    size = matrix.norm(PETSc.NormType.NORM_INFINITY)
     for thing in (matrix, one):
         thing.destroy()
-    return action
+    return action, size
 
 
 def basis_integrals(discretisation: Discretisation) -> np.ndarray:
