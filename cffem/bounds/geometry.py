@@ -25,7 +25,7 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.overlap import check_overlap, facet_normals
+from cffem.engine.factorisation import Factors, Pencil
 
 FIRST_ZERO_OF_J0 = 2.404825557695773
 FIRST_ZERO_OF_J1 = 3.8317059702075125
@@ -100,7 +100,7 @@ class Domain:
         evidence: pairs of statement and how it was checked.
 
     Raises:
-        NotCovered: the cells are of another kind, or overlap.
+        NotCovered: the cells are of another kind.
     """
 
     def __init__(self, mesh: Any):
@@ -113,17 +113,10 @@ class Domain:
         self.diameters = edge_lengths(self.corners).max(axis=1, initial=0.0)
         self.boundary = exterior_corners(mesh)
         self.convex = is_convex(mesh.comm, self.boundary)
-        check_overlap(mesh, self.convex)
         self.interpolation = kobayashi(self.corners) if self.dim == 2 and self.convex else None
         self.eigenvalue, how = self._first_eigenvalue()
         self.evidence = (
             ("the cells are straight simplices", "cell type and degree of the geometry"),
-            (
-                "no two cells overlap, so that Ω is the meshed polygon"
-                if self.dim == 2
-                else "no two cells overlap, so that Ω is the meshed polyhedron",
-                "sides of cells at facets, and the winding number of the boundary or its volume",
-            ),
             (f"λ₁ ≥ {self.eigenvalue:.6g} for the first Dirichlet eigenvalue of Ω", how),
             ("Ω is convex" if self.convex else "Ω is not convex, or not known to be", "each boundary facet against all corners"),
         )
@@ -179,8 +172,8 @@ def exterior_corners(mesh: Any) -> np.ndarray:
 def is_convex(comm: Any, facets: np.ndarray) -> bool:
     """Whether the line or plane of every boundary facet has the whole domain on one side.
 
-    Then the boundary lies in the boundary of the convex hull, and a mesh whose cells do not overlap fills the hull. Cracks and
-    holes fail, because the domain is on both sides of their facets.
+    Then the boundary lies in the boundary of the convex hull, and the domain is the interior of the hull. Cracks and holes fail,
+    because the domain is on both sides of their facets.
     """
     dim = facets.shape[2]
     points = np.unique(facets.reshape(-1, dim), axis=0)
@@ -188,11 +181,18 @@ def is_convex(comm: Any, facets: np.ndarray) -> bool:
     mine = facets[comm.rank :: comm.size]
     bad = False
     for block in np.array_split(mine, 1 + len(mine) * len(points) // 2**22):
-        normals = facet_normals(block)
+        normals = _normals(block)
         distance = normals @ points.T - np.einsum("fi,fi->f", normals, block[:, 0])[:, None]
         outside = np.minimum(distance.max(axis=1), -distance.min(axis=1))
         bad = bad or bool((outside > FLAT * size).any())
     return not comm.allreduce(int(bad))
+
+
+def _normals(facets: np.ndarray) -> np.ndarray:
+    edges = facets[:, 1:] - facets[:, :1]
+    flat = facets.shape[2] == 2
+    normals = np.stack([edges[:, 0, 1], -edges[:, 0, 0]], axis=1) if flat else np.cross(edges[:, 0], edges[:, 1])
+    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
 def crouzeix_raviart(mesh: Any) -> float:
@@ -222,43 +222,17 @@ def crouzeix_raviart(mesh: Any) -> float:
 
 
 def _smallest_eigenvalue(stiffness: Any, mass: Any) -> float:
-    from slepc4py import SLEPc
-
-    solver = SLEPc.EPS().create(stiffness.comm)
-    solver.setOperators(stiffness, mass)
-    solver.setProblemType(SLEPc.EPS.ProblemType.GHEP)
-    solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
-    solver.setTarget(0.0)
-    solver.setDimensions(1)
-    solver.setTolerances(1e-10, 500)
-    transform = solver.getST()
-    transform.setType(SLEPc.ST.Type.SINVERT)
-    _factorise_with_mumps(transform.getKSP(), PETSc.PC.Type.LU)
-    solver.solve()
-    if solver.getConverged() < 1:
-        raise NotCovered("the Crouzeix–Raviart eigenvalue did not converge")
-    value = float(np.real(solver.getEigenvalue(0)))
-    solver.destroy()
-    return value
-
-
-def _factorise_with_mumps(solver: Any, kind: Any) -> None:
-    solver.setType(PETSc.KSP.Type.PREONLY)
-    solver.getPC().setType(kind)
-    solver.getPC().setFactorSolverType("mumps")
+    with Pencil(stiffness, mass, target=0.0).solved("the Crouzeix–Raviart eigenproblem") as solver:
+        if solver.getConverged() < 1:
+            raise NotCovered("the Crouzeix–Raviart eigenvalue did not converge")
+        return float(np.real(solver.getEigenvalue(0)))
 
 
 def _pivots_not_positive(matrix: Any) -> int:
     """How many eigenvalues of a symmetric matrix are not positive."""
-    matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
-    solver = PETSc.KSP().create(matrix.comm)
-    solver.setOperators(matrix)
-    _factorise_with_mumps(solver, PETSc.PC.Type.CHOLESKY)
-    solver.getPC().setFactorSetUpSolverType()
     # Vanishing pivots are found, and the last block is not handed to ScaLAPACK, which does not count signs.
-    solver.getPC().getFactorMatrix().setMumpsIcntl(24, 1)
-    solver.getPC().getFactorMatrix().setMumpsIcntl(13, 1)
-    solver.getPC().setUp()
-    negative, zero, _ = solver.getPC().getFactorMatrix().getInertia()
-    solver.destroy()
-    return int(negative + zero)
+    looking = {"mat_mumps_icntl_24": 1, "mat_mumps_icntl_13": 1}
+    factors = Factors(matrix, "cholesky", looking, "the count of Crouzeix–Raviart eigenvalues")
+    negative, zero, _ = factors.inertia()
+    factors.destroy()
+    return negative + zero

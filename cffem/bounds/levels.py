@@ -164,7 +164,7 @@ class LevelCertifier:
             found = found or [run_changes(model, {"": change_on(change, model)}, demand)[""] for model in self.models]
             for deletion in found:
                 if deletion.solution is None:
-                    raise SolveError(deletion.reason, deletion.history)
+                    raise SolveError(deletion.reason, deletion.history, deletion.cause)
             given = deleted or self.model.solve(change_on(change, self.model))
             solutions = [given, *(deletion.solution for deletion in found)]
             self._last = (key, solutions, sum(deletion.error for deletion in found))

@@ -26,6 +26,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosure import hidden
 from cffem.bounds.geometry import Domain, volumes
 from cffem.bounds.sources import ROUNDING, at_quadrature_points, encloses, finite
+from cffem.engine.factorisation import Factors
 from cffem.symbols.coordinates import SPACE, t
 
 # Degrees of the quadrature rules for data above that of the basis; what the finer one sees and the other does not is added.
@@ -65,32 +66,19 @@ class Factor:
 
     def __init__(self, matrix: Any, dim: int, definite: bool = True):
         self.matrix = matrix
-        matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
         if definite:
             matrix.setOption(PETSc.Mat.Option.SPD, True)
-        self.solver = PETSc.KSP().create(matrix.comm)
-        self.solver.setOperators(matrix)
-        self.solver.setType(PETSc.KSP.Type.PREONLY)
-        self.solver.getPC().setType(PETSc.PC.Type.CHOLESKY)
-        self.solver.getPC().setFactorSolverType("mumps")
-        if dim == 2:
-            # Approximate minimum fill: in the plane nested dissection takes most of the time and saves nothing.
-            self.solver.getPC().setFactorSetUpSolverType()
-            self.solver.getPC().getFactorMatrix().setMumpsIcntl(7, 2)
-        self.solver.setUp()
+        # Approximate minimum fill: in the plane nested dissection takes most of the time and saves nothing.
+        ordering = {"mat_mumps_icntl_7": 2} if dim == 2 else {}
+        self._factors = Factors(matrix, "cholesky", ordering, "an auxiliary problem of an error bound")
 
     def solve(self, columns: np.ndarray) -> np.ndarray:
         """Solutions for columns of owned values; what is wrong with them is for the bound to see; collective."""
-        sizes, result = self.matrix.getSizes()[0], np.zeros(columns.shape, order="F")
-        right, left = (_dense(sizes, values, self.matrix.comm) for values in (columns, result))
-        self.solver.matSolve(right, left)
-        right.destroy()
-        left.destroy()
-        return result
+        return self._factors.solve_many(columns)
 
     def destroy(self) -> None:
         """Free matrix and factors; collective."""
-        self.solver.destroy()
+        self._factors.destroy()
         self.matrix.destroy()
 
 

@@ -21,14 +21,14 @@ import ufl
 from dolfinx import fem
 from mpi4py import MPI
 from petsc4py import PETSc
-from slepc4py import SLEPc
 
 from cffem import _compat
 from cffem.engine.dirichlet import local_dofs
 from cffem.engine.discretisation import Discretisation
-from cffem.engine.linear import SolveError
+from cffem.engine.errors import SolveError
+from cffem.engine.factorisation import Pencil
 from cffem.engine.traces import essential as all_given
-from cffem.forms.elements import HCURL, before
+from cffem.forms.elements import before
 from cffem.symbols.fields import VectorField
 
 WANTED = 6
@@ -79,7 +79,7 @@ class HarmonicFields:
         """Both matrices of the eigenproblem, boundary rows eliminated."""
         (u, s), (v, r) = ufl.TrialFunctions(self.mixed), ufl.TestFunctions(self.mixed)
         boundary = self.discretisation.boundary
-        parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, self.field, HCURL))
+        parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, self.field))
         dofs = []
         for index in (0, 1):
             space, positions = _compat.collapsed(self.mixed, index)
@@ -97,31 +97,19 @@ class HarmonicFields:
     def _kernel(self, wanted: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """The smallest eigenvalues, and the fields that belong to those at round-off."""
         stiffness, mass = self._pair()
-        solver = SLEPc.EPS().create(self.comm)
-        solver.setOperators(stiffness, mass)
-        solver.setProblemType(SLEPc.EPS.ProblemType.GHEP)
-        solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
         # Away from zero, where the shifted matrix would be singular, and small beside the first positive eigenvalue.
-        solver.setTarget(-0.1 / self.size**2)
-        solver.setDimensions(wanted, PETSc.DECIDE)
-        solver.setTolerances(1e-10, 500)
-        transform = solver.getST()
-        transform.setType(SLEPc.ST.Type.SINVERT)
-        direct = transform.getKSP()
-        direct.setType(PETSc.KSP.Type.PREONLY)
-        direct.getPC().setType(PETSc.PC.Type.LU)
-        direct.getPC().setFactorSolverType("mumps")
-        solver.solve()
-        if solver.getConverged() == 0:
-            raise SolveError("the harmonic fields were not found: the Hodge–Laplace eigenproblem did not converge")
-        count = min(solver.getConverged(), wanted)
-        values = np.array([solver.getEigenvalue(k).real for k in range(count)]) * self.size**2
+        pencil = Pencil(stiffness, mass, -0.1 / self.size**2, wanted)
         fields = []
         vector = stiffness.createVecRight()
-        for k in np.nonzero(np.abs(values) < KERNEL)[0]:
-            solver.getEigenpair(int(k), vector)
-            fields.append(self._state(vector))
-        for thing in (solver, stiffness, mass, vector):
+        with pencil.solved("the Hodge–Laplace eigenproblem") as solver:
+            if solver.getConverged() == 0:
+                raise SolveError("the harmonic fields were not found: the Hodge–Laplace eigenproblem did not converge")
+            count = min(solver.getConverged(), wanted)
+            values = np.array([solver.getEigenvalue(k).real for k in range(count)]) * self.size**2
+            for k in np.nonzero(np.abs(values) < KERNEL)[0]:
+                solver.getEigenpair(int(k), vector)
+                fields.append(self._state(vector))
+        for thing in (stiffness, mass, vector):
             thing.destroy()
         return np.sort(np.abs(values)), fields
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from petsc4py import PETSc
 
-from cffem.engine.linear import SolveError
+from cffem.engine.errors import SolveError
+from cffem.engine.factorisation import options_for, sound
 
 _PREFIXES = itertools.count()
 
@@ -28,7 +29,6 @@ DIRECT: dict[str, Any] = {
     "mat_mumps_icntl_12": 1,
     # A multiplier may be determined only up to a kernel that no field sees; MUMPS fixes it where it finds a null pivot.
     "mat_mumps_icntl_24": 1,
-    "mat_mumps_icntl_14": 80,
 }
 # A mass matrix is as well conditioned as its cells are; diagonal scaling is all it needs.
 MASS: dict[str, Any] = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
@@ -69,25 +69,27 @@ class Solver:
         matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
         self.options = dict(options) or DIRECT
         self.iterations = 0
-        self.ksp = PETSc.KSP().create(matrix.comm)
+        self._blocks = blocks
+        self.ksp = sound(self._create, matrix, "a projection onto the constraint")
+
+    def _create(self, percentage: int) -> Any:
+        """The solver, set up, with this percentage of additional workspace for factors."""
+        ksp = PETSc.KSP().create(self.matrix.comm)
         prefix = f"cffem_projection_{next(_PREFIXES)}_"
-        self.ksp.setOptionsPrefix(prefix)
-        self.ksp.setTolerances(rtol=1e-10, atol=1e-300, max_it=1000)
-        self.ksp.setOperators(matrix)
+        ksp.setOptionsPrefix(prefix)
+        ksp.setTolerances(rtol=1e-10, atol=1e-300, max_it=1000)
+        ksp.setOperators(self.matrix)
         if self.options.get("ksp_type") != "preonly":
-            self.ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-        database = PETSc.Options()
-        for key, value in self.options.items():
-            database[prefix + key] = value
-        try:
-            self.ksp.setFromOptions()
-            if blocks is not None:
-                self.ksp.getPC().setFieldSplitIS(*blocks.items())
-            self.ksp.setUp()
-            self.ksp.setUpOnBlocks()
-        finally:
-            for key in self.options:
-                database.delValue(prefix + key)
+            ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
+        factorised = self.options.get("pc_type") in ("lu", "cholesky")
+        workspace = {"mat_mumps_icntl_14": percentage} if factorised else {}
+        with options_for(prefix, {**self.options, **workspace}):
+            ksp.setFromOptions()
+            if self._blocks is not None:
+                ksp.getPC().setFieldSplitIS(*self._blocks.items())
+            ksp.setUp()
+            ksp.setUpOnBlocks()
+        return ksp
 
     def solve(self, right: Any, solution: Any, what: str, loosely: bool = False) -> None:
         """Solve; a right-hand side of zero has the solution zero.

@@ -36,8 +36,9 @@ from petsc4py import PETSc
 
 from cffem.engine.collective import summed
 from cffem.engine.equation import add
+from cffem.engine.factorisation import options_for
 from cffem.engine.krylov import Directions, Memory, accumulate
-from cffem.engine.linear import SolveError, SolveRecord, options_for
+from cffem.engine.linear import SolveError, SolveRecord
 from cffem.engine.presets import incomplete_factors
 from cffem.engine.tangent import combined
 from cffem.symbols.interventions import Intervention
@@ -419,5 +420,5 @@ class Track:
                 accumulate(self.velocity, self.step * weight, slope)
         self._rates, self._accelerations = [], []
         if not math.isfinite(summed(self.comm, self.state.sum())):
-            raise SolveError("the solution is not finite")
+            raise SolveError("the solution is not finite", cause="blow-up")
         return True

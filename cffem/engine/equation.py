@@ -9,6 +9,7 @@ factorisation keeps its symbolic analysis through all deletions and time steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation, Ingredient
 from cffem.engine.patterns import Pattern
+from cffem.engine.scaling import FieldBlocks
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import as_expr
 
@@ -170,6 +172,11 @@ class Equation:
         """Whether the equation is linear in the state, its coefficients possibly changing in time."""
         return all(part.ingredient.linear for _, part in self._active)
 
+    @cached_property
+    def blocks(self) -> FieldBlocks:
+        """Which field each row and column of the system belongs to; collective when first asked for."""
+        return FieldBlocks(self.spaces)
+
     # Evaluation -----------------------------------------------------------------------------------------------------------
 
     def place(self, states: tuple[Any, Any, Any], time: float) -> None:
@@ -204,6 +211,17 @@ class Equation:
         for name, amount in (changes or {}).items():
             if id(self.terms[name]) in added:
                 self._add_term(self.terms[name], amount, states, out)
+
+    def sizes(self, states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+        """Σ_k |c_k F_k| row by row, what a residual is the sum of (owned values); essential rows are the caller's business."""
+        self.place(states, time)
+        total, part = np.zeros(self.spaces.owned), self.new_vector()
+        for factor, term in self._active:
+            part.set(0.0)
+            self._add_term(term, factor, states, part)
+            total += np.abs(part.array_r)
+        part.destroy()
+        return total
 
     def changing(self, added: dict[int, float] | None = None) -> list[tuple[float, Assembled]]:
         """The active ingredients without matrices of their own, with their factors.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Interpolated data of a compatible problem miss the balance by their interpolation error; more than this is a wrong problem.
 MOST_IMBALANCE = 1e-2
+# The part of the sums in the constraint's rows, solves included, that rounding can make up.
+ROUNDED = 1e-8
 
 
 class FloatingConstant:
@@ -36,13 +38,22 @@ class FloatingConstant:
         reduced: the weights after identification of periodic unknowns.
         pinned: the position of the unknown that is held, on the rank that owns it.
         flux: c(v_i, 1) for all owned unknowns of the state; it vanishes where they are free.
+        sizes: Σ_k |c(v_i, μ_k)| over the multiplier's basis, what the constraint's rows are made of.
+        comm: the communicator.
     """
 
     def __init__(
-        self, positions: np.ndarray, weights: np.ndarray, reduced: np.ndarray, pinned: np.ndarray, flux: np.ndarray, comm: Any
+        self,
+        positions: np.ndarray,
+        weights: np.ndarray,
+        reduced: np.ndarray,
+        pinned: np.ndarray,
+        flux: np.ndarray,
+        sizes: np.ndarray,
+        comm: Any,
     ):
         self.positions, self.weights, self.reduced, self.pinned = positions, weights, reduced, pinned
-        self.flux, self.comm = flux, comm
+        self.flux, self.sizes, self.comm = flux, sizes, comm
         self.volume = comm.allreduce(float(weights.sum()))
         self._surface = comm.allreduce(float(np.abs(flux).sum()))
         self._given = 0.0
@@ -69,9 +80,9 @@ class FloatingConstant:
 
     def measure(self, state: np.ndarray) -> None:
         """Take the size of the boundary values as the scale of what can be out of balance, and that of the state for rounding."""
-        sizes = np.array([np.abs(state[self.flux != 0]).max(initial=0.0), np.abs(state).max(initial=0.0)])
-        self.comm.Allreduce(MPI.IN_PLACE, sizes, op=MPI.MAX)
-        self._given = sizes[0] * self._surface + 1e-8 * sizes[1] * self.volume
+        largest = self.comm.allreduce(float(np.abs(state[self.flux != 0]).max(initial=0.0)), op=MPI.MAX)
+        summands = self.comm.allreduce(float(np.abs(state) @ self.sizes))
+        self._given = largest * self._surface + ROUNDED * summands
 
 
 def floating_constant(discretisation: Discretisation, essential: EssentialConditions) -> FloatingConstant | None:
@@ -85,8 +96,8 @@ def floating_constant(discretisation: Discretisation, essential: EssentialCondit
     held = np.setdiff1d(essential.owned, slaves)
     if comm.allreduce(len(np.intersect1d(held, mine))) > 0:
         return None
-    # On a Nédélec field a constant acts on nothing at all, hence the constraint itself is the scale of what is zero.
-    action, scale = constant_action(discretisation, mine)
+    action, sizes = constant_action(discretisation, mine)
+    scale = max(comm.allreduce(float(np.abs(action.array_r).max(initial=0.0)), op=MPI.MAX), 1e-300)
     free = action.copy()
     if essential.periodicity is not None:
         essential.periodicity.gather(free)
@@ -101,20 +112,24 @@ def floating_constant(discretisation: Discretisation, essential: EssentialCondit
     weights[mine] = basis_integrals(discretisation)[mine]
     reduced = essential.periodicity.gathered(weights) if essential.periodicity is not None else weights
     pinned = pinned_position(discretisation, np.setdiff1d(mine, slaves))
-    return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, comm)
+    return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, sizes, comm)
 
 
-def constant_action(discretisation: Discretisation, positions: np.ndarray) -> tuple[Any, float]:
-    """The vector of c(v_i, 1), the constraint's matrix times the constant multiplier, and the size of that matrix."""
+def constant_action(discretisation: Discretisation, positions: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The vector of c(v_i, 1), the constraint's matrix times the constant multiplier, and Σ_k |c(v_i, μ_k)| (owned values)."""
     form = next(part.jacobians[0] for _, part in discretisation.fixed() if part.name == "constraint")
     matrix = _compat.assemble_matrix(_compat.form(form, discretisation.mesh.comm))
     one, action = matrix.createVecRight(), matrix.createVecLeft()
     one.array[positions] = 1.0
     matrix.mult(one, action)
-    size = matrix.norm(PETSc.NormType.NORM_INFINITY)
-    for thing in (matrix, one):
+    starts, columns, values = matrix.getValuesCSR()
+    magnitudes = PETSc.Mat().createAIJ(matrix.getSizes(), csr=(starts, columns, np.abs(values)), comm=matrix.comm)
+    sums = magnitudes.createVecLeft()
+    magnitudes.mult(one, sums)
+    sizes = sums.array_r.copy()
+    for thing in (matrix, magnitudes, one, sums):
         thing.destroy()
-    return action, size
+    return action, sizes
 
 
 def basis_integrals(discretisation: Discretisation) -> np.ndarray:

@@ -3,7 +3,9 @@
 
 The default is a direct solve by MUMPS, whose symbolic analysis is kept as long as the matrix object is: overwriting its values
 and solving again refactorises in place. A factorisation says whether the matrix is singular to working precision; a singular
-one never yields a solution. Other solvers come from `presets`, and the user's PETSc options are merged over them.
+one never yields a solution, and nothing of a solver that failed is used again. Systems of several fields are solved and judged in
+the scale that `cffem.engine.scaling` brings them to. Other solvers come from `presets`, and the user's PETSc options are merged
+over them.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ import gc
 import itertools
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,10 @@ import numpy as np
 from mpi4py import MPI
 from petsc4py import PETSc
 
+from cffem.engine.errors import SolveError
+from cffem.engine.factorisation import WORKSPACE, failure, options_for, sound
 from cffem.engine.presets import Plan, plan, symmetric
+from cffem.engine.scaling import Equilibration
 
 log = logging.getLogger("cffem.engine")
 _WARNED: set[str] = set()  # options that were warned of already
@@ -36,21 +40,6 @@ ITERATIVE_TOLERANCE = 1e-10
 ROUNDED = 1e-15
 # Beyond this condition number, measured after row scaling, fewer than three digits of a solution are left.
 SINGULAR = 1e13
-# MUMPS ran out of the memory it had planned for: the percentage to add, and the errors that say so.
-MORE_MEMORY, OUT_OF_MEMORY = (200, 1000, 5000), (-8, -9, -19)
-NO_MEMORY = -13  # an allocation failed
-
-
-class SolveError(RuntimeError):
-    """A linear or nonlinear solve that did not reach its tolerance.
-
-    Attributes:
-        history: residual norms, as far as they are known.
-    """
-
-    def __init__(self, message: str, history: Any = ()):
-        super().__init__(message)
-        self.history = [float(value) for value in history]
 
 
 def petsc_words(error: PETSc.Error) -> str:
@@ -102,19 +91,6 @@ def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
                 )
 
 
-@contextmanager
-def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
-    """Options in PETSc's database while a solver reads them, inner solvers at their set-up; afterwards nothing of ours stays."""
-    database = PETSc.Options()
-    for key, value in options.items():
-        database[prefix + key] = value
-    try:
-        yield
-    finally:
-        for key in options:
-            database.delValue(prefix + key)
-
-
 def collect_garbage(comm: Any) -> None:
     """Free PETSc objects that Python has let go of but that wait for a collective call; collective.
 
@@ -150,7 +126,7 @@ class LinearSolver:
         >>> LinearSolver(matrix).solve(matrix.createVecLeft() + 1.0, matrix.createVecRight())
         Traceback (most recent call last):
         ...
-        cffem.engine.linear.SolveError: the linear system has no unique solution: its matrix is singular (...)
+        cffem.engine.errors.SolveError: the linear system has no unique solution: its matrix is singular (...)
     """
 
     def __init__(self, matrix: Any, options: Plan | Mapping[str, Any] | None = None, record: SolveRecord | None = None):
@@ -166,6 +142,13 @@ class LinearSolver:
         self._transposed: LinearSolver | None = None
         self._residual, self._correction = matrix.createVecLeft(), matrix.createVecRight()
         self._rows: np.ndarray | None = None  # the sums of absolute values in each row, for direct solves
+        self.scaling: Equilibration | None = None
+        self._scaled: Any = None  # the matrix in that scale
+
+    @property
+    def operator(self) -> Any:
+        """What is factorised: the matrix itself, or the one in which all fields are of one scale."""
+        return self.matrix if self._scaled is None else self._scaled
 
     # Setting up -----------------------------------------------------------------------------------------------------------
 
@@ -173,14 +156,15 @@ class LinearSolver:
         """Take over changed values of the matrix.
 
         Raises:
-            SolveError: the matrix is singular to working precision, or holds numbers that are not finite.
+            SolveError: the matrix is singular to working precision, or holds numbers that are not finite; nothing is left of a
+                solver that failed.
         """
         self.record.factorisations += 1
         self._current = False
         self._drop_transposed()
         # The Frobenius norm is a sum, in which a NaN stays a NaN.
         if not np.isfinite(self.matrix.norm(PETSc.NormType.FROBENIUS)):
-            raise SolveError(f"{what} has a matrix with entries that are not finite")
+            raise SolveError(f"{what} has a matrix with entries that are not finite", cause="not finite")
         try:
             self._set_up(what)
         except SolveError as error:
@@ -192,44 +176,65 @@ class LinearSolver:
         self._current = True
 
     def _set_up(self, what: str) -> None:
-        # Newton's method keeps one Krylov solver through all its steps, so that one must take any matrix.
-        steady = self.plan.equation is None or self.plan.equation.affine
-        is_symmetric = self.plan.name == "direct" or (steady and symmetric(self.matrix))
-        if self.ksp is not None and is_symmetric != self.symmetric:
-            self._forget()
-        self.symmetric = is_symmetric
         try:
-            if self.ksp is None:
-                self._create()
-            else:
-                self.ksp.setOperators(self.matrix)
-                self._prepare()
-                self.ksp.setUp()
+            self._scale()
+            self._make(what)
+            if self.direct:
+                self._check_factors(what)
         except PETSc.Error as error:
             self._forget()
             solver = "the solver of the given options" if self.plan.name == "own" else f"the solver {self.plan.name!r}"
             raise SolveError(f"{what} could not be prepared by {solver} ({petsc_words(error)})") from None
-        if self.direct:
-            self._check_factors(what)
+        except Exception:
+            self._forget()
+            raise
 
-    def _create(self) -> None:
-        self.ksp = PETSc.KSP().create(self.matrix.comm)
-        self.ksp.setOptionsPrefix(self.prefix)
-        self.ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-        self.ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-50, max_it=1000)
-        self.ksp.setErrorIfNotConverged(False)
-        self.ksp.setOperators(self.matrix)
-        options = self.plan.all_options(self.symmetric)
-        if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
-            self.ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
-        with options_for(self.prefix, options):
-            self.ksp.setFromOptions()
+    def _scale(self) -> None:
+        """Bring the fields of a coupled system to one scale."""
+        blocks = self.plan.blocks
+        if blocks is not None:
+            self.scaling = Equilibration(blocks, self.matrix, np.asarray(self.plan.held))
+            self._scaled = self.scaling.scaled(self.matrix, self._scaled)
+
+    def _make(self, what: str) -> None:
+        """Make the solver, or bring the one that is there up to date."""
+        # One Krylov solver serves all steps of Newton's method, so that one must take any matrix.
+        steady = self.plan.equation is None or self.plan.equation.affine
+        is_symmetric = self.plan.name == "direct" or (steady and symmetric(self.matrix))
+        if self.ksp is not None and is_symmetric != self.symmetric:
+            self._forget_solver()
+        self.symmetric = is_symmetric
+        if self.ksp is not None:
+            self.ksp.setOperators(self.operator)
             self._prepare()
             self.ksp.setUp()
-            self.ksp.setUpOnBlocks()
-            warn_of_unread(self.plan.options, self.prefix, self.ksp)
+            if failure(self.ksp.getPC()) is None:
+                return
+            self._forget_solver()
+        self.ksp = sound(self._create, self.operator, what)
         self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in ("lu", "cholesky")
         self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
+
+    def _create(self, percentage: int) -> Any:
+        """A new solver, set up, with this percentage of additional workspace for factors."""
+        ksp = self.ksp = PETSc.KSP().create(self.matrix.comm)
+        ksp.setOptionsPrefix(self.prefix)
+        ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
+        ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-300, max_it=1000)
+        ksp.setErrorIfNotConverged(False)
+        ksp.setOperators(self.operator)
+        options = self.plan.all_options(self.symmetric)
+        if "mat_mumps_icntl_14" in options and percentage > WORKSPACE.percentages[0]:
+            options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"]))
+        if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
+            ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
+        with options_for(self.prefix, options):
+            ksp.setFromOptions()
+            self._prepare()
+            ksp.setUp()
+            ksp.setUpOnBlocks()
+            warn_of_unread(self.plan.options, self.prefix, ksp)
+        return ksp
 
     def _prepare(self) -> None:
         """Give the preset's preconditioner what it needs besides the matrix."""
@@ -244,50 +249,43 @@ class LinearSolver:
         elif self.plan.name == "stokes":
             first = self._helper is None
             self._helper = self._helper or SaddlePoint(self.plan)
-            self._helper.null_space(self.matrix)
-            self._helper.measure(self.matrix, rows)
+            self._helper.null_space(self.operator)
+            self._helper.measure(self.operator, rows, self.scaling)
             if first:
-                self._helper.attach(self.ksp, self.matrix)
+                self._helper.attach(self.ksp, self.operator)
 
     def _check_factors(self, what: str) -> None:
-        """Refuse a matrix that is singular to working precision: by failing or vanishing pivots, and by a measured condition."""
-        mumps = self.ksp.getPC().getFactorSolverType() == "mumps"
-        for percentage in MORE_MEMORY:
-            if mumps and self.ksp.getPC().getFactorMatrix().getMumpsInfog(1) in OUT_OF_MEMORY:
-                self.ksp.getPC().getFactorMatrix().setMumpsIcntl(14, percentage)
-                self.matrix.stateIncrease()
-                self.ksp.setOperators(self.matrix)
-                self.ksp.setUp()
+        """Refuse a matrix that is singular to working precision: by vanishing pivots, and by a measured condition."""
         singular = f"{what} has no unique solution: its matrix is singular"
-        if self.ksp.getPC().getFailedReason():
-            code = self.ksp.getPC().getFactorMatrix().getMumpsInfog(1) if mumps else 0
-            if code in (*OUT_OF_MEMORY, NO_MEMORY):
-                raise SolveError(
-                    f"{what} cannot be solved: its factors need more memory than there is (MUMPS error {code}), because it is too "
-                    "large for a direct solver here or its matrix is singular"
-                )
-            raise SolveError(f"{singular}, its factorisation broke down" + (f" (MUMPS error {code})" if mumps else ""))
+        mumps = self.ksp.getPC().getFactorSolverType() == "mumps"
         vanishing = self.ksp.getPC().getFactorMatrix().getMumpsInfog(28) if mumps else 0
         if vanishing > 0:
-            raise SolveError(f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)")
+            raise SolveError(f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)", cause="singular")
         condition = self._condition()
         if not condition < SINGULAR:
-            raise SolveError(f"{singular} to working precision (condition number {condition:.0e})")
+            raise SolveError(f"{singular} to working precision (condition number {condition:.0e})", cause="singular")
 
-    def without_structure(self) -> tuple[np.ndarray, np.ndarray]:
-        """The largest entry of each row, and signs without structure: their product meets every null vector."""
-        largest, self._rows = row_sizes(self.matrix)
-        first = self.matrix.getOwnershipRange()[0]
-        return largest, np.cos(1.7 * np.arange(first, first + len(largest)) ** 1.5)
+    def without_structure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The largest entry of each row, signs without structure, whose product meets every null vector, and sizes of unknowns.
+
+        Rows and unknowns of several fields are compared in the scale that these share.
+        """
+        largest = row_sizes(self.operator)[0]
+        if self.scaling is None:
+            return largest, self._signs(), np.ones(len(largest))
+        return largest / self.scaling.rows, self._signs(), self.scaling.columns
+
+    def _signs(self) -> np.ndarray:
+        return np.cos(1.7 * np.arange(*self.matrix.getOwnershipRange()) ** 1.5)
 
     def _condition(self) -> float:
         """A lower bound of the condition number of the row-scaled matrix: one solve with a right-hand side without structure."""
-        scale, signs = self.without_structure()
+        (scale, self._rows), signs = row_sizes(self.operator), self._signs()
         self._residual.array[:] = scale * signs
         self.ksp.solve(self._residual, self._correction)
         self._residual.array[:] = signs / scale
         columns = self.matrix.createVecRight()
-        self.matrix.multTranspose(self._residual, columns)
+        self.operator.multTranspose(self._residual, columns)
         most = float(np.abs(columns.array_r * self._correction.array_r).max(initial=0.0))
         columns.destroy()
         return self.matrix.comm.tompi4py().allreduce(most if np.isfinite(most) else np.inf, op=MPI.MAX)
@@ -298,11 +296,18 @@ class LinearSolver:
         self.plan.give_way(self.matrix)
         self.record.solver = self.plan.name
 
-    def _forget(self) -> None:
+    def _forget_solver(self) -> None:
         for thing in (self.ksp, self._helper):
             if thing is not None:
                 thing.destroy()
         self.ksp, self._helper = None, None
+
+    def _forget(self) -> None:
+        """Free all that was made of the matrix."""
+        self._forget_solver()
+        if self._scaled is not None:
+            self._scaled.destroy()
+        self._scaled, self.scaling, self._current = None, None, False
 
     def _drop_transposed(self) -> None:
         if self._transposed is not None:
@@ -312,8 +317,14 @@ class LinearSolver:
 
     # Solving --------------------------------------------------------------------------------------------------------------
 
-    def solve(self, right: Any, solution: Any, what: str = "the linear system") -> float:
+    def solve(self, right: Any, solution: Any, what: str = "the linear system", enough: float = 0.0) -> float:
         """Solve and return the true relative residual.
+
+        Args:
+            right: the right-hand side.
+            solution: where the solution goes.
+            what: words for the error.
+            enough: a relative residual that is not refined further; zero for what working precision allows.
 
         Raises:
             SolveError: the matrix is singular, or the tolerance was missed.
@@ -321,13 +332,14 @@ class LinearSolver:
         if not self._current:
             self.refresh(what)
         try:
-            return self._refined(right, solution, what, self.matrix.mult, self.ksp.solve)
+            return self._refined(right, solution, what, enough=enough)
         except SolveError as error:
             if not self.plan.automatic:
                 raise
             self._give_way(str(error))
             self._set_up(what)
-            return self._refined(right, solution, what, self.matrix.mult, self.ksp.solve)
+            self._current = True
+            return self._refined(right, solution, what, enough=enough)
 
     def solve_transpose(self, right: Any, solution: Any, what: str = "the adjoint system") -> float:
         """Solve with the transposed matrix and return the true relative residual.
@@ -337,58 +349,91 @@ class LinearSolver:
         if not self._current:
             self.refresh(what)
         if self.direct:
-            return self._refined(right, solution, what, self.matrix.multTranspose, self.ksp.solveTranspose)
+            return self._refined(right, solution, what, transposed=True)
         if self.symmetric:
             return self.solve(right, solution, what)
         if self._transposed is None:
             self._transposed = LinearSolver(self.matrix.transpose(PETSc.Mat()), self.plan, self.record)
         return self._transposed.solve(right, solution, what)
 
-    def _refined(self, right: Any, solution: Any, what: str, multiply: Any, apply: Any) -> float:
+    def apply(self, columns: np.ndarray) -> np.ndarray:
+        """What the factors of a direct solve make of columns of owned values, without refinement; collective."""
+        if not self._current:
+            self.refresh()
+        comm, sizes = self.matrix.comm, self.matrix.getSizes()[0]
+        right, result = (PETSc.Mat().createDense((sizes, (None, columns.shape[1])), comm=comm) for _ in range(2))
+        right.getDenseArray()[:] = columns if self.scaling is None else self.scaling.rows[:, None] * columns
+        for matrix in (right, result):
+            matrix.assemble()
+        self.ksp.getPC().getFactorMatrix().matSolve(right, result)
+        # A copy: the array belongs to the matrix.
+        found = result.getDenseArray().copy()
+        right.destroy()
+        result.destroy()
+        return found if self.scaling is None else self.scaling.columns[:, None] * found
+
+    def _refined(self, right: Any, solution: Any, what: str, transposed: bool = False, enough: float = 0.0) -> float:
+        tolerance = max(self.tolerance, enough)
         self.plan.balance(right)
         scale = right.norm()
         if not np.isfinite(scale):
-            raise SolveError(f"{what} has a right-hand side that is not finite")
+            raise SolveError(f"{what} has a right-hand side that is not finite", cause="not finite")
         solution.set(0.0)
         if scale == 0.0:
             return 0.0
         history = []
         relative = np.inf
+        multiply = self.matrix.multTranspose if transposed else self.matrix.mult
         # One or two steps of iterative refinement make a direct solve as good as working precision allows.
         right.copy(self._residual)
         for _ in range(3 if self.direct else 1):
-            self._ksp_solve(self._residual, self._correction, what, apply)
+            self._correct(what, transposed)
             solution.axpy(1.0, self._correction)
             multiply(solution, self._residual)
             self._residual.aypx(-1.0, right)
-            relative = self._residual.norm() / scale
+            relative = self._relative(right, transposed)
             history.append(relative)
-            if not np.isfinite(relative) or relative <= 1e-13 or (len(history) > 1 and relative > 0.5 * history[-2]):
+            if not np.isfinite(relative) or relative <= max(enough, 1e-13) or (len(history) > 1 and relative > 0.5 * history[-2]):
                 break
-            if self._only_rounded(right, solution, multiply):
+            if not transposed and self._only_rounded(right, solution):
                 break
-        if not relative <= self.tolerance:
-            raise SolveError(f"{what} was solved to a relative residual of {relative:.1e} only, not {self.tolerance:.0e}", history)
+        if not relative <= tolerance:
+            raise SolveError(f"{what} was solved to a relative residual of {relative:.1e} only, not {tolerance:.0e}", history)
         self.plan.shift(solution)
         self.record.worst_residual = max(self.record.worst_residual, relative)
         return relative
 
-    def _only_rounded(self, right: Any, solution: Any, multiply: Any) -> bool:
+    def _relative(self, right: Any, transposed: bool) -> float:
+        """The size of the residual relative to the right-hand side, both in the scale that the fields share."""
+        if self.scaling is None:
+            return float(self._residual.norm() / right.norm())
+        factors = self.scaling.columns if transposed else self.scaling.rows
+        return self.scaling.relative(self._residual.array_r, right.array_r, factors)
+
+    def _correct(self, what: str, transposed: bool) -> None:
+        """Put what the solver makes of the residual into the correction."""
+        before, after = (None, None) if self.scaling is None else (self.scaling.rows, self.scaling.columns)
+        if transposed:
+            before, after = after, before
+        if before is not None:
+            self._residual.array *= before
+        self._ksp_solve(self._residual, self._correction, what, self.ksp.solveTranspose if transposed else self.ksp.solve)
+        if after is not None:
+            self._correction.array *= after
+
+    def _only_rounded(self, right: Any, solution: Any) -> bool:
         """Whether the residual of a direct solve is nowhere more than what rounding makes of exact sums.
 
         Fields of different size are told apart by refinement only.
         """
-        equation = self.plan.equation
-        if equation is None or len(equation.spaces.fields) > 1:
-            return False
-        if not self.direct or self._rows is None or multiply != self.matrix.mult:
+        if self.plan.equation is None or self.scaling is not None or not self.direct or self._rows is None:
             return False
         comm = self.matrix.comm.tompi4py()
         largest = comm.allreduce(float(np.abs(solution.array_r).max(initial=0.0)), op=MPI.MAX)
         here = bool(np.all(np.abs(self._residual.array_r) <= ROUNDED * (self._rows * largest + np.abs(right.array_r))))
         return bool(comm.allreduce(here, op=MPI.LAND))
 
-    def _ksp_solve(self, right: Any, solution: Any, what: str, apply: Any) -> None:
+    def _ksp_solve(self, right: Any, solution: Any, what: str, apply: Callable[[Any, Any], None]) -> None:
         if not self.direct:
             self.ksp.setConvergenceHistory()
         try:

@@ -98,9 +98,8 @@ class Lockstep:
             solver = self.about.stage.solver
             assert solver is not None
             if solver.direct:
-                solver.ksp.getPC().apply(right, out)
-            else:
-                solver.solve(right, out)
+                return solver.apply(residual[:, None])[:, 0]
+            solver.solve(right, out)
             return out.array_r.copy()
         left, value = residual.copy(), np.zeros(len(residual))
         goal = min(max(reduction, LEAST), MOST) * self.weighted(left)

@@ -13,26 +13,17 @@ average acceleration scheme for waves; sdirk2 is L-stable and stiffly accurate. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from petsc4py import PETSc
 
 from cffem.engine.dirichlet import Clock, EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
+from cffem.engine.newton import Newton
 from cffem.engine.presets import plan
-
-# What PETSc's negative reasons mean.
-NEWTON_ENDS = {
-    -3: "a linear system could not be solved",
-    -4: "the residual is not finite",
-    -5: "the most iterations that are allowed",
-    -6: "no step lowers the residual",
-    -9: "the residual grows",
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ class Stage:
         self.plan = plan(options, equation, essential)
         self.solver: LinearSolver | None = None
         new = equation.new_vector
-        self.rate, self.acceleration, self.right, self.increment, self._trial = new(), new(), new(), new(), new()
+        self.rate, self.acceleration, self.right, self.increment = new(), new(), new(), new()
 
     def rates(self, state: Any, base: Any, velocity: Any, gamma: float | None) -> tuple[Any, Any, Any]:
         """(W, Ẇ, Ẅ) for a stage value."""
@@ -112,14 +103,40 @@ class Stage:
     def linearise(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> None:
         """Make `solver` the solver of the equation linearised at (W, Ẇ, Ẅ), where it is not already."""
         key = (self.equation._current, gamma, self.essential)
-        if self.equation.linear and self.equation.holds == key:
+        if self.equation.linear and self.equation.holds == key and self.solver is not None:
             return
+        self.solver_of(self.matrix(states, gamma, time)).refresh()
+        self.equation.holds = key
+
+    def matrix(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> Any:
+        """The matrix of the equation linearised at (W, Ẇ, Ẅ), for increments."""
         weights = self.weights(gamma, states[2] is not None)
-        matrix = self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
+        return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
+
+    def solver_of(self, matrix: Any) -> LinearSolver:
+        """The solver of the equation's matrix."""
+        if self.solver is not None and self.solver.matrix is not matrix:
+            self.solver.destroy()
+            self.solver = None
         if self.solver is None:
             self.solver = LinearSolver(matrix, self.plan, self.record)
-        self.solver.refresh()
-        self.equation.holds = key
+        return self.solver
+
+    def step(self, matrix: Any, what: str, enough: float) -> None:
+        """Put the step that Newton's method makes of `right` into `increment`."""
+        solver = self.solver_of(matrix)
+        solver.refresh()
+        solver.solve(self.right, self.increment, what, enough)
+        self.essential.complete(self.increment.array)
+
+    def begin(self, record: SolveRecord) -> None:
+        """Begin a problem: its solves are counted in a record, and a preset that gave way in another one has its chance again."""
+        self.record = record
+        if self.plan.restore() and self.solver is not None:
+            self.solver.destroy()
+            self.solver, self.equation.holds = None, None
+        if self.solver is not None:
+            self.solver.record = record
 
     def solve(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> tuple[Any, Any, Any]:
         """Solve for the stage value; returns (W, Ẇ, Ẅ).
@@ -134,7 +151,7 @@ class Stage:
         if self.equation.affine:
             self._solve_linear(state, base, velocity, gamma, time, what)
         else:
-            self._solve_newton(state, base, velocity, gamma, time, what)
+            self.newton(base, velocity, gamma, time, what).solve(state)
         self.essential.centre(state.array)
         return self.rates(state, base, velocity, gamma)
 
@@ -146,73 +163,26 @@ class Stage:
         self.essential.complete(self.increment.array)
         state.axpy(1.0, self.increment)
 
-    def _solve_newton(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> None:
-        """PETSc's SNES with line search; the history of residual norms goes into the error of a failing one."""
-        history: list[float] = []
+    def newton(self, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> Newton:
+        """Newton's method for a stage of a nonlinear equation."""
 
-        def function(snes: Any, x: Any, f: Any) -> None:
-            x.copy(self._trial)
-            self.essential.complete(self._trial.array)
-            self.residual(self._trial, base, velocity, gamma, time)
-            self.right.copy(f)
-            f.scale(-1.0)
-            self.plan.balance(f)
+        def residual(state: Any) -> None:
+            self.residual(state, base, velocity, gamma, time)
 
-        def jacobian(snes: Any, x: Any, matrix: Any, preconditioner: Any) -> None:
-            x.copy(self._trial)
-            self.essential.complete(self._trial.array)
-            self.refresh(self._trial, base, velocity, gamma, time)
-            self.record.newton_steps += 1
+        def assemble(state: Any) -> Any:
+            return self.matrix(self.rates(state, base, velocity, gamma), gamma, time)
 
-        # SNES keeps the Krylov solver it is given, so that one must be right from the start; factors it asks for itself.
-        if self.solver is None or not self.solver.direct:
-            self.refresh(state, base, velocity, gamma, time)
-        assert self.solver is not None
-        snes = PETSc.SNES().create(self.equation.comm)
-        snes.setFunction(function, self.increment)
-        snes.setJacobian(jacobian, self.solver.matrix)
-        snes.setKSP(self.solver.ksp)
-        snes.setType("newtonls")
-        snes.setOptionsPrefix(self.solver.prefix)
-        database = PETSc.Options()
-        database[self.solver.prefix + "snes_linesearch_type"] = "bt"
-        snes.setFromOptions()
-        database.delValue(self.solver.prefix + "snes_linesearch_type")
-        snes.setTolerances(rtol=1e-11, atol=self._absolute_tolerance(state), stol=1e-14, max_it=30)
-        snes.setMonitor(lambda snes, iteration, norm: history.append(norm))
-        snes.setErrorIfNotConverged(False)
-        try:
-            snes.solve(None, state)
-            reason = snes.getConvergedReason()
-        except PETSc.Error as error:
-            raise SolveError(f"{what}: Newton's method broke down (PETSc error {error.ierr})", history) from None
-        finally:
-            # SNES solves with the Krylov solver itself, so that these are not among those that `LinearSolver` counts.
-            self.record.solves += snes.getIterationNumber()
-            self.record.iterations += snes.getLinearSolveIterations()
-            snes.destroy()
-        self.essential.complete(state.array)
-        if reason <= 0 or not np.isfinite(history[-1]):
-            why = NEWTON_ENDS.get(reason, f"PETSc's reason {reason}")
-            raise SolveError(f"{what}: Newton's method did not converge ({why}), residuals {_shown(history)}", history)
-        self.record.worst_residual = max(self.record.worst_residual, history[-1] / max(history[0], 1e-300) if history[0] else 0.0)
+        def sizes(state: Any) -> np.ndarray:
+            return self.equation.sizes(self.rates(state, base, velocity, gamma), time)
 
-    def _absolute_tolerance(self, state: Any) -> float:
-        """A residual that round-off alone produces, so that a start from the solution counts as converged."""
-        matrix = self.solver.matrix if self.solver is not None else None
-        size = matrix.norm(PETSc.NormType.NORM_INFINITY) if matrix is not None else 1.0
-        return 1e-14 * max(size * state.norm(), 1e-300)
+        return Newton(self, residual, assemble, sizes if gamma is None else None, what)
 
     def destroy(self) -> None:
         """Free the solver; collective. The matrix belongs to the equation."""
         if self.solver is not None:
             self.solver.destroy()
-        for vector in (self.rate, self.acceleration, self.right, self.increment, self._trial):
+        for vector in (self.rate, self.acceleration, self.right, self.increment):
             vector.destroy()
-
-
-def _shown(history: Sequence[float]) -> str:
-    return ", ".join(f"{value:.1e}" for value in history[:3]) + (f", …, {history[-1]:.1e}" if len(history) > 3 else "")
 
 
 @dataclass
@@ -301,7 +271,7 @@ def march(
             v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))
             stage.essential.set_velocities(v, times[level])
         if not np.isfinite(w.norm()):
-            raise SolveError(f"the solution is not finite after step {level}")
+            raise SolveError(f"the solution is not finite after step {level}", cause="blow-up")
         if keep(level, w.array_r.copy(), v):
             break
     for vector in (w, base, guess, v0):

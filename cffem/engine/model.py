@@ -170,9 +170,7 @@ class Model:
         stage = self._variants.stage(change)
         forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
         stage.equation.use(change.apply(self.coefficients), forcing, constrained=not change.released)
-        stage.record = record
-        if stage.solver is not None:
-            stage.solver.record = record
+        stage.begin(record)
         return stage
 
     # Data -------------------------------------------------------------------------------------------------------------------

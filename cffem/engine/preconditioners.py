@@ -23,8 +23,17 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.presets import Plan
+from cffem.engine.scaling import Equilibration
 from cffem.forms.elements import before
 from cffem.symbols.errors import InputError
+
+
+def extent(mesh: Any) -> float:
+    """The largest extent of a mesh along an axis; collective."""
+    points = mesh.geometry.x
+    ends = np.array([points.max(axis=0, initial=-np.inf), -points.min(axis=0, initial=np.inf)])
+    mesh.comm.Allreduce(MPI.IN_PLACE, ends, op=MPI.MAX)
+    return float(ends.sum(axis=0).max())
 
 
 class AuxiliarySpaces:
@@ -115,7 +124,8 @@ class SaddlePoint:
         p, q, comm = ufl.TrialFunction(pressure_space), ufl.TestFunction(pressure_space), self.spaces.comm
         self.mass = _compat.assemble_matrix(_compat.form(p * q * ufl.dx, comm))
         # The Laplacian with natural conditions is singular; the hint of a mass keeps AMG's coarsest level regular.
-        laplace = ufl.inner(ufl.grad(p), ufl.grad(q)) * ufl.dx + 1e-8 * p * q * ufl.dx
+        self.size = extent(self.spaces.mesh)
+        laplace = ufl.inner(ufl.grad(p), ufl.grad(q)) * ufl.dx + 1e-8 / self.size**2 * p * q * ufl.dx
         self.laplace = _compat.assemble_matrix(_compat.form(laplace, comm))
         self.solvers = [self._solver(self.mass, "cg", "jacobi"), self._solver(self.laplace, "preonly", "hypre")]
         self.probe = fem.Function(self.velocity_space)
@@ -177,15 +187,21 @@ class SaddlePoint:
         if defect > 1e-10:
             raise InputError(f"constants of the multiplier are not in the null space of the matrix ({defect:.1e}); use 'direct'")
 
-    def measure(self, matrix: Any, essential_rows: np.ndarray) -> None:
-        """Read ν and σ off the velocity block: two fields on which K and M act differently determine both."""
+    def measure(self, matrix: Any, essential_rows: np.ndarray, scaling: Equilibration | None = None) -> None:
+        """Read ν and σ off the velocity block: two fields on which K and M act differently determine both.
+
+        Args:
+            matrix: the system.
+            essential_rows: global numbers of this rank's rows that are rows of the identity.
+            scaling: the factors that its blocks have been multiplied by.
+        """
         start = matrix.getOwnershipRange()[0]
         points = self.velocity_space.tabulate_dof_coordinates()
         whole, image = matrix.createVecRight(), matrix.createVecLeft()
         count, block = len(self.velocity_dofs), self.velocity_space.dofmap.index_map_bs
         system, right = np.zeros((2, 2)), np.zeros(2)
         for k, wave in enumerate((1.0, 1e5)):
-            values = np.repeat(np.cos(wave * points @ [1.0, 0.7, 0.4]), block)[:count]
+            values = np.repeat(np.cos(wave / self.size * points @ [1.0, 0.7, 0.4]), block)[:count]
             whole.set(0.0)
             whole.array[self.velocity_dofs] = values
             whole.array[essential_rows - start] = 0.0
@@ -197,6 +213,12 @@ class SaddlePoint:
         nu, sigma = np.linalg.lstsq(system, right, rcond=None)[0]
         self.viscosity = float(nu) if nu > 0 else max(float(np.abs(right[0] / max(system[0, 0], 1e-300))), 1e-300)
         self.inertia = max(float(sigma), 0.0)
+        if scaling is not None:
+            # S = −B A⁻¹ Bᵀ is larger by the factors of its own rows and columns only, A by those of the velocity.
+            own = scaling.rows * scaling.columns
+            ends = [own[np.setdiff1d(dofs, essential_rows - start)] for dofs in (self.velocity_dofs, self.pressure_dofs)]
+            whole_factor = np.prod([self.spaces.comm.allreduce(part.max(initial=0.0), op=MPI.MAX) or 1.0 for part in ends])
+            self.viscosity, self.inertia = self.viscosity / whole_factor, self.inertia / whole_factor
         whole.destroy()
         image.destroy()
 
@@ -206,7 +228,7 @@ class SaddlePoint:
         right.array[self.order] = x.array_r
         self.solvers[0].solve(right, result)
         result.scale(-self.viscosity)
-        if self.inertia > 1e-8 * self.viscosity:
+        if self.inertia * self.size**2 > 1e-8 * self.viscosity:
             self.solvers[1].solve(right, part)
             result.axpy(-self.inertia, part)
         y.array[:] = result.array_r[self.order]

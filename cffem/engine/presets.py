@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cffem.engine.dirichlet import EssentialConditions
     from cffem.engine.equation import Equation
     from cffem.engine.floating import FloatingConstant
+    from cffem.engine.scaling import FieldBlocks
 
 # Up to this many unknowns, by dimension of space, a factorisation by MUMPS is quick and its memory modest.
 DIRECT_LIMIT = {1: 5_000_000, 2: 250_000, 3: 60_000}
@@ -95,6 +96,7 @@ class Plan:
         equation: what the matrix comes from; None for a matrix without a history.
         floating: a multiplier determined up to a constant, left free by presets that treat the null space themselves.
         held: global numbers of this rank's rows that were eliminated from the matrix.
+        chosen: the name and the floating multiplier of a preset that gave way.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Plan:
     equation: Equation | None = None
     floating: FloatingConstant | None = None
     held: Any = ()
+    chosen: tuple[str, FloatingConstant | None] | None = None
 
     def rows(self, essential: EssentialConditions) -> Any:
         """Global numbers of the rows of this rank to eliminate; they are kept as `held`."""
@@ -125,13 +128,29 @@ class Plan:
             pinned = self.floating.comm.allreduce(float(vector.array_r[self.floating.pinned].sum()))
             vector.array[self.floating.positions] -= pinned
 
+    @property
+    def blocks(self) -> FieldBlocks | None:
+        """Which field each row belongs to, where there are several."""
+        if self.equation is None or len(self.equation.spaces.fields) == 1:
+            return None
+        return self.equation.blocks
+
     def give_way(self, matrix: Any) -> None:
-        """Turn to the direct solve for good, its pinned row eliminated from the present matrix."""
+        """Turn to the direct solve until `restore`, its pinned row eliminated from the present matrix."""
         pins = np.empty(0, dtype=PETSc.IntType)
         if self.floating is not None:
             pins = (self.floating.pinned + matrix.getOwnershipRange()[0]).astype(PETSc.IntType)
         matrix.zeroRowsColumns(pins, diag=1.0)
+        self.chosen = self.name, self.floating
+        self.held = np.union1d(np.asarray(self.held, dtype=PETSc.IntType), pins)
         self.name, self.automatic, self.floating = "direct", False, None
+
+    def restore(self) -> bool:
+        """Return to the preset that gave way in another problem; whether there was one."""
+        if self.chosen is None:
+            return False
+        (self.name, self.floating), self.automatic, self.chosen = self.chosen, True, None
+        return True
 
     def all_options(self, symmetric: bool) -> dict[str, Any]:
         """The preset's PETSc options with the user's own merged over them."""
@@ -184,6 +203,16 @@ def plan(options: Mapping[str, Any] | None, equation: Equation | None = None, es
         if _released(equation, essential):
             name = "direct"
     return Plan(name, given, False, equation, _floating(name, essential))
+
+
+def factorised(equation: Equation, held: Any) -> Plan:
+    """The direct solve of a matrix on the state space of an equation, whatever its size.
+
+    Args:
+        equation: the equation.
+        held: global numbers of this rank's rows that were eliminated.
+    """
+    return Plan("direct", {}, equation=equation, held=held)
 
 
 def _floating(name: str, essential: EssentialConditions | None) -> FloatingConstant | None:

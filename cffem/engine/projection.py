@@ -16,6 +16,7 @@ from cffem import _compat
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import add
 from cffem.engine.linear import LinearSolver, SolveError
+from cffem.engine.presets import factorised
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def project_onto_constraint(stage: Stage, state: np.ndarray, time: float, rate: 
     essential.restrict(right)
     add(mass, 1.0, coupling)
     matrix = equation.eliminated(mass, essential.rows)
-    solver = LinearSolver(matrix)
+    solver = LinearSolver(matrix, factorised(equation, essential.rows))
     try:
         solver.solve(right, increment, "the projection onto the constraint")
     except SolveError as error:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from petsc4py import PETSc
 
 from cffem.engine.collective import summed
 from cffem.engine.linear import SolveRecord
@@ -71,7 +70,7 @@ class Resting:
         self.factual = self.equation.new_vector()
         self.factual.array[:] = model.factual.states[0]
         self.refresh()
-        self.scale, signs = self.solver.without_structure()
+        self.scale, signs, self.unknowns = self.solver.without_structure()
         self.vectors[0].array[:] = self.scale * signs
         self.essential.restrict(self.vectors[0])
         self.probe = self.vectors[0].array_r / self.scale
@@ -88,6 +87,10 @@ class Resting:
     def dot(self, a: np.ndarray, b: np.ndarray) -> float:
         """The product of two vectors over all ranks."""
         return float(summed(self.model.comm, float(a @ b)))
+
+    def size(self, value: np.ndarray) -> float:
+        """The size of an increment, its fields in one scale."""
+        return math.sqrt(self.dot(value / self.unknowns, value / self.unknowns))
 
     def changed(self, changes: Mapping[str, float], value: np.ndarray) -> np.ndarray:
         """Σ Δ_k T_k of an increment, as a residual of increments, its rows scaled."""
@@ -116,17 +119,8 @@ class Resting:
 
     def solved(self, residuals: Sequence[np.ndarray]) -> list[np.ndarray]:
         """A⁻¹ of some residuals, all at once."""
-        comm, shape = self.model.comm, ((self.model.spaces.owned, self.model.spaces.size), (None, len(residuals)))
-        right, result = (PETSc.Mat().createDense(shape, comm=comm) for _ in range(2))
-        right.getDenseArray()[:] = np.stack(residuals, axis=1) * self.scale[:, None]
-        for matrix in (right, result):
-            matrix.assemble()
-        self.solver.ksp.getPC().getFactorMatrix().matSolve(right, result)
-        # A copy: the array belongs to the matrix.
-        found = list(result.getDenseArray().T.copy())
-        right.destroy()
-        result.destroy()
-        return found
+        columns = np.stack(residuals, axis=1) * self.scale[:, None]
+        return list(self.solver.apply(columns).T)
 
     def destroy(self) -> None:
         """Free the vectors; collective."""
@@ -167,14 +161,14 @@ class Rest:
         columns = [k for k in (0, 1) if self.open[k]]
         # The residuals change with every direction, but these are the ones that the corrections belong to.
         images = [self.residuals[k] + shared.changed(self.changes, z) for k, z in zip(columns, corrections, strict=True)]
-        sizes = {k: norm(z) if k == 0 else math.sqrt(shared.dot(z, z)) for k, z in zip(columns, corrections, strict=True)}
+        sizes = {k: norm(z) if k == 0 else shared.size(z) for k, z in zip(columns, corrections, strict=True)}
         for correction, image in zip(corrections, images, strict=True):
             self._advance(correction, image)
         self.steps += 1
         self.record.iterations += len(columns)
         if self.steps == 1:
             self.first = [sizes[0], sizes[1]]
-        left, size = (math.sqrt(shared.dot(v, v)) for v in (self.residuals[1], self.values[1]))
+        left, size = math.sqrt(shared.dot(self.residuals[1], self.residuals[1])), shared.size(self.values[1])
         self.open[1] = self.open[1] and not left <= shared.share
         growth = [size / self.first[1], 1.0]
         if self.open[0]:

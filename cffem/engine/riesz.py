@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cffem.engine.linear import LinearSolver
+from cffem.engine.presets import factorised
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -32,7 +33,7 @@ class Riesz:
         self.essential = model.essential.holding(1 - model.spaces.mask(model.discretisation.unknowns))
         self._norm = model.norm(kind).matrix.copy()
         self.matrix = model.equation.eliminated(self._norm, self.essential.rows)
-        self.solver = LinearSolver(self.matrix)
+        self.solver = LinearSolver(self.matrix, factorised(model.equation, self.essential.rows))
         self._right, self._solution = model.equation.new_vector(), model.equation.new_vector()
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:

@@ -122,6 +122,7 @@ class Deletion:
         intervention: the deletion, with what it sets the other coefficients to where they are refitted.
         strategy: how it was computed.
         error: about how much the residuals of the solves can have changed the score; zero for solves to working precision.
+        cause: what made it unsolvable, one of `cffem.engine.errors.CAUSES`; nothing where it was solved.
     """
 
     term: str
@@ -134,6 +135,7 @@ class Deletion:
     intervention: Intervention = field(default_factory=Intervention)
     strategy: str = OWN
     error: float = 0.0
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -287,14 +289,24 @@ class Score:
     def done(self, error: float = 0.0) -> Deletion:
         """The deletion, after the last level."""
         if not np.isfinite(self.reached):
-            raise SolveError("the score is not finite")
+            raise SolveError("the score is not finite", cause="not finite")
         status = "decided" if self.early else "solved"
         return Deletion(self.name, self.reached, status, "", self.record, (), self.solution, self.change, self.strategy, error)
 
     def unsolvable(self, error: SolveError) -> Deletion:
         """The deletion whose problem could not be solved."""
-        history = tuple(error.history)
-        return Deletion(self.name, float("nan"), "unsolvable", str(error), self.record, history, None, self.change, self.strategy)
+        return Deletion(
+            self.name,
+            float("nan"),
+            "unsolvable",
+            str(error),
+            self.record,
+            tuple(error.history),
+            None,
+            self.change,
+            self.strategy,
+            cause=error.cause,
+        )
 
 
 def by_own_solve(model: Model, change: Intervention, name: str, demand: Demand) -> Deletion:
@@ -344,7 +356,14 @@ def by_factual_factors(model: Model, changes: Mapping[str, Intervention], demand
 def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
     """All deleted problems along the factual stages; those that do not converge are left out."""
     shared = Lockstep(model)
-    scores = {name: Score(model, change, name, demand, LOCKSTEP) for name, change in changes.items()}
+    try:
+        yield from _marched_together(shared, changes, demand)
+    finally:
+        shared.destroy()
+
+
+def _marched_together(shared: Lockstep, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
+    scores = {name: Score(shared.model, change, name, demand, LOCKSTEP) for name, change in changes.items()}
     live = {name: Deleted(shared, changes[name], score.record) for name, score in scores.items()}
     for name, deleted in live.items():
         scores[name].keep(0, deleted.track.state, deleted.track.velocity)
@@ -366,4 +385,3 @@ def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Deman
             break
     for name, deleted in live.items():
         yield scores[name].done(deleted.bound)
-    shared.destroy()

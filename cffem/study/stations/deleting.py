@@ -117,6 +117,7 @@ class Deletions:
             "score": deletion.score if deletion.status == "solved" else None,
             "status": deletion.status,
             "reason": deletion.reason,
+            "cause": deletion.cause,
             "record": asdict(deletion.record),
             "strategy": deletion.strategy,
             "error": deletion.error,

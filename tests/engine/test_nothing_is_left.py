@@ -1,0 +1,229 @@
+"""A result depends on nothing but the problem: not on what failed before it, on the order of terms, or on the number of ranks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from mpi4py import MPI
+from solver_problems import poisson, stokes
+
+import cffem as cf
+from cffem import x, y
+from cffem.engine import presets
+from cffem.engine.factorisation import Factors, sound
+
+COMM = MPI.COMM_SELF
+u, q, v, p = cf.VectorField("u", dim=2), cf.ScalarField("q"), cf.VectorField("v", dim=2), cf.ScalarField("p")
+
+
+def porous(comm=COMM, size=0.2):
+    """A channel with a porous lower half: plain Stokes without the drag, without viscosity nothing moves the upper half."""
+    library = cf.Library(terms={"visc": cf.lap(v), "darcy": -sp.Piecewise((1, y < 0.5), (0, True)) * v}, unknown=v)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(comm, size),
+        elements={v: ("Lagrange", 2)},
+        boundary=[
+            cf.Dirichlet(v, (y * (1 - y), 0), on="left"),
+            cf.Dirichlet(v, 0, on=("top", "bottom")),
+            cf.Neumann(v, 0, on="right"),
+        ],
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    return cf.Model(library, {"visc": 1.0, "darcy": 1e3}, experiment)
+
+
+def compressible(comm=COMM):
+    """Two coupled equations, of whose four deletions two are singular: one by its structure, one by a constant pressure."""
+    system = cf.System(
+        {
+            u: cf.Library(terms={"mu": cf.lap(u), "press": -cf.grad(q)}, unknown=u),
+            q: cf.Library(terms={"div": -cf.div(u), "compress": -q}, unknown=q),
+        }
+    )
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(comm, 0.25),
+        elements={u: ("Lagrange", 2), q: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: (0, -x)},
+    )
+    return cf.Model(system, dict.fromkeys(("u/mu", "u/press", "q/div", "q/compress"), 1.0), experiment)
+
+
+@pytest.mark.parametrize("make", [porous, compressible])
+def test_scores_and_failures_are_the_same_in_every_order_of_terms(make):
+    with make() as model:
+        names = model.active
+    expected = {}
+    for name in names:
+        with make() as model:
+            expected[name] = model.deletions([name])[name]
+    assert {d.status for d in expected.values()} == {"solved", "unsolvable"}
+    for order in itertools.islice(itertools.permutations(names), 0, None, 5 if len(names) > 2 else 1):
+        with make() as model:
+            sweep = model.deletions(order)
+        for name in names:
+            assert sweep[name].status == expected[name].status
+            assert sweep[name].cause == expected[name].cause
+            assert sweep[name].score == pytest.approx(expected[name].score, rel=1e-11, nan_ok=True)
+
+
+def test_a_failed_solve_leaves_a_model_as_it_was():
+    with compressible() as model:
+        before = model.factual.norm()
+        without = model.solve(cf.delete("q/div")).norm()
+        for _ in range(2):
+            with pytest.raises(cf.SolveError, match="no unique solution"):
+                model.solve(cf.delete("u/mu"))
+            assert model.solve(cf.delete("q/div")).norm() == pytest.approx(without, rel=1e-12)
+            assert model.solve().norm() == pytest.approx(before, rel=1e-12)
+
+
+def test_a_matrix_that_is_singular_is_called_so_and_why():
+    """MUMPS asks for more and more workspace here, where pivot after pivot is put off."""
+    with porous(size=0.12) as model:
+        found = model.deletions(["visc"])["visc"]
+    assert found.cause == "singular"
+    assert "unknowns appear in no equation that could determine them" in found.reason
+
+
+def test_an_error_inside_newton_arrives_as_what_it_is():
+    """The walls carry a net flux, which is found when the first residual of the nonlinear flow is made."""
+    library = cf.Library(terms={"lap": cf.lap(v), "adv": -cf.dot(cf.grad(v), v)}, unknown=v)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(COMM, 0.3),
+        elements={v: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(v, (y * (1 - y), 0), on="left"), cf.Dirichlet(v, 0, on=("top", "bottom", "right"))],
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    with pytest.raises(cf.InputError, match="carry a net flux of"):
+        cf.Model(library, {"lap": 1.0, "adv": 1.0}, experiment).solve()
+
+
+def told(comm):
+    """What becomes of the deletions of both problems."""
+    found = {}
+    for make in (porous, compressible):
+        with make(comm) as model:
+            found |= {name: (d.status, d.cause, d.score) for name, d in model.deletions().items()}
+    return found
+
+
+def compare_with_one_rank(comm):
+    """Prints what these ranks find."""
+    found = told(comm)
+    if comm.rank == 0:
+        print("FOUND", json.dumps(found))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_the_same_deletions_are_unsolvable_on_several_ranks(on_ranks, ranks):
+    expected = told(COMM)
+    line = next(line for line in on_ranks(ranks, compare_with_one_rank).splitlines() if "FOUND" in line)
+    found = json.loads(line.split("FOUND", 1)[1])
+    for name, (status, cause, score) in expected.items():
+        assert found[name][:2] == [status, cause]
+        assert found[name][2] == pytest.approx(score, rel=1e-10, nan_ok=True)
+
+
+# One helper for factors -----------------------------------------------------------------------------------------------------
+
+
+class FakeSolver:
+    """A solver whose factorisation ends with a number of MUMPS."""
+
+    def __init__(self, code):
+        self.code, self.freed = code, False
+
+    def getPC(self):
+        factors = SimpleNamespace(getMumpsInfog=lambda _: self.code)
+        return SimpleNamespace(getType=lambda: "lu", getFactorSolverType=lambda: "mumps", getFactorMatrix=lambda: factors)
+
+    def destroy(self):
+        self.freed = True
+
+
+def attempts(*codes):
+    made, asked = [], []
+
+    def create(percentage):
+        asked.append(percentage)
+        made.append(FakeSolver(codes[len(made)]))
+        return made[-1]
+
+    return create, made, asked
+
+
+@pytest.fixture
+def regular():
+    with poisson(COMM, 4) as model:
+        model.solve()
+        yield model.equation.jacobian((1.0, 0.0, 0.0), (None, None, None), 0.0)
+
+
+@pytest.mark.parametrize("code", [-9, -8, -17, -20])
+def test_too_little_workspace_is_cured_by_more_on_a_solver_of_its_own(regular, code):
+    create, made, asked = attempts(code, code, 0)
+    assert sound(create, regular, "it") is made[2]
+    assert asked == [60, 200, 1000]
+    assert [solver.freed for solver in made] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "count", "cause", "words"),
+    [
+        (-10, 1, "singular", "no unique solution"),
+        (-13, 1, "memory", "need more memory than there is"),
+        (-9, 3, "workspace", "asks for more than 1000 % of workspace"),
+        (-3, 1, "singular", "broke down"),
+    ],
+)
+def test_failures_of_a_factorisation_are_told_apart(regular, code, count, cause, words):
+    create, made, _ = attempts(*[code] * 3)
+    with pytest.raises(cf.SolveError, match=words) as caught:
+        sound(create, regular, "it")
+    assert caught.value.cause == cause
+    assert len(made) == count
+    assert all(solver.freed for solver in made)
+
+
+def test_factors_that_fail_are_an_error_and_never_solve(regular):
+    regular.zeroEntries()
+    with pytest.raises(cf.SolveError, match="no unique solution"):
+        Factors(regular, "cholesky")
+
+
+# Presets --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_preset_that_gives_way_for_one_deletion_has_its_chance_in_the_next(monkeypatch):
+    """Without the Laplacian multigrid needs more steps than are allowed here; the others do not."""
+    with poisson(COMM, 12, drift=1.0) as direct:
+        expected = {name: d.score for name, d in direct.deletions(["u", "drift"]).items()}
+    monkeypatch.setattr(presets, "DIRECT_LIMIT", dict.fromkeys((1, 2, 3), 0))
+    with poisson(COMM, 12, {"ksp_max_it": 14}, drift=1.0) as model:
+        for order in (["lap", "u", "drift"], ["u", "drift", "lap"], ["drift", "lap", "u"]):
+            sweep = model.deletions(order)
+            for name, score in expected.items():
+                assert sweep[name].score == pytest.approx(score, rel=1e-7)
+                assert sweep[name].record.solver == "amg"
+            assert sweep["lap"].record.solver == "direct"
+        assert model.solve().record.solver == "amg"
+
+
+def test_a_saddle_point_whose_preset_gives_way_leaves_nothing_to_the_next(monkeypatch):
+    with stokes(COMM, 8, window=cf.Window(0, 0.5, steps=2)) as direct:
+        expected = {name: d.score for name, d in direct.deletions().items()}
+    monkeypatch.setattr(presets, "DIRECT_LIMIT", dict.fromkeys((1, 2, 3), 0))
+    for order in (["lap", "drag"], ["drag", "lap"]):
+        with stokes(COMM, 8, {"ksp_max_it": 40}, window=cf.Window(0, 0.5, steps=2)) as model:
+            sweep = model.deletions(order)
+            for name, score in expected.items():
+                assert sweep[name].score == pytest.approx(score, rel=1e-6)
