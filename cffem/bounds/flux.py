@@ -65,7 +65,7 @@ class Residual:
         dual: (Σ t_K²)^{1/2} over all cells.
         weighted: (Σ C_K² t_K²)^{1/2} with Kobayashi's constants, or None where they do not apply.
         algebraic: ‖r‖.
-        unseen: L2 size of the part of the source that two quadrature rules disagree about.
+        unseen: a bound of how far the projection of the source is from the one that was computed.
     """
 
     indicators: np.ndarray
@@ -152,7 +152,7 @@ class Equilibration:
         self.cells = Cells(space, self.reference)
         self.blocks = list(self.cells.blocks())
         self.sources = Sources(self.comm, self.cells.corners, self.degree)
-        self.quadrature = max(rule.degree for rule in self.sources.rules)
+        self.quadrature = self.sources.quadrature
         self.owned = space.dofmap.index_map.size_local
         facets = exterior_facet_indices(domain.mesh.topology)
         self.boundary = fem.locate_dofs_topological(space, domain.dim - 1, facets)

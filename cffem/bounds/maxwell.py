@@ -71,9 +71,5 @@ class MaxwellCertifier(SecondOrderCertifier):
             ),
             (f"{divergence}E × n = 0 on the whole boundary of the meshed domain", "declared conditions, held unknowns and values"),
             ("E_h has continuous tangential components and is otherwise arbitrary", "element; its residual is computed anew"),
-            (
-                "integrals of data are those of the quadrature",
-                "two rules compared, and enclosures where functions have them; what differs is in the bound",
-            ),
             ("rounding errors are negligible", "not enclosed"),
         )

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
+from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
 from cffem.bounds.flux import Equilibration
 from cffem.bounds.geometry import Domain
 from cffem.bounds.marches import Difference, March, Weights, Workshop
@@ -58,7 +58,7 @@ class Steps:
         rest: ‖F − F̄‖ in L2 of the step.
         extra: ‖β d_n‖ in L2 of the step.
         data: ‖f − I f‖ in L2 of the step.
-        unseen: what quadrature does not see of f.
+        unseen: a bound of ‖Π f − p‖ for the projections p of f that were computed.
         initial: ‖u(0) − u^0‖.
     """
 
@@ -299,11 +299,11 @@ class ParabolicCertifier:
         plane = "Aubin–Nitsche in space" if self.domain.interpolation is not None else "Friedrichs in space"
         return Certificate(
             value=value,
-            kind=GUARANTEED,
+            kind=flux.sources.kind,
             norm="L2",
             inequality=text,
             formula=formula,
-            hypotheses=(("the anchor is u_t", "read off the library"), *HYPOTHESES, *self.domain.evidence),
+            hypotheses=(("the anchor is u_t", "read off the library"), *HYPOTHESES, flux.sources.evidence, *self.domain.evidence),
             constants={**named, "λ₁": self.domain.eigenvalue},
             cost={"flux unknowns": flux.size, "flux solves": flux.solves, "seconds": flux.seconds},
             method=f"equilibrated fluxes, backward dual problem, {plane}",

@@ -25,7 +25,7 @@ import sympy as sp
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
+from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
 from cffem.bounds.flux import Equilibration, Flux, Residual
 from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import Operator, equation_operator, only_unknown, term_operator
@@ -227,11 +227,16 @@ class SteadyCertifier:
         constants = {"λ₁": self.domain.eigenvalue, "Z0": z.z0, "Z1": z.z1, "Z2": z.z2, "coercivity": z.coercivity}
         return Certificate(
             value=value,
-            kind=GUARANTEED,
+            kind=flux.sources.kind,
             norm=norm,
             inequality=text,
             formula=formula,
-            hypotheses=(*HYPOTHESES, *self.domain.evidence, (f"a λ₁ + c − div b/2 = {z.margin:.4g} > 0", "computed")),
+            hypotheses=(
+                *HYPOTHESES,
+                flux.sources.evidence,
+                *self.domain.evidence,
+                (f"a λ₁ + c − div b/2 = {z.margin:.4g} > 0", "computed"),
+            ),
             constants={
                 **named,
                 **constants,
@@ -254,10 +259,6 @@ HYPOTHESES = (
         "declared conditions, held unknowns and values of the solution",
     ),
     ("u_h is continuous, piecewise polynomial and otherwise arbitrary", "element of the model; its residual is computed anew"),
-    (
-        "integrals of the source are those of the quadrature",
-        "two rules compared cell by cell, and enclosures where functions have them; what differs is in the bound",
-    ),
     ("rounding errors are negligible", "not enclosed"),
 )
 

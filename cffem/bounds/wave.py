@@ -16,6 +16,7 @@ import basix
 import numpy as np
 
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.sources import Sources
 from cffem.bounds.wave_certifier import PathBound, SecondOrderCertifier, Terms
 from cffem.bounds.wave_elliptic import Elliptic, EllipticBound, EllipticReconstruction, smallest_bound
 from cffem.bounds.wave_paths import Trajectory
@@ -119,6 +120,10 @@ class WaveCertifier(SecondOrderCertifier):
         found = smallest_bound(own, measured, gap.step, self.domain.eigenvalue, start, extra)
         return _as_path(found, start[0], measured)
 
+    def _data_sources(self) -> list[Sources]:
+        found = super()._data_sources()
+        return [*found, self.reconstruction.sources] if "reconstruction" in self.__dict__ else found
+
     def _hypotheses(self) -> tuple[tuple[str, str], ...]:
         return (
             (
@@ -132,10 +137,6 @@ class WaveCertifier(SecondOrderCertifier):
             (
                 "u_h is continuous, piecewise polynomial and otherwise arbitrary",
                 "element of the model; its residual is computed anew",
-            ),
-            (
-                "integrals of data are those of the quadrature",
-                "two rules compared, and enclosures where functions have them; what differs is in the bound",
             ),
             ("rounding errors are negligible", "not enclosed"),
             *self.domain.evidence,

@@ -26,11 +26,13 @@ import sympy as sp
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
-from cffem.bounds.certificate import GUARANTEED, Certificate, NotCovered, inequality_of_score
+from cffem.bounds.certificate import ESTIMATED, GUARANTEED, Certificate, NotCovered, inequality_of_score
 from cffem.bounds.geometry import Domain
 from cffem.bounds.problem import only_unknown
+from cffem.bounds.sources import Sources
 from cffem.bounds.steady import DeletionBound
-from cffem.bounds.wave_columns import Broken, Source
+from cffem.bounds.wave_columns import Broken
+from cffem.bounds.wave_data import Source, projected
 from cffem.bounds.wave_growth import evolve
 from cffem.bounds.wave_majorant import Majorant, Measured, Ruler, zero_operator
 from cffem.bounds.wave_paths import Trajectory
@@ -100,7 +102,7 @@ class SecondOrderCertifier(ABC):
         self.degree, order = self._dual_degree(element), element.embedded_superdegree
         # A matrix that varies raises the degree.
         self.ruler = Ruler(self.space, self.domain, order + any(term.slope.any() for term in self.terms.values()))
-        self._start = [self.ruler.broken.data(entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
+        self._start = [projected(self.ruler.broken, entries, float(model.times[0])) for entries in (self.initial, self.velocity)]
         self._factual: tuple[Trajectory, PathBound] | None = None
         self._sources: dict[tuple[tuple[sp.Expr, ...], bool], Source] = {}
         self.paths = 0
@@ -320,15 +322,19 @@ class SecondOrderCertifier(ABC):
         constants = {"α": own.stiffness, "σ": own.damping, "m": own.mass, "‖S‖": own.size(self.domain.hull)}
         return Certificate(
             value=value,
-            kind=GUARANTEED,
+            kind=ESTIMATED if any(sources.blind for sources in self._data_sources()) else GUARANTEED,
             norm="L2",
             inequality=text,
             formula=formula,
-            hypotheses=self._hypotheses(),
+            hypotheses=(*self._hypotheses(), *dict.fromkeys(sources.evidence for sources in self._data_sources())),
             constants={**named, **constants},
             cost={"certified trajectories": self.paths, "seconds": self.seconds},
             method=self.method,
         )
+
+    def _data_sources(self) -> list[Sources]:
+        """Where data are looked at."""
+        return [self.ruler.broken.sources]
 
     @abstractmethod
     def _hypotheses(self) -> tuple[tuple[str, str], ...]:

@@ -9,30 +9,22 @@ Euclidean norm of the sum of their coefficients, without cancellation of large i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import basix
 import basix.ufl
 import numpy as np
-import sympy as sp
 import ufl
 from dolfinx import fem
-from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_name, form
-from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosure import hidden
 from cffem.bounds.geometry import Domain, volumes
-from cffem.bounds.sources import ROUNDING, at_quadrature_points, encloses, finite
+from cffem.bounds.sources import Sources
 from cffem.engine.factorisation import Factors
-from cffem.symbols.coordinates import SPACE, t
 
-# Degrees of the quadrature rules for data above that of the basis; what the finer one sees and the other does not is added.
-DATA_DEGREES = (6, 10)
-# Gauss points in time for data that are not quadratic on a step.
-GAUSS = (3, 5)
 # How many projected values of data are kept on a rank.
 KEPT_NUMBERS = 20_000_000
 
@@ -105,14 +97,19 @@ class Broken:
         """How many coefficients this rank owns."""
         return self.space.dofmap.index_map.size_local * self.components
 
-    def _positions(self) -> np.ndarray:
+    @cached_property
+    def sources(self) -> Sources:
+        """Data on the cells, projected to these polynomials."""
+        return Sources(self.comm, self.domain.corners, self.degree)
+
+    def positions(self) -> np.ndarray:
         """Positions of the coefficients of each own cell, shape (cells, basis, components)."""
         places = self.space.dofmap.list[: len(self.domain.corners)]
         return places[:, :, None] * self.components + np.arange(self.components)
 
     def places(self, lower: Broken) -> np.ndarray:
         """Where the coefficients of polynomials of a lower degree are: the basis is hierarchical."""
-        theirs, ours = lower._positions(), self._positions()
+        theirs, ours = lower.positions(), self.positions()
         result = np.empty(lower.owned, dtype=np.int64)
         result[theirs] = ours[:, : theirs.shape[1]]
         return result
@@ -120,7 +117,7 @@ class Broken:
     def spread(self, values: np.ndarray) -> np.ndarray:
         """One number for each own cell, repeated for its coefficients."""
         result = np.zeros(self.owned)
-        result[self._positions()] = values[:, None, None]
+        result[self.positions()] = values[:, None, None]
         return result
 
     def moments(self, space: Any, expression: Callable[[Any], Any], weights: np.ndarray | None = None) -> Any:
@@ -132,107 +129,3 @@ class Broken:
         matrix.diagonalScale(L=scale)
         scale.destroy()
         return matrix
-
-    def data(self, entries: Sequence[sp.Expr], when: float) -> tuple[np.ndarray, float]:
-        """Coefficients of the L2 projection of given data at a time, and the L2 norm of the rest; collective.
-
-        Raises:
-            NotCovered: the data are not finite.
-        """
-        if all(entry == 0 for entry in entries):
-            return np.zeros(self.owned), 0.0
-        (coarse, _, sizes, ranges), (fine, rest, finer_sizes, finer_ranges) = (
-            self._projected(entries, when, self.degree + extra) for extra in DATA_DEGREES
-        )
-        if not self.comm.allreduce(bool(np.isfinite(coarse).all() and np.isfinite(fine).all()), op=MPI.LAND):
-            raise NotCovered("the data are not finite everywhere")
-        unseen = np.maximum(np.abs(sizes - finer_sizes) - ROUNDING * np.maximum(sizes, finer_sizes), 0.0).sum()
-        rest, lost = np.sqrt(self.comm.allreduce(np.array([rest, unseen])))
-        both = np.minimum(ranges[0], finer_ranges[0]), np.maximum(ranges[1], finer_ranges[1])
-        return fine, float(rest + lost + self._hidden(entries, when, *both))
-
-    def _hidden(self, entries: Sequence[sp.Expr], when: float, least: np.ndarray, largest: np.ndarray) -> float:
-        """The L2 size of what may lie between the points where data have been sampled, by enclosures; collective."""
-        size = self.comm.allreduce(float(np.abs([least, largest]).max(initial=0.0)), op=MPI.MAX)
-        total = 0.0
-        for entry, low, high in zip(entries, least.T, largest.T, strict=True):
-            if encloses(entry) and entry.free_symbols & {*SPACE}:
-                total += hidden(entry.subs(t, when), SPACE[: self.domain.dim], self.domain.corners, (low, high), size) ** 2
-        return finite(math.sqrt(self.comm.allreduce(total)))
-
-    def _projected(
-        self, entries: Sequence[sp.Expr], when: float, degree: int
-    ) -> tuple[np.ndarray, float, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Coefficients, the square of the rest, and on each cell the square of the size and the range, by one quadrature rule."""
-        corners = self.domain.corners
-        pairs = [at_quadrature_points(entry, corners, degree, when) for entry in entries]
-        values, weights = np.stack([v for v, _ in pairs], axis=-1), pairs[0][1]
-        kind = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}[self.domain.dim]
-        points, _ = basix.make_quadrature(kind, degree)
-        scalar = basix.ufl.element("DG", self.cell, self.degree, lagrange_variant=basix.LagrangeVariant.legendre)
-        basis = scalar.tabulate(0, points)[0]
-        # On the reference cell, whose volume is 1/dim!, the weights sum to that volume.
-        inside = np.tensordot(values, weights[:, None] / math.factorial(self.domain.dim) * basis, ((1,), (0,)))
-        gap = values - np.moveaxis(np.tensordot(inside, basis, ((2,), (1,))), 2, 1)
-        area, result = volumes(corners), np.zeros(self.owned)
-        result[self._positions()] = np.moveaxis(inside / self.scale[:, None, None], 2, 1)
-        rest, sizes = (np.tensordot((part**2).sum(axis=2), weights, 1) for part in (gap, values))
-        return result, float(area @ rest), area * sizes, (values.min(axis=1), values.max(axis=1))
-
-
-class Source:
-    """Given data f as polynomials of degree two in time on each step, with the size of what they miss.
-
-    Args:
-        broken: where f is projected to.
-        entries: the components of f.
-        times: the time levels.
-    """
-
-    def __init__(self, broken: Broken, entries: Sequence[sp.Expr], times: np.ndarray):
-        self.broken, self.entries, self.times = broken, tuple(entries), times
-        self.steady = not any(entry.has(t) for entry in self.entries)
-        self._known: dict[float, tuple[np.ndarray, float]] = {}
-        self._keep = max(3, KEPT_NUMBERS // max(1, broken.owned))
-        self._gaps: dict[int, float] = {}
-
-    @property
-    def vanishes(self) -> bool:
-        """Whether f is zero."""
-        return all(entry == 0 for entry in self.entries)
-
-    def _at(self, when: float) -> tuple[np.ndarray, float]:
-        key = 0.0 if self.steady else when
-        if key not in self._known:
-            while len(self._known) >= self._keep:
-                del self._known[next(iter(self._known))]
-            self._known[key] = self.broken.data(self.entries, when)
-        return self._known[key]
-
-    def polynomial(self, step: int) -> np.ndarray:
-        """Legendre coefficients of f_h in time on a step, shape (3, owned); collective."""
-        start, end = self.times[step], self.times[step + 1]
-        (first, _), (middle, _), (last, _) = (self._at(when) for when in (start, (start + end) / 2, end))
-        return np.array([(first + 4 * middle + last) / 6, (last - first) / 2, (first + last - 2 * middle) / 3])
-
-    def gap(self, step: int) -> float:
-        """A bound of ‖f − f_h‖ in L2 of a step; collective."""
-        if step not in self._gaps:
-            start, end = self.times[step], self.times[step + 1]
-            steady = math.sqrt(end - start) * self._at(start)[1] if self.steady else None
-            self._gaps[step] = self._missed(self.polynomial(step), start, end) if steady is None else steady
-        return self._gaps[step]
-
-    def _missed(self, parts: np.ndarray, start: float, end: float) -> float:
-        """‖f − f_h‖ in L2 of a step by Gauss quadrature with two rules, what they disagree about included."""
-        squares = []
-        for count in GAUSS:
-            points, weights = np.polynomial.legendre.leggauss(count)
-            total = 0.0
-            for place, weight in zip(points, weights / 2, strict=True):
-                exact, rest = self.broken.data(self.entries, (start + end) / 2 + place * (end - start) / 2)
-                gap = exact - parts[0] - place * parts[1] - (1.5 * place**2 - 0.5) * parts[2]
-                total += weight * (end - start) * (self.broken.comm.allreduce(float(gap @ gap)) + rest**2)
-            squares.append(total)
-        scale = self.broken.comm.allreduce(float((end - start) * (parts**2).sum()))
-        return math.sqrt(squares[1]) + math.sqrt(max(abs(squares[0] - squares[1]) - ROUNDING * scale, 0.0))

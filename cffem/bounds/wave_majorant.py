@@ -40,7 +40,8 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.geometry import Domain
-from cffem.bounds.wave_columns import KEPT_NUMBERS, Broken, Factor, Source, product
+from cffem.bounds.wave_columns import KEPT_NUMBERS, Broken, Factor, product
+from cffem.bounds.wave_data import Projected, Source
 from cffem.bounds.wave_dual import Dual
 from cffem.bounds.wave_paths import (
     Trajectory,
@@ -88,13 +89,12 @@ class Ruler:
             total += sum(float((self.sizes(p) ** 2).sum()) / (2 * n + 1) for n, p in enumerate(parts))
         return math.sqrt(path.step * total)
 
-    def distance(self, given: tuple[np.ndarray, float], state: np.ndarray, gradients: Gradients | None = None) -> float:
+    def distance(self, given: Projected, state: np.ndarray, gradients: Gradients | None = None) -> float:
         """‖w − w_h‖ of projected data and discrete values, up to gradients where these do not count; collective."""
-        exact, rest = given
-        gap = exact[:, None] - product(self.matrix, state[:, None])
+        gap = given.coefficients[:, None] - product(self.matrix, state[:, None])
         if gradients is not None:
             gap = gap + product(gradients.matrix, gradients.solve(gap))
-        return math.hypot(math.sqrt(float(self.squares(gap)[0])), rest)
+        return math.hypot(math.sqrt(float(self.squares(gap)[0])) + given.unseen, given.rest)
 
     def destroy(self) -> None:
         """Free the matrix; collective."""

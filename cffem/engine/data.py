@@ -8,7 +8,6 @@ mesh by `cffem.engine.measured`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import sympy as sp
 from dolfinx import fem
 
 from cffem.engine.measured import Measured, as_data
+from cffem.engine.numeric import numeric
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -67,7 +67,7 @@ def evaluator(value: Any, shape: tuple[int | None, ...], dimension: int, what: s
     if callable(value) and not isinstance(value, sp.Basic):
         return lambda points, time: _checked_values(value(points), points, shape, dimension, what)
     parts = _components(value, shape, dimension, what)
-    functions = [_numeric(part) for part in parts]
+    functions = [numeric(part, (*SPACE, t)) for part in parts]
 
     def evaluate(points: np.ndarray, time: float) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -75,12 +75,6 @@ def evaluator(value: Any, shape: tuple[int | None, ...], dimension: int, what: s
         return _checked_values(rows if shape else rows[0], points, shape, dimension, what)
 
     return evaluate
-
-
-@lru_cache(maxsize=512)
-def _numeric(expr: sp.Expr) -> Callable[..., Any]:
-    """An expression of (x, y, z, t) as a function of arrays, kept since every level of refinement asks for the same ones."""
-    return sp.lambdify((*SPACE, t), expr, "numpy")
 
 
 def _checked_values(values: Any, points: np.ndarray, shape: tuple[int | None, ...], dimension: int, what: str) -> np.ndarray:

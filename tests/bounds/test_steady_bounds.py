@@ -288,8 +288,10 @@ def test_deleting_the_only_diffusion_has_no_certificate():
 
 def test_a_source_that_quadrature_cannot_see_is_in_the_bound():
     smooth, rough = (built(forcing={u: f}) for f in (sp.sin(3 * x), sp.sin(200 * x)))
-    values = [certifier(instance).factual.residual.unseen for instance in (smooth, rough)]
-    assert values[0] < 1e-5
+    residuals = [certifier(instance).factual.residual for instance in (smooth, rough)]
+    # The bound integrates on divided cells, so what the engine has not seen is a residual of its solution.
+    values = [residual.algebraic + residual.unseen for residual in residuals]
+    assert values[0] < 1e-4
     assert values[1] > 0.1
 
 
