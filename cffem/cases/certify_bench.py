@@ -19,12 +19,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dolfinx
 import numpy as np
 
 import cffem as cf
 from cffem.bounds.certificate import NoCertificate
 from cffem.bounds.deletions import certify_deletion, certify_solution
 from cffem.bounds.levels import Estimates
+from cffem.cases.certify_adversary import CASES, adversary_section, page_section, write_section
 from cffem.cases.certify_faults import faults
 from cffem.cases.certify_modal import Family, Truth, families, perturbed
 from cffem.cases.certify_nonlinear import COSTLY, KINDS, nonlinear_case, reference
@@ -359,6 +361,22 @@ def quick_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
+def adversary(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the attacks, and put their table into a page where that is asked for."""
+    board, start = Board(), time.perf_counter()
+    with quick_collection():
+        found = adversary_section(board, options.adversary, options.seed, options.attack)
+    board.line(f"{len(found)} cases in {time.perf_counter() - start:.0f} s; missed: {', '.join(board.missed) or 'nothing'}")
+    if options.page:
+        kept = [word for word in arguments if word != str(options.page) and word not in ("--page", "--json", str(options.json))]
+        version = f"cffem {cf.__version__} and DOLFINx {dolfinx.__version__}"
+        write_section(options.page, page_section(found, " ".join(["cffem bench certify", *kept]), version))
+    if options.json:
+        content = {"figures": board.figures, "missed": board.missed, "cases": [asdict(f) for f in found]}
+        options.json.write_text(json.dumps(content, indent=1))
+    return 1 if board.missed else 0
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the sections that are asked for."""
     parser = argparse.ArgumentParser(prog="cffem bench certify", description=__doc__)
@@ -366,9 +384,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--estimated", type=int, default=200, help="estimated cases (default: 200)")
     parser.add_argument("--faults", type=int, default=20, help="cases of each injected fault (default: 20)")
     parser.add_argument("--cells", type=int, default=142, help="cells per side of the cost measurement (default: 142; 0: none)")
+    parser.add_argument(
+        "--adversary", type=int, nargs="?", const=CASES, default=0, help=f"only attacks, so many of them (default: {CASES})"
+    )
+    parser.add_argument("--attack", action="append", default=[], help="only this attack (may be repeated)")
+    parser.add_argument("--page", type=Path, help="write the table of attacks into this page")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write all figures and cases there")
     options = parser.parse_args(arguments)
+    if options.adversary:
+        return adversary(options, arguments)
     board, start = Board(), time.perf_counter()
     gc.freeze()
     counts = {name: round(many * options.cases / 1000) for name, (many, _) in SHARES.items()}
