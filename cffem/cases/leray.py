@@ -111,7 +111,7 @@ def leray_column(case: str, pair: str, h: float, comm: Any) -> dict[str, float]:
 
 def flow_model(case: str, pair: str, mesh: Any, terms: Mapping[str, Any], steady: bool = False) -> Any:
     """A model of the flow on one pair of elements; the velocity has its natural condition at an open boundary."""
-    from cffem.engine.boundary import Dirichlet, Neumann
+    from cffem.engine.boundary import Dirichlet, Neumann, Tangential
     from cffem.engine.experiment import Experiment, Window
     from cffem.engine.model import Model
     from cffem.symbols.constraints import DivergenceFree
@@ -120,9 +120,9 @@ def flow_model(case: str, pair: str, mesh: Any, terms: Mapping[str, Any], steady
     flow, (velocity, pressure) = CASES[case], PAIRS[pair]
     boundary: list[Any] = [Dirichlet(v, value, on=part) for part, value in flow.given.items()]
     if pair != "Taylor–Hood":
-        # Normal components are essential there; the tangential ones need a natural condition.
-        boundary.append(Neumann(v, 0))
-    elif flow.open is not None:
+        # There Dirichlet gives normal components only.
+        boundary += [Tangential(v, value, on=part) for part, value in flow.given.items()]
+    if flow.open is not None:
         boundary.append(Neumann(v, 0, on=flow.open))
     experiment = Experiment(
         mesh=mesh,

@@ -28,7 +28,7 @@ from cffem.engine.discretisation import Discretisation
 from cffem.engine.errors import SolveError
 from cffem.engine.factorisation import Pencil
 from cffem.engine.traces import essential as all_given
-from cffem.forms.elements import before
+from cffem.forms.elements import HCURL, before
 from cffem.symbols.fields import VectorField
 
 WANTED = 6
@@ -79,7 +79,7 @@ class HarmonicFields:
         """Both matrices of the eigenproblem, boundary rows eliminated."""
         (u, s), (v, r) = ufl.TrialFunctions(self.mixed), ufl.TestFunctions(self.mixed)
         boundary = self.discretisation.boundary
-        parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, self.field))
+        parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, self.field, HCURL))
         dofs = []
         for index in (0, 1):
             space, positions = _compat.collapsed(self.mixed, index)

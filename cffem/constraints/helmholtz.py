@@ -30,7 +30,7 @@ from cffem.constraints.solver import MASS, ROUND_OFF, Solver, multigrid, without
 from cffem.engine.dirichlet import EssentialConditions, local_dofs
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.traces import essential as all_given
-from cffem.forms.elements import before
+from cffem.forms.elements import HCURL, before
 from cffem.symbols.fields import VectorField
 
 
@@ -61,7 +61,7 @@ class HelmholtzProjection(Projection):
         # Most stored entries are zeros of the reference cell; they would fill the stiffness matrix and every level of multigrid.
         self.gradient = without_zeros(gradient, ROUND_OFF)
         boundary = discretisation.boundary
-        parts = tuple(part for part, conditions in boundary.conditions.items() if all_given(conditions, field))
+        parts = tuple(part for part, conditions in boundary.conditions.items() if all_given(conditions, field, HCURL))
         dofs = local_dofs(self.scalars, boundary, parts)
         imap = self.scalars.dofmap.index_map
         self.grounded = dofs[dofs < imap.size_local]

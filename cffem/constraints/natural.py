@@ -39,7 +39,7 @@ def traces_agree(discretisation: Any, modulo: Modulo, combination: Mapping[str, 
         total = sp.S.Zero
         for name, factor in combination.items():
             equation = discretisation.library.locate(name)[0]
-            if essential(conditions, equation) and equation not in discretisation.discontinuous:
+            if essential(conditions, equation, discretisation.kinds[equation]):
                 continue
             total += factor * _replaced(discretisation, discretisation.weak_terms[name], equation, part, conditions)
         if not entries_vanish([modulo.reduce(entry) for entry in canonical(total, dimension)]):

@@ -118,7 +118,7 @@ class ConstraintAnalysis:
             return None
         conditions = d.boundary.conditions
         if carrier(self.model.spaces.elements[field]).space == HCURL:
-            return None if any(all_given(given, field) for given in conditions.values()) else ()
+            return None if any(all_given(given, field, HCURL) for given in conditions.values()) else ()
         normal, measure = ufl.FacetNormal(d.mesh.ufl_domain()), d.boundary.measure
         member = self.samples[0][1][0]
         function = self.model.spaces.function(field, member)

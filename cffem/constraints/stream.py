@@ -67,7 +67,7 @@ class Curves:
 
     def __init__(self, discretisation: Discretisation, field: Any):
         boundary, mesh = discretisation.boundary, discretisation.mesh
-        self.closed_parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, field))
+        self.closed_parts = tuple(part for part, given in boundary.conditions.items() if all_given(given, field, HDIV))
         exterior = np.asarray(boundary.exterior)
         closed = np.isin(exterior, boundary.facets_of(self.closed_parts))
         mesh.topology.create_connectivity(1, 0)

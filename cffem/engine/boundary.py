@@ -69,7 +69,12 @@ class Dirichlet(BoundaryCondition):
 
 @dataclass(frozen=True)
 class Tangential(BoundaryCondition):
-    """n × E is given for a Nédélec field (zero: a perfect conductor); `value` is a field E whose tangential part is taken."""
+    """The tangential part of a Nédélec, RT or BDM field is given; `value` is a field whose tangential part is taken.
+
+    On a Nédélec field it is essential: n × E, zero on a perfect conductor, where a term that needs div E takes it to be zero, too.
+    On RT and BDM fields, whose unknowns are normal components, it goes with second derivatives: `Dirichlet(v, 0)` and
+    `Tangential(v, 0)` are walls without slip, `Dirichlet(v, 0)` and `Neumann(v, 0)` are walls with free slip, n × curl v = 0.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +87,9 @@ class Neumann(BoundaryCondition):
     """The natural trace of the field is given, for `lap(u)` the normal derivative ∂u/∂n.
 
     For vector fields the value is a vector: ∂v/∂n for `lap(v)`, sym(grad v)·n for `div(sym(grad(v)))`, (div v) n for
-    `grad(div(v))`, and n × curl E (in the plane curl E (n_y, −n_x)) for `curl(curl(E))`.
+    `grad(div(v))`, and n × curl E (in the plane curl E (n_y, −n_x)) for `curl(curl(E))`. On Nédélec, RT and BDM elements
+    `lap(v)` is grad(div(v)) − curl(curl(v)) and has their traces; where both the normal and the tangential part of the field are
+    free it says div v = 0 and n × curl v = 0.
     """
 
     def __post_init__(self) -> None:
@@ -95,7 +102,8 @@ class Neumann(BoundaryCondition):
 class Robin(BoundaryCondition):
     """The natural trace is `value − coefficient·u`, for `lap(u)`: ∂u/∂n + coefficient·u = value.
 
-    For `curl(curl(E))` this is an impedance condition, n × curl E + coefficient·E_tangential = value.
+    For `curl(curl(E))` this is an impedance condition, n × curl E + coefficient·E_tangential = value; on RT and BDM elements it is
+    a slip law, with a negative coefficient where friction brakes.
     """
 
     coefficient: Any = 1

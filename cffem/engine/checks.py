@@ -17,6 +17,7 @@ from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
 from cffem.engine.traces import essential, replacements
+from cffem.forms.elements import HDIV
 from cffem.forms.orders import derivatives
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
@@ -93,7 +94,9 @@ def check_effects(discretisation: Discretisation) -> None:
     boundary = discretisation.boundary
     weak = [*discretisation.weak_terms.values(), *filter(None, discretisation.weak_anchors.values())]
     traces = [sp.sympify(trace) for term in weak for trace, _ in term.traces]
-    felt = {d.field for trace in traces for d in derivatives(trace) if d.order > 0}
+    # Traces of weak curls are the business of `cffem.engine.auxiliary`; there the value gives the normal part only.
+    turning = {field for field in discretisation.leaders.values() if discretisation.kinds[field] == HDIV}
+    felt = {d.field for trace in traces for d in derivatives(trace) if d.order > 0} | turning
     dimension = discretisation.mesh.geometry.dim
     for condition in boundary.declared:
         if not isinstance(condition, Neumann | Robin) or (isinstance(condition, Neumann) and is_zero(condition.value)):
@@ -106,5 +109,6 @@ def check_effects(discretisation: Discretisation) -> None:
             names = ", ".join(sorted(map(str, kinds)))
             raise InputError(f"{condition}: {unknown} has several natural traces ({names}); write their terms as one div(…)")
         for part, conditions in boundary.conditions.items():
-            if condition in conditions and essential(conditions, unknown):
+            given = essential(conditions, unknown, discretisation.kinds[unknown]) and unknown not in turning
+            if condition in conditions and given:
                 raise InputError(f"{condition}: the value of {unknown} is given on {part!r} as well; give one of them")

@@ -23,7 +23,7 @@ from cffem.engine.discretisation import Boundary, Discretisation
 from cffem.engine.floating import FloatingConstant, floating_constant
 from cffem.engine.measured import Measured
 from cffem.engine.periodic import Periodicity
-from cffem.forms.elements import HCURL, L2, carrier
+from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Vec
@@ -79,9 +79,10 @@ class EssentialConditions:
         declared = self.boundary.declared if conditions is None else conditions
         orders = {f: equation.time_order for f, equation in discretisation.library.equations.items()}
         given = [c for c in declared if isinstance(c, Dirichlet | Tangential) and not self._weakly(c)]
-        self.entries = [self._entry(c, orders.get(c.unknown, 0)) for c in given]
+        self.entries = [Entry(self.spaces, self.boundary, c, orders.get(c.unknown, 0)) for c in given]
         self.steady = not any(data.depends_on_time(entry.condition.value) for entry in self.entries)
-        zeros = [self._zeros(discretisation, follower) for follower in discretisation.followers]
+        followers = [*discretisation.followers, *(a.field for a in discretisation.auxiliaries)]
+        zeros = [self._zeros(discretisation, follower) for follower in followers]
         if released and discretisation.multiplier is not None:
             zeros.append(self.spaces.dofs(discretisation.multiplier[0]).astype(np.int64))
         self._zero_positions = self._mine(zeros)
@@ -114,18 +115,12 @@ class EssentialConditions:
         return result
 
     def _weakly(self, condition: BoundaryCondition) -> bool:
-        """Whether a condition is imposed weakly, because its field is discontinuous."""
-        return carrier(self.spaces.elements[condition.unknown]).space == L2
-
-    def _entry(self, condition: BoundaryCondition, order: int) -> Entry:
-        if isinstance(condition, Tangential) and carrier(self.spaces.elements[condition.unknown]).space != HCURL:
-            raise InputError(
-                f"{condition}: tangential conditions need a Nédélec element; give the components with Dirichlet instead"
-            )
-        return Entry(self.spaces, self.boundary, condition, order)
+        """Whether a condition is part of the forms: on a discontinuous field, or on the tangential part of an H(div) field."""
+        space = carrier(self.spaces.elements[condition.unknown]).space
+        return space == L2 or (space == HDIV and isinstance(condition, Tangential))
 
     def _zeros(self, discretisation: Discretisation, follower: Field) -> np.ndarray:
-        """Positions of a paired multiplier or auxiliary field on the parts where its Nédélec field is given."""
+        """Positions of a paired multiplier or auxiliary field on the parts where it is held at zero."""
         boundary = self.boundary
         names = tuple(
             part for part, conditions in boundary.conditions.items() if follower in discretisation.pinned_with(conditions)

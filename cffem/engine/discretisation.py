@@ -26,12 +26,13 @@ from ufl.constantvalue import Zero
 
 from cffem import _compat
 from cffem.engine import checks, data
+from cffem.engine.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
 from cffem.engine.boundary import BoundaryCondition, Periodic
 from cffem.engine.experiment import Experiment
 from cffem.engine.periodic import Periodicity
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.engine.traces import essential, given_values, on_part
-from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier
+from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
 from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
@@ -108,6 +109,7 @@ class Discretisation:
         self.time = fem.Constant(self.mesh, PETSc.ScalarType(0))
         checks.check_data(self)
         checks.check_effects(self)
+        check_tangential(self)
         self.parameters = self._parameters()
         self.context = self._context()
 
@@ -118,6 +120,7 @@ class Discretisation:
         result = copy.copy(self)
         result.boundary = Boundary(self.domain, [*conditions, *self.boundary.periodic])
         result.context = result._context()
+        check_tangential(result)
         return result
 
     @cached_property
@@ -126,9 +129,9 @@ class Discretisation:
         return Periodicity(self.spaces, self.boundary) if self.boundary.periodic else None
 
     @cached_property
-    def discontinuous(self) -> frozenset[Field]:
-        """The fields on discontinuous elements, which have no boundary unknowns."""
-        return frozenset(f for f, element in self.spaces.elements.items() if carrier(element).space == L2)
+    def kinds(self) -> dict[Field, str]:
+        """The Sobolev space of every field's element: "H1", "H(curl)", "H(div)" or, where it is discontinuous, "L2"."""
+        return {f: carrier(element).space for f, element in self.spaces.elements.items()}
 
     def _multiplier(self, elements: Mapping[Field, Any]) -> tuple[Field, Any] | None:
         constraint = self.experiment.constraint
@@ -202,7 +205,7 @@ class Discretisation:
         for part, conditions in self.boundary.conditions.items():
             symbols = self.boundary.data_symbols
             dimension = self.mesh.geometry.dim
-            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, dimension, self.discontinuous)
+            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, dimension, self.kinds)
             traces += self._inflow(weak, conditions)
             if traces and not self._zero_on(equation, conditions):
                 form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
@@ -210,37 +213,42 @@ class Discretisation:
 
     def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
         """Boundary values of discontinuous fields: the jump from the trace to the given value, charged to the test function."""
-        given = given_values(conditions, self.boundary.data_symbols, self.discontinuous)
+        given = given_values(conditions, self.boundary.data_symbols, self.kinds)
         jumps = [(trace.xreplace(given) - trace, weight) for trace, weight in weak.jumps]
         return [(jump, weight) for jump, weight in jumps if jump != 0]
 
     def _zero_on(self, unknown: Field, conditions: list[BoundaryCondition]) -> bool:
-        """Whether the test functions of a field vanish on a part: multipliers and auxiliaries follow their Nédélec field."""
-        held = essential(conditions, unknown) and unknown not in self.discontinuous
+        """Whether the test functions of a field vanish on a part: multipliers and auxiliaries follow their leading field."""
+        held = essential(conditions, unknown, self.kinds[unknown])
         return held or unknown in self.pinned_with(conditions)
 
     def pinned_with(self, conditions: list[BoundaryCondition]) -> set[Field]:
-        """Scalar multipliers and auxiliary fields that vanish where the tangential part of their Nédélec field is given."""
-        followers = set()
-        for follower, leader in self.followers.items():
-            if essential(conditions, leader):
-                followers.add(follower)
-        return followers
+        """Scalar multipliers and auxiliary fields that vanish on a part with these conditions."""
+        pinned = {
+            a.field
+            for a, leader in self.leaders.items()
+            if is_held(leader, self.kinds[leader], conditions, leader in self.closed_fields)
+        }
+        return pinned | {f for f, leader in self.followers.items() if essential(conditions, leader, self.kinds[leader])}
+
+    @cached_property
+    def leaders(self) -> dict[Auxiliary, Field]:
+        """The field whose divergence or curl each auxiliary field is."""
+        return {a: leader_of(a, self.kinds) for a in self.auxiliaries}
+
+    @cached_property
+    def closed_fields(self) -> frozenset[Field]:
+        """H(curl) fields under a divergence constraint, (E, ∇q) = 0 for all q, normal components on the boundary included."""
+        constraint = self.experiment.constraint
+        fields = () if constraint is None or constraint.expr.has(Curl) else constraint.fields
+        return frozenset(f for f in fields if self.kinds[f] == HCURL)
 
     @cached_property
     def followers(self) -> dict[Field, Field]:
-        """Lagrange fields paired with an H(curl) field: its divergence, or the multiplier of its divergence constraint."""
-        paired = {}
-        for auxiliary in self.auxiliaries:
-            for leader in auxiliary.definition.term.atoms(Field):
-                if carrier(self.spaces.elements[leader]).space == HCURL and isinstance(auxiliary.field, ScalarField):
-                    paired[auxiliary.field] = leader
-        constraint = self.experiment.constraint
-        if constraint is not None and self.multiplier is not None and isinstance(self.multiplier[0], ScalarField):
-            for leader in constraint.fields:
-                if carrier(self.spaces.elements[leader]).space == HCURL and not constraint.expr.has(Curl):
-                    paired[self.multiplier[0]] = leader
-        return paired
+        """The multiplier of a divergence constraint with its H(curl) field: it vanishes where the tangential part is given."""
+        if self.multiplier is None or not isinstance(self.multiplier[0], ScalarField) or not self.closed_fields:
+            return {}
+        return {self.multiplier[0]: min(self.closed_fields, key=str)}
 
     def ingredient(self, name: str, form: Any) -> Ingredient:
         """Differentiate a form and see what it depends on."""
@@ -297,9 +305,16 @@ class Discretisation:
     def _auxiliary_form(self, auxiliary: Auxiliary) -> Any:
         value = self.spaces.parts(self.state)[auxiliary.field]
         mass = auxiliary.mass(value, self.tests[auxiliary.field], ufl.dx(domain=self.mesh.ufl_domain()))
-        # A declared divergence constraint says (E, ∇q) = 0 for all q, normal components on the boundary included.
-        closed = self.experiment.constraint is not None
-        return mass - self.form_of(auxiliary.definition, auxiliary.field, closed=closed)
+        form = self.form_of(auxiliary.definition, auxiliary.field, closed=True)
+        leader = self.leaders[auxiliary]
+        space, context = self.kinds[leader], self.context.extended({auxiliary.test: self.tests[auxiliary.field]})
+        for part, conditions in self.boundary.conditions.items():
+            if leader in self.closed_fields or is_held(leader, space, conditions, closed=False):
+                continue
+            traces = auxiliary_traces(auxiliary, leader, space, conditions, part, self.boundary.data_symbols)
+            if traces:
+                form += Lowering(context)(contraction(tuple(traces))) * self.boundary.measure(self.boundary.tags[part])
+        return mass - form
 
     def _constraint_form(self) -> Any:
         """c(w, μ) and its transpose c(v, λ), so that the multiplier acts along the constraint's gradient."""
@@ -338,9 +353,9 @@ def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]
     if space == HCURL:
         # In the plane curl maps a Nédélec space onto discontinuous functions of one degree less; potentials test a divergence.
         by_curl = constraint.expr.has(Curl)
-        return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1)) if by_curl else before(element)
+        return unknown, after(element) if by_curl else before(element)
     if space == HDIV:
-        return unknown, basix_element(mesh, unknown, ("DG", element.degree - 1))
+        return unknown, after(element)
     if space == H1 and element.degree >= 2:
         return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
     raise InputError(f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) or name a multiplier")

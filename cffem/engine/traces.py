@@ -9,13 +9,14 @@ on the boundary, so a Dirichlet condition replaces the field itself in the trace
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy as sp
 
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential
 from cffem.engine.measured import Measured
+from cffem.forms.elements import HCURL, L2
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
 from cffem.symbols.coordinates import x
@@ -41,9 +42,19 @@ def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr
     return {**found, curl(unknown): component(value, 0) * n[1] - component(value, 1) * n[0]}
 
 
-def essential(conditions: Sequence[BoundaryCondition], unknown: Field) -> bool:
-    """Whether all boundary values of a field are given by these conditions."""
-    mine = [c for c in conditions if isinstance(c, Dirichlet | Tangential) and c.unknown == unknown]
+def essential(conditions: Sequence[BoundaryCondition], unknown: Field, space: str) -> bool:
+    """Whether all boundary unknowns of a field are given by these conditions.
+
+    Args:
+        conditions: the conditions declared on a part.
+        unknown: the field.
+        space: of its element. A discontinuous field has no boundary unknowns, and those of an H(div) field are normal
+            components, which a tangential condition does not give.
+    """
+    if space == L2:
+        return False
+    kinds = (Dirichlet, Tangential) if space == HCURL else (Dirichlet,)
+    mine = [c for c in conditions if isinstance(c, kinds) and c.unknown == unknown]
     if any(not isinstance(c.field, Component) for c in mine):
         return True
     return isinstance(unknown, VectorField) and {c.field.index for c in mine} == set(range(unknown.dim))
@@ -56,7 +67,7 @@ def on_part(
     part: str,
     data: Mapping[Any, Field],
     dimension: int,
-    discontinuous: Collection[Field] = (),
+    spaces: Mapping[Field, str],
 ) -> list[Trace]:
     """The traces that remain on one part of the boundary.
 
@@ -67,11 +78,11 @@ def on_part(
         part: the name of the part, for messages.
         data: symbols that stand for values that are DOLFINx functions.
         dimension: the dimension of space.
-        discontinuous: the fields on discontinuous elements.
+        spaces: the Sobolev space of every field's element.
     """
-    if essential(conditions, equation) and equation not in discontinuous:
+    if essential(conditions, equation, spaces[equation]):
         return []
-    given = given_values(conditions, data, discontinuous)
+    given = given_values(conditions, data, spaces)
     kept = []
     for trace, weight in traces:
         trace = trace.xreplace(given)
@@ -83,12 +94,12 @@ def on_part(
 
 
 def given_values(
-    conditions: Sequence[BoundaryCondition], data: Mapping[Any, Field], discontinuous: Collection[Field]
+    conditions: Sequence[BoundaryCondition], data: Mapping[Any, Field], spaces: Mapping[Field, str]
 ) -> dict[sp.Expr, sp.Expr]:
     """The boundary values of discontinuous fields, which traces contain in their place."""
     found = {}
     for condition in conditions:
-        if isinstance(condition, Dirichlet) and condition.unknown in discontinuous:
+        if isinstance(condition, Dirichlet) and spaces[condition.unknown] == L2:
             if isinstance(condition.field, Component):
                 raise InputError(f"{condition}: a discontinuous field is given as a whole, not by components")
             by_points = isinstance(condition.value, Measured) or (

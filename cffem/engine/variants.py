@@ -17,7 +17,7 @@ from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import SolveRecord
 from cffem.engine.march import Stage
-from cffem.forms.elements import L2, carrier
+from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component
 from cffem.symbols.interventions import Intervention
@@ -65,7 +65,8 @@ class Variants:
         return Stage(equation, essential, self.options, SolveRecord())
 
     def _weak(self, condition: BoundaryCondition) -> bool:
-        return carrier(self.discretisation.spaces.elements[condition.unknown]).space == L2
+        space = carrier(self.discretisation.spaces.elements[condition.unknown]).space
+        return space == L2 or (space == HDIV and condition.unknown in self.discretisation.leaders.values())
 
     def destroy(self) -> None:
         """Free the solvers and the equations of variants; collective."""
@@ -77,13 +78,23 @@ class Variants:
 
 
 def with_changes(boundary: Any, changes: Sequence[BoundaryCondition]) -> list[BoundaryCondition]:
-    """The declared conditions part by part, with changes in the place of those on the same field there."""
+    """The declared conditions part by part, with changes in the place of those on the same field there.
+
+    Of two changes on one field and part the later counts, unless they are of different kinds and give different parts of a vector.
+    """
     kept = [replace(c, on=(part,)) for c in boundary.declared for part in boundary.conditions if c in boundary.conditions[part]]
+    new: list[BoundaryCondition] = []
     for change in changes:
         parts = {part for part in boundary.conditions if part in change.on or "all" in change.on}
         kept = [c for c in kept if not (c.on[0] in parts and _overlap(c.field, change.field))]
-        kept += [replace(change, on=(part,)) for part in boundary.conditions if part in parts]
-    return kept
+        new = [c for c in new if not (c.on[0] in parts and _overlap(c.field, change.field) and _same_part(c, change))]
+        new += [replace(change, on=(part,)) for part in boundary.conditions if part in parts]
+    return kept + new
+
+
+def _same_part(a: BoundaryCondition, b: BoundaryCondition) -> bool:
+    """Whether two conditions on a field cannot hold together."""
+    return a.unknown.shape == () or type(a) is type(b)
 
 
 def _overlap(a: Any, b: Any) -> bool:

@@ -6,6 +6,9 @@ quantity (the divergence of a Nédélec field, the curl of a Raviart–Thomas fi
 before in
 
     Lagrange k → Nédélec k → Raviart–Thomas k → discontinuous k − 1   (plane: Lagrange k → Raviart–Thomas k or Nédélec k → …).
+
+Second-kind Nédélec and BDM elements of degree k follow elements of degree k + 1; on quadrilaterals and hexahedra those are the
+serendipity ones.
 """
 
 from __future__ import annotations
@@ -81,15 +84,33 @@ def before(element: Any) -> Any:
         >>> before(basix.ufl.element("N1curl", "tetrahedron", 2)) == basix.ufl.element("Lagrange", "tetrahedron", 2)
         True
     """
-    # A space of all polynomials of degree k (second kind, BDM) follows one of degree k + 1, a first-kind one its own degree.
-    whole = element.embedded_subdegree == element.embedded_superdegree
-    degree = element.embedded_superdegree + (1 if whole else 0)
     space, cell = carrier(element).space, element.cell_type.name
-    if space == HCURL or (space == HDIV and topological_dimension(element) == 2):
-        return basix.ufl.element("Lagrange", cell, degree)
-    if space == HDIV:
-        return basix.ufl.element("N1curl", cell, degree)
-    raise UnsupportedTerm(f"a {carrier(element).description} has no auxiliary space")
+    if space not in (HCURL, HDIV):
+        raise UnsupportedTerm(f"a {carrier(element).description} has no auxiliary space")
+    second_kind = is_second_kind(element)
+    degree = element.degree + (1 if second_kind else 0)
+    serendipity = second_kind and cell in ("quadrilateral", "hexahedron")
+    if space == HCURL or topological_dimension(element) == 2:
+        return basix.ufl.element("serendipity" if serendipity else "Lagrange", cell, degree)
+    return basix.ufl.element("N2curl" if serendipity else "N1curl", cell, degree)
+
+
+def after(element: Any) -> Any:
+    """The discontinuous element onto which the divergence maps an H(div) element, or in the plane the curl an H(curl) one.
+
+    Example:
+        >>> import basix.ufl
+        >>> after(basix.ufl.element("RT", "tetrahedron", 1)).degree
+        0
+    """
+    cell = element.cell_type.name
+    serendipity = is_second_kind(element) and cell in ("quadrilateral", "hexahedron")
+    return basix.ufl.element("DPC" if serendipity and element.degree > 1 else "DG", cell, element.degree - 1)
+
+
+def is_second_kind(element: Any) -> bool:
+    """Whether an element is a Nédélec element of the second kind or a BDM element, which simplices fill with polynomials."""
+    return element.element_family in (basix.ElementFamily.BDM, basix.ElementFamily.N2E)
 
 
 def topological_dimension(element: Any) -> int:

@@ -117,10 +117,13 @@ class _Balance:
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
         self.carriers |= {field: replace(self.carriers[field], space=L2) for field in multipliers if field in self.carriers}
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
+        self.order = 0
         self.parts = Parts(self.due)
 
     def weak_form(self, term: sp.Expr) -> WeakTerm:
-        pieces = self.pieces(self.in_complex(term))
+        in_complex = self.in_complex(term)
+        self.order = order_of(in_complex)
+        pieces = self.pieces(in_complex)
         moved = self.combined(pieces)
         jumps = tuple(pair for piece in pieces for pair in piece.jumps)
         # An auxiliary field may have cancelled again.
@@ -157,7 +160,7 @@ class _Balance:
         for way in (moved, direct):
             if way is not None and self.conforming(way.volume):
                 return [_Piece((way,))]
-        completed = self.with_auxiliaries(monomial, order)
+        completed = self.with_auxiliaries(monomial)
         if completed != monomial:
             return self.pieces(completed)
         if order == 1 and moved is not None and not differentiates_jump(monomial):
@@ -226,10 +229,10 @@ class _Balance:
             for d in derivatives(expr)
         )
 
-    def with_auxiliaries(self, monomial: sp.Expr, order: int) -> sp.Expr:
-        """Replace divergences of H(curl) fields, and under a derivative curls of H(div) fields, by auxiliary fields."""
+    def with_auxiliaries(self, monomial: sp.Expr) -> sp.Expr:
+        """Replace divergences of H(curl) fields, and in terms of second order curls of H(div) fields, by auxiliary fields."""
         nodes = [node for node in monomial.atoms(Div) if self.lives_in(node.args[0], HCURL) and order_of(node) == 1]
-        if order == 2:
+        if self.order == 2:
             nodes += [node for node in monomial.atoms(Curl) if self.lives_in(node.args[0], HDIV) and order_of(node) == 1]
         return monomial.xreplace({node: self.auxiliary(node).field for node in sorted(nodes, key=default_sort_key)})
 

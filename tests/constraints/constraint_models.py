@@ -67,12 +67,12 @@ PAIRS = {"Taylor–Hood": (("Lagrange", 2), ("Lagrange", 1)), "RT": (("RT", 2), 
 
 
 def flow(mesh, pair="BDM", names=tuple(FLOW), boundary=None, coefficients=None):
-    """A velocity with its pressure in a closed box (no-slip; on RT and BDM no flux and a free tangential part)."""
+    """A velocity with its pressure in a closed box with no-slip walls."""
     velocity, pressure = PAIRS[pair]
     library = cf.Library(anchor=dt(v), terms={name: FLOW[name] for name in names})
     walls = [cf.Dirichlet(v, 0)] if boundary is None else boundary
     if pair != "Taylor–Hood":
-        walls = [*walls, cf.Neumann(v, 0)]
+        walls = [*walls, cf.Tangential(v, 0)]
     experiment = cf.Experiment(
         mesh=mesh,
         elements={v: velocity},
