@@ -87,7 +87,9 @@ class LevelCertifier:
         # Each gap in space is measured in the finest space, each gap in time in the given one.
         self._up = {k: space.embeddings(k, 2) for k in (0, 1)}
         self.solutions = 0
-        self._degree = min((d for _, d in map(tuple, model.experiment.elements.values())), default=1) if way == DEGREE else 1
+        # Discontinuous elements of degree 0 are of first order, too.
+        degrees = [max(1, degree) for _, degree in map(tuple, model.experiment.elements.values())]
+        self._degree = min(degrees, default=1) if way == DEGREE else 1
         self._first_order = first_order(model)
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {"L2": self._levels("L2", self.factual)}

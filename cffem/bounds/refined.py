@@ -24,7 +24,6 @@ from cffem.engine.meshes import MeshData
 from cffem.engine.model import Model
 from cffem.engine.presets import MARCHING
 from cffem.engine.spaces import Spaces, basix_element
-from cffem.forms.elements import L2, carrier
 
 MESH, DEGREE, TIME, BOTH, RAISED = "mesh", "degree", "time step", "mesh and time step", "degree and time step"
 # Unknowns in space from which time steps are solved faster by iterations than by factors.
@@ -158,8 +157,9 @@ def _check_mesh(model: Any) -> None:
     mesh, experiment = model.discretisation.mesh, model.experiment
     if not straight_simplices(mesh):
         raise NotCovered("only meshes of straight intervals, triangles and tetrahedra are refined")
-    if any(carrier(element).space == L2 for element in model.spaces.elements.values()):
-        raise NotCovered("a field is discontinuous, and a refined mesh has no ghost cells for its fluxes")
+    weak = [*model.discretisation.weak_terms.values(), *filter(None, model.discretisation.weak_anchors.values())]
+    if any(term.jumps for term in weak):
+        raise NotCovered("a term has fluxes between cells, and a refined mesh has no ghost cells for them")
     data = [*experiment.initial.values(), *experiment.forcing.values(), *(getattr(c, "value", 0) for c in experiment.boundary)]
     if any(hasattr(value, "function_space") for value in data):
         raise NotCovered("data are given as functions on the mesh, which say nothing about a finer one")

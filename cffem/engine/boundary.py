@@ -48,6 +48,11 @@ class BoundaryCondition:
         """The field whose boundary values or traces are given."""
         return self.field.field if isinstance(self.field, Component) else self.field
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the values may be changed so that they have no net flux."""
+        return False
+
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.field}, {self.value}, on={'+'.join(self.on)})"
 
@@ -59,12 +64,24 @@ class Dirichlet(BoundaryCondition):
     Where two conditions give the same value, at a corner for one, the later counts. A discontinuous field has no values at the
     boundary; there the value replaces the field in the fluxes.
 
+    Args:
+        balance: whether the net flux of these values may be removed where a divergence constraint on a closed boundary needs it,
+            by the change that is smallest in L2 there. By default measured values (datasets, functions) may be changed, formulas
+            may not.
+
     Example:
         >>> import cffem as cf
         >>> u, v = cf.ScalarField("u"), cf.VectorField("v", dim=2)
         >>> print(cf.Dirichlet(u, cf.x * cf.t), cf.Dirichlet(v[0], 0, on="axis"))
         Dirichlet(u, t*x, on=all) Dirichlet(v[0], 0, on=axis)
     """
+
+    balance: bool | None = None
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the values may be changed so that they have no net flux."""
+        return not is_formula(self.value) if self.balance is None else self.balance
 
 
 @dataclass(frozen=True)
@@ -135,6 +152,13 @@ class Periodic:
 
     def __str__(self) -> str:
         return f"Periodic({self.on} = {self.to})"
+
+
+def is_formula(value: Any) -> bool:
+    """Whether a boundary value is a number, a SymPy expression or a tuple of them, and no measurement or function."""
+    if isinstance(value, tuple | list | sp.Tuple):
+        return all(is_formula(v) for v in value)
+    return isinstance(value, int | float | sp.Expr)
 
 
 def is_zero(value: Any) -> bool:

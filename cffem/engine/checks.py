@@ -12,20 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
+import ufl
+from dolfinx import fem
 
+from cffem import _compat
 from cffem.engine import data
-from cffem.engine.boundary import BoundaryCondition, Neumann, Robin, is_zero
+from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
 from cffem.engine.traces import essential, replacements
 from cffem.forms.elements import HDIV
 from cffem.forms.orders import derivatives
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.nodes import Div
 from cffem.symbols.operators import dt
 
 if TYPE_CHECKING:
     from cffem.engine.discretisation import Discretisation
+
+# Below this share of n_i² a side counts as parallel to the axis; rounding of coordinates leaves 1e-30.
+FLAT = 1e-20
 
 
 def check_mesh(mesh: Any) -> None:
@@ -87,6 +94,44 @@ def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None
         if isinstance(condition, Robin):
             what = f"the coefficient of {condition}"
             data.check_on_mesh(condition.coefficient, ScalarField("scalar"), mesh, what, callables=False)
+
+
+def check_open_parts(discretisation: Discretisation) -> None:
+    """Refuse a divergence constraint where nobody says whether the boundary is open.
+
+    With the multiplier p the equation of v contains −∇p, whose trace p n stays where v·n is free: it is taken to be zero where a
+    natural condition of v is declared, and nowhere else.
+    """
+    constraint = discretisation.experiment.constraint
+    if constraint is None or not constraint.expr.has(Div) or discretisation.multiplier is None:
+        return
+    multiplier = discretisation.multiplier[0]
+    for part, conditions in discretisation.boundary.conditions.items():
+        for unknown in constraint.fields:
+            natural = any(isinstance(c, Neumann | Robin) and c.unknown == unknown for c in conditions)
+            if natural or essential(conditions, unknown, discretisation.kinds[unknown]):
+                continue
+            if unknown.shape and not _normal_given(discretisation, part, conditions, unknown):
+                raise InputError(
+                    f"nothing is said about {unknown} on the boundary part {part!r}, where the trace of the multiplier "
+                    f"{multiplier} remains: declare Dirichlet({unknown}, …), or Neumann({unknown}, 0) where the boundary is open"
+                )
+
+
+def _normal_given(discretisation: Discretisation, part: str, conditions: Iterable[BoundaryCondition], unknown: Field) -> bool:
+    """Whether the components that are given contain the normal one, on every facet of a part."""
+    by_components = [c for c in conditions if isinstance(c, Dirichlet) and isinstance(c.field, Component)]
+    given = {c.field.index for c in by_components if c.unknown == unknown}
+    if not given:
+        return False
+    boundary, mesh = discretisation.boundary, discretisation.mesh
+    normal, measure = ufl.FacetNormal(mesh.ufl_domain()), boundary.measure(boundary.tags[part])
+    free = sum(normal[i] ** 2 for i in range(mesh.geometry.dim) if i not in given)
+    area, across = (
+        mesh.comm.allreduce(fem.assemble_scalar(_compat.form(value * measure, mesh.comm)))
+        for value in (sum(normal[i] ** 2 for i in range(mesh.geometry.dim)), free)
+    )
+    return bool(across <= FLAT * area)
 
 
 def check_effects(discretisation: Discretisation) -> None:

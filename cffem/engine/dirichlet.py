@@ -136,7 +136,7 @@ class EssentialConditions:
             entry.put(state, entry.values_at(time))
         self.complete(state)
         if self.floating is not None:
-            self.floating.measure(state)
+            self.floating.admit(state, time)
 
     def set_velocities(self, velocity: np.ndarray, time: float) -> None:
         """Put the time derivatives of the boundary values into the velocity of fields of second order in time."""
@@ -144,6 +144,8 @@ class EssentialConditions:
             if entry.order == 2:
                 entry.put(velocity, entry.values_at(time, rate=True))
         self.complete(velocity)
+        if self.floating is not None and self.floating.measured is not None and any(e.order == 2 for e in self.entries):
+            self.floating.measured.remove(velocity, time)
 
     def set_stage(self, state: np.ndarray, base: np.ndarray, clock: Clock) -> None:
         """Put boundary values into a stage value W, so that (W − base)/γ and its like are accurate rates of the data."""
@@ -159,7 +161,7 @@ class EssentialConditions:
             entry.put(state, base[entry.mine] + clock.gamma * value if rate else value)
         self.complete(state)
         if self.floating is not None:
-            self.floating.measure(state)
+            self.floating.admit(state, clock.time)
 
     def complete(self, state: np.ndarray) -> None:
         """Give identified unknowns the values of those they are identified with."""

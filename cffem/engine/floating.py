@@ -3,7 +3,8 @@
 
 Adding a constant to it changes no equation: with the constraint's form c(v, λ), c(v, 1) = 0 for every admissible v. One of its
 unknowns is held during the solve, the constraint's rows are made compatible by spreading what interpolated boundary data lack
-evenly over the domain, and the result is shifted to mean zero.
+evenly over the domain, and the result is shifted to mean zero. The net flux of measured boundary values is removed before, see
+`cffem.engine.net_flux`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.discretisation import Discretisation
+from cffem.engine.net_flux import FluxBalance, flux_balance
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class FloatingConstant:
         flux: c(v_i, 1) for all owned unknowns of the state; it vanishes where they are free.
         sizes: Σ_k |c(v_i, μ_k)| over the multiplier's basis, what the constraint's rows are made of.
         comm: the communicator.
+        measured: what removes the net flux of measured boundary values, or None.
     """
 
     def __init__(
@@ -51,9 +54,10 @@ class FloatingConstant:
         flux: np.ndarray,
         sizes: np.ndarray,
         comm: Any,
+        measured: FluxBalance | None = None,
     ):
         self.positions, self.weights, self.reduced, self.pinned = positions, weights, reduced, pinned
-        self.flux, self.sizes, self.comm = flux, sizes, comm
+        self.flux, self.sizes, self.comm, self.measured = flux, sizes, comm, measured
         self.volume = comm.allreduce(float(weights.sum()))
         self._surface = comm.allreduce(float(np.abs(flux).sum()))
         self._given = 0.0
@@ -69,7 +73,8 @@ class FloatingConstant:
         if abs(surplus) > MOST_IMBALANCE * (size + self._given):
             raise InputError(
                 f"the boundary values carry a net flux of {surplus:.3g} through a boundary on which all of it is given, so no "
-                "solution obeys the constraint; give values without net flux, or leave a part free with Neumann"
+                "solution obeys the constraint; give values without net flux, leave a part free with Neumann, or, if they are "
+                "measured, let Dirichlet(…, balance=True) remove it by the smallest change"
             )
         residual.array[self.positions] -= surplus / self.volume * self.reduced
 
@@ -77,6 +82,12 @@ class FloatingConstant:
         """Shift the multiplier to mean zero."""
         mean = self.comm.allreduce(float(self.weights @ state[self.positions])) / self.volume
         state[self.positions] -= mean
+
+    def admit(self, state: np.ndarray, time: float) -> None:
+        """Remove the net flux of measured boundary values in a state, and take their size as a scale."""
+        if self.measured is not None:
+            self.measured.remove(state, time)
+        self.measure(state)
 
     def measure(self, state: np.ndarray) -> None:
         """Take the size of the boundary values as the scale of what can be out of balance, and that of the state for rounding."""
@@ -113,7 +124,8 @@ def floating_constant(discretisation: Discretisation, essential: EssentialCondit
     weights[mine] = basis_integrals(discretisation)[mine]
     reduced = essential.periodicity.gathered(weights) if essential.periodicity is not None else weights
     pinned = pinned_position(discretisation, np.setdiff1d(mine, slaves))
-    return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, sizes, comm)
+    measured = flux_balance(discretisation, essential.entries, flux)
+    return FloatingConstant(mine, weights[mine], reduced[mine], pinned, flux, sizes, comm, measured)
 
 
 def constant_action(discretisation: Discretisation, positions: np.ndarray) -> tuple[Any, np.ndarray]:

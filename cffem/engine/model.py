@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cffem.engine import data
+from cffem.engine.checks import check_open_parts
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
 from cffem.engine.equation import Equation
@@ -24,7 +25,9 @@ from cffem.engine.experiment import Experiment
 from cffem.engine.linear import SolveRecord, collect_garbage
 from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
 from cffem.engine.measured import rate_of
+from cffem.engine.net_flux import FluxCorrection
 from cffem.engine.norms import Norm, TrajectoryNorm
+from cffem.engine.notes import notes_of
 from cffem.engine.projection import project_onto_constraint
 from cffem.engine.rank_groups import forget, solved_by_each
 from cffem.engine.refit import Refit, refitted
@@ -87,6 +90,7 @@ class Model:
         from cffem.engine.meshes import read_mesh
 
         self.discretisation = Discretisation(library, experiment, read_mesh(experiment.mesh, experiment.comm))
+        check_open_parts(self.discretisation)
         self.spaces = self.discretisation.spaces
         self.comm = self.discretisation.mesh.comm
         self.equation = Equation(self.discretisation)
@@ -120,6 +124,17 @@ class Model:
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
         return result
+
+    @property
+    def flux_correction(self) -> FluxCorrection | None:
+        """The largest change so far of measured boundary values that removed their net flux; None where there was none."""
+        floating = self.essential.floating
+        return None if floating is None or floating.measured is None else floating.measured.largest
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what was changed or chosen that nobody said; some are there after the first solve only."""
+        return notes_of(self)
 
     # Solving ----------------------------------------------------------------------------------------------------------------
 

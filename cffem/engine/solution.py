@@ -83,7 +83,7 @@ class Solution:
         return self.model.spaces.function(self._field(field), self.velocities[k])
 
     def multiplier(self, k: int = -1) -> Any:
-        """The multiplier of the constraint at level k."""
+        """The multiplier of the constraint at level k: of `DivergenceFree` the pressure p, whose force in the equation is −∇p."""
         if self.model.discretisation.multiplier is None:
             raise InputError("this experiment has no constraint, so there is no multiplier")
         return self.model.spaces.function(self.model.discretisation.multiplier[0], self.states[k])

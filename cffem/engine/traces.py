@@ -4,7 +4,9 @@
 Integration by parts leaves traces such as ∂u/∂n or n × curl E. On a part with a Dirichlet condition their test functions vanish;
 a Neumann or Robin condition replaces them by data. A trace that contains derivatives of the unknown and meets no condition is an
 error: dropping it silently would be a homogeneous Neumann condition that nobody declared. Discontinuous elements have no unknowns
-on the boundary, so a Dirichlet condition replaces the field itself in the traces, as the pressure in ∮ p v·n of a mixed form.
+on the boundary, so a Dirichlet condition replaces the field itself in the traces, as the pressure in ∮ p v·n of a mixed form. A
+trace of another field that its element does not have, such as this one, is never taken from inside: it is given, said to be zero
+by `Neumann(v, 0)`, or asked for.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from typing import Any
 
 import sympy as sp
 
-from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential
+from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, Tangential, is_zero
 from cffem.engine.measured import Measured
-from cffem.forms.elements import HCURL, L2
+from cffem.forms.elements import HCURL, HDIV, L2
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
 from cffem.symbols.coordinates import x
@@ -88,9 +90,36 @@ def on_part(
         trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
             trace = imposed(trace, unknown, conditions, part, data, dimension)
+        for unknown in missing_values(trace, equation, spaces):
+            trace = said_to_vanish(trace, unknown, conditions, equation, part, spaces)
         if trace != 0:
             kept.append((trace, weight))
     return kept
+
+
+def missing_values(trace: sp.Expr, equation: Field, spaces: Mapping[Field, str]) -> list[Field]:
+    """Other fields of the model whose own values a trace contains although their elements have none there."""
+    found = []
+    for unknown in sorted(trace.atoms(Field) & {*spaces} - {equation}, key=str):
+        there = {HCURL: cross(n, unknown), HDIV: dot(n, unknown)}.get(spaces[unknown]) if unknown.shape else None
+        rest = trace if there is None else trace.xreplace({there.as_coeff_Mul()[1]: sp.Dummy()})
+        if spaces[unknown] in (L2, HCURL, HDIV) and unknown in rest.atoms(Field):
+            found.append(unknown)
+    return found
+
+
+def said_to_vanish(
+    trace: sp.Expr, unknown: Field, conditions: Sequence[BoundaryCondition], equation: Field, part: str, spaces: Mapping[Field, str]
+) -> sp.Expr:
+    """Zero, where a homogeneous Neumann condition on the field of the equation says so."""
+    natural = [c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == equation]
+    if natural and all(isinstance(c, Neumann) and is_zero(c.value) for c in natural):
+        return sp.S.Zero
+    value = f"Dirichlet({unknown}, …), " if spaces[unknown] == L2 else ""
+    raise InputError(
+        f"nothing is said about {unknown} on the boundary part {part!r}, where {trace} remains in the equation of {equation}: "
+        f"declare {value}Dirichlet({equation}, …), or Neumann({equation}, 0) where it is zero"
+    )
 
 
 def given_values(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
-from cffem.engine.checks import check_conditions
+from cffem.engine.checks import check_conditions, check_open_parts
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import SolveRecord
@@ -58,6 +58,8 @@ class Variants:
         conditions = with_changes(discretisation.boundary, change.conditions)
         if change.conditions:
             changed = discretisation.with_conditions(conditions)
+            if not change.released:
+                check_open_parts(changed)
             if not all(isinstance(c, Dirichlet | Tangential) and not self._weak(c) for c in change.conditions):
                 equation = Equation(changed)
             discretisation = changed

@@ -329,6 +329,8 @@ class StudyReader:
         value = self._value(table, "value", measured) if "value" in table else 0
         on = table.get("on", "all")
         more = {"coefficient": self.expression(table, "coefficient", False)} if kind == "Robin" and "coefficient" in table else {}
+        if kind == "Dirichlet" and "balance" in table:
+            more["balance"] = table.flag("balance")
         table.done()
         with table.naming():
             if bracket:

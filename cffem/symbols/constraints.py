@@ -80,7 +80,12 @@ class Constraint:
 
 @dataclass(frozen=True, init=False)
 class DivergenceFree(Constraint):
-    """div(weight · field) = 0.
+    """div(weight · field) = 0, kept by a multiplier p that acts as a pressure does: the force −weight·∇p joins the equation,
+
+        anchor = Σ_j α_j T_j + forcing − weight·∇p,
+
+    on every element and without a term of the library. So p falls downstream in a channel; `solution.multiplier()` is this p. Where
+    all of the boundary is closed it has mean zero, and where the field has a natural condition (`Neumann(v, 0)`) p is zero there.
 
     Args:
         field: a vector field.

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""Sentences about how a problem was read: what was changed or chosen that the user has not said, for `model.notes` and reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def notes_of(model: Any) -> tuple[str, ...]:
+    """What was changed or chosen in a model.
+
+    Args:
+        model: the model; what only solves can tell is there after them.
+    """
+    return (*_multiplier_terms(model), *_flux_correction(model))
+
+
+def _multiplier_terms(model: Any) -> list[str]:
+    """Terms with the multiplier of a constraint, which acts by itself."""
+    multiplier = model.discretisation.multiplier
+    if multiplier is None:
+        return []
+    named = [name for name, value in model.coefficients.items() if value and multiplier[0] in model.library[name].atoms()]
+    return [f"{', '.join(named)} comes in addition to the force −∇{multiplier[0]} by which the constraint acts"] if named else []
+
+
+def _flux_correction(model: Any) -> list[str]:
+    """What was taken from measured boundary values."""
+    correction = model.flux_correction
+    return [] if correction is None else [str(correction)]
