@@ -25,6 +25,7 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.overlap import check_overlap, facet_normals
 from cffem.engine.factorisation import Factors, Pencil
 
 FIRST_ZERO_OF_J0 = 2.404825557695773
@@ -100,7 +101,7 @@ class Domain:
         evidence: pairs of statement and how it was checked.
 
     Raises:
-        NotCovered: the cells are of another kind.
+        NotCovered: the cells are of another kind, or overlap.
     """
 
     def __init__(self, mesh: Any):
@@ -113,10 +114,17 @@ class Domain:
         self.diameters = edge_lengths(self.corners).max(axis=1, initial=0.0)
         self.boundary = exterior_corners(mesh)
         self.convex = is_convex(mesh.comm, self.boundary)
+        check_overlap(mesh, self.convex)
         self.interpolation = kobayashi(self.corners) if self.dim == 2 and self.convex else None
         self.eigenvalue, how = self._first_eigenvalue()
         self.evidence = (
             ("the cells are straight simplices", "cell type and degree of the geometry"),
+            (
+                "no two cells overlap, so that Ω is the meshed polygon"
+                if self.dim == 2
+                else "no two cells overlap, so that Ω is the meshed polyhedron",
+                "sides of cells at facets, and the winding number of the boundary or its volume",
+            ),
             (f"λ₁ ≥ {self.eigenvalue:.6g} for the first Dirichlet eigenvalue of Ω", how),
             ("Ω is convex" if self.convex else "Ω is not convex, or not known to be", "each boundary facet against all corners"),
         )
@@ -172,8 +180,8 @@ def exterior_corners(mesh: Any) -> np.ndarray:
 def is_convex(comm: Any, facets: np.ndarray) -> bool:
     """Whether the line or plane of every boundary facet has the whole domain on one side.
 
-    Then the boundary lies in the boundary of the convex hull, and the domain is the interior of the hull. Cracks and holes fail,
-    because the domain is on both sides of their facets.
+    Then the boundary lies in the boundary of the convex hull, and a mesh whose cells do not overlap fills the hull. Cracks and
+    holes fail, because the domain is on both sides of their facets.
     """
     dim = facets.shape[2]
     points = np.unique(facets.reshape(-1, dim), axis=0)
@@ -181,18 +189,11 @@ def is_convex(comm: Any, facets: np.ndarray) -> bool:
     mine = facets[comm.rank :: comm.size]
     bad = False
     for block in np.array_split(mine, 1 + len(mine) * len(points) // 2**22):
-        normals = _normals(block)
+        normals = facet_normals(block)
         distance = normals @ points.T - np.einsum("fi,fi->f", normals, block[:, 0])[:, None]
         outside = np.minimum(distance.max(axis=1), -distance.min(axis=1))
         bad = bad or bool((outside > FLAT * size).any())
     return not comm.allreduce(int(bad))
-
-
-def _normals(facets: np.ndarray) -> np.ndarray:
-    edges = facets[:, 1:] - facets[:, :1]
-    flat = facets.shape[2] == 2
-    normals = np.stack([edges[:, 0, 1], -edges[:, 0, 0]], axis=1) if flat else np.cross(edges[:, 0], edges[:, 1])
-    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
 def crouzeix_raviart(mesh: Any) -> float:

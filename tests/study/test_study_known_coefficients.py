@@ -89,7 +89,7 @@ def test_without_a_certificate_nothing_is_decided():
 
 def test_the_scope_names_library_window_norm_and_tolerance(report):
     sentence = report.sections["scope"]["sentence"]
-    for word in ("{u, lap, u_x}", "(0, 0.5)", "L2", "0.001", "without refitting"):
+    for word in ("{u, lap, u_x}", "(0, 0.5)", "L2", "0.001", "without refitting", "meshed polygon"):
         assert word in sentence
 
 

@@ -58,6 +58,25 @@ class Findings:
     proposal: Facts | None = None
 
 
+def domain_text(mesh: Any) -> str:
+    """What kind of set a mesh fills.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> domain_text(create_unit_square(MPI.COMM_SELF, 2, 2))
+        'the meshed polygon'
+    """
+    from cffem._compat import cell_geometry
+
+    kinds = {1: "interval", 2: "polygon", 3: "polyhedron"}
+    if mesh.geometry.dim != mesh.topology.dim:
+        return "the meshed curve or surface"
+    if cell_geometry(mesh)[1] > 1:
+        return "what the curved cells of the mesh fill"
+    return f"the meshed {kinds[mesh.topology.dim]}"
+
+
 class Reporting:
     """Turns the findings of a run into its report.
 
@@ -203,9 +222,14 @@ class Reporting:
             "coefficients": "estimated from data" if self.estimated else "given",
             "sentence": (
                 f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, {observation}, the norm "
-                f"{certification.norm} and ε = {epsilon}; deletion {refit}."
+                f"{certification.norm} and ε = {epsilon}; deletion {refit}. {self._domain()}"
             ),
         }
+
+    def _domain(self) -> str:
+        """What the domain of the verdicts is; a curve that the mesh was made from may be another one."""
+        domains = {domain_text(model.discretisation.mesh) for model in self.run.models.values()}
+        return f"The domain Ω is {' or '.join(sorted(domains))}." if domains else ""
 
     def _when(self, name: str) -> str:
         window = self.run.experiments[name].time
