@@ -55,8 +55,8 @@ class FluxCorrection:
 
     def __str__(self) -> str:
         return (
-            f"the measured values on {', '.join(self.parts)} carry a net flux of {self.flux:.3g} (t = {self.time:g}), which a change "
-            f"of {self.correction:.2g} in L2, {100 * self.relative:.2g} % of them, removes"
+            f"the measured values on {', '.join(self.parts)} carry a net flux of {self.flux:.3g} (t = {self.time:g}), which a "
+            f"change of {self.correction:.2g} in L2, {100 * self.relative:.2g} % of them, removes"
         )
 
 
@@ -98,9 +98,7 @@ class FluxBalance:
             return
         found = FluxCorrection(flux, correction, correction / size if size else np.inf, time, self.parts)
         if found.relative > MOST_CHANGE:
-            raise InputError(
-                f"{found}, which is more than noise; give values without net flux, or leave a part free with Neumann"
-            )
+            raise InputError(f"{found}, which is more than noise; give values without net flux, or leave a part free with Neumann")
         state[self.places] -= flux * self.direction
         if self.largest is None and self.comm.rank == 0:
             log.warning("%s", found)

@@ -20,9 +20,7 @@ v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
 PARTS = ("left", "right", "bottom", "top")
 
 
-@pytest.mark.parametrize(
-    ("element", "size"), [(("Lagrange", 2), 8), (("RT", 2), 8), (("BDM", 1), 16), (("N1curl", 2), 8)], ids=str
-)
+@pytest.mark.parametrize(("element", "size"), [(("Lagrange", 2), 8), (("RT", 2), 8), (("BDM", 1), 16), (("N1curl", 2), 8)], ids=str)
 def test_the_multiplier_is_a_pressure_on_every_element(element, size):
     """v = f − ∇p with f = ∇φ + curl ψ: p is φ, whatever the element."""
     potential, stream = sp.cos(sp.pi * x) * sp.cos(sp.pi * y), sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
@@ -67,9 +65,7 @@ def measured_flow(noise=0.05, drift=0.0, seed=0, n=17):
 
 
 def stokes(*boundary, element=("Lagrange", 2), n=6):
-    experiment = cf.Experiment(
-        mesh=unit("triangle", n), elements={v: element}, boundary=boundary, constraint=cf.DivergenceFree(v)
-    )
+    experiment = cf.Experiment(mesh=unit("triangle", n), elements={v: element}, boundary=boundary, constraint=cf.DivergenceFree(v))
     return cf.Model(cf.Library(terms={"drag": -v}, unknown=v), {"drag": 1.0}, experiment)
 
 
