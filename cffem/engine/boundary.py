@@ -21,7 +21,7 @@ from cffem.symbols.fields import Component, Field, VectorField
 
 
 def _parts(on: Any) -> tuple[str, ...]:
-    names = (on,) if isinstance(on, str) else tuple(on)
+    names = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, tuple | list | set | frozenset) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"on={on!r} is not a boundary part: give a physical name, a tuple of names, or 'all'")
     return names
@@ -107,6 +107,8 @@ class Neumann(BoundaryCondition):
     `grad(div(v))`, and n × curl E (in the plane curl E (n_y, −n_x)) for `curl(curl(E))`. On Nédélec, RT and BDM elements
     `lap(v)` is grad(div(v)) − curl(curl(v)) and has their traces; where both the normal and the tangential part of the field are
     free it says div v = 0 and n × curl v = 0.
+    Where one term has several of these traces, as `div(2*mu*sym(grad(v)) + la*div(v)*grad((x, y)))` has on Lagrange elements, the
+    value is their sum with all factors, the traction σ·n.
     """
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from cffem import _compat
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
-from cffem.engine.traces import essential, replacements
+from cffem.engine.traces import essential, natural_kinds
 from cffem.forms.elements import HDIV
 from cffem.forms.orders import derivatives
 from cffem.symbols.coordinates import t
@@ -149,10 +149,15 @@ def check_effects(discretisation: Discretisation) -> None:
         unknown = condition.unknown
         if unknown not in felt:
             raise InputError(f"{condition}: no term has a natural trace of {unknown}, so it would have no effect")
-        kinds = {pattern for pattern in replacements(unknown, unknown, dimension) if any(trace.has(pattern) for trace in traces)}
-        if isinstance(unknown, VectorField) and len(kinds) > 1:
+        by_term = [natural_kinds(term.traces, unknown, dimension) for term in weak]
+        kinds = set().union(*by_term)
+        # The traces of one term are one traction; those of several terms are not.
+        if isinstance(unknown, VectorField) and len(kinds) > 1 and sum(map(bool, by_term)) > 1:
             names = ", ".join(sorted(map(str, kinds)))
-            raise InputError(f"{condition}: {unknown} has several natural traces ({names}); write their terms as one div(…)")
+            raise InputError(
+                f"{condition}: {unknown} has several natural traces ({names}); write their terms as one term div(…), "
+                "whose traction the condition then gives as a whole"
+            )
         for part, conditions in boundary.conditions.items():
             given = essential(conditions, unknown, discretisation.kinds[unknown]) and unknown not in turning
             if condition in conditions and given:

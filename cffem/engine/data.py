@@ -197,6 +197,8 @@ def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: boo
             raise InputError(f"{what} is a function on another mesh; interpolate it onto this one first")
         if tuple(value.ufl_shape) != shape:
             raise InputError(f"{what} is a function with values of shape {tuple(value.ufl_shape)}, not {shape}")
+        if callables and value.function_space.ufl_element().has_custom_quadrature:
+            raise InputError(f"{what} is known at quadrature points only; interpolate it into a DG or Lagrange function first")
         if mesh.comm.allreduce(int(not np.all(np.isfinite(value.x.array)))):
             raise InputError(f"{what} has values that are not finite numbers")
         return

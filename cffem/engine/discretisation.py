@@ -293,12 +293,17 @@ class Discretisation:
         """Right-hand sides that no term carries."""
         found = []
         for unknown, value in forcing.items():
-            data.check_on_mesh(value, unknown, self.mesh, f"the forcing of {unknown}")
-            if not isinstance(value, fem.Function):
-                if as_expr(value) == 0:
-                    continue
+            data.check_on_mesh(value, unknown, self.mesh, f"the forcing of {unknown}", callables=False)
+            measure = ufl.dx(domain=self.mesh.ufl_domain())
+            if isinstance(value, fem.Function):
+                element = value.function_space.ufl_element()
+                if element.has_custom_quadrature:
+                    measure = measure(metadata={"quadrature_degree": element.embedded_superdegree})
+            elif as_expr(value) == 0:
+                continue
+            else:
                 value = Lowering(self.context)(as_expr(value))
-            form = ufl.inner(value, self.tests[unknown]) * ufl.dx(domain=self.mesh.ufl_domain())
+            form = ufl.inner(value, self.tests[unknown]) * measure
             found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
         return found
 

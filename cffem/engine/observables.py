@@ -21,7 +21,7 @@ from cffem import _compat
 from cffem.engine.tangent import unset_at_start
 from cffem.forms.derivative import gateaux
 from cffem.forms.lowering import Lowering
-from cffem.forms.quadrature import with_fixed_quadrature
+from cffem.forms.quadrature import polynomial_degree, with_fixed_quadrature
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.observables import Front, Observable
@@ -59,7 +59,7 @@ class Measurement:
         measure = measure_of(d, observable)
         if observable.normalised:
             # One rule for the integral and for the weight it is divided by, so that the mean of a constant is that constant.
-            degree = ufl.algorithms.estimate_total_polynomial_degree(weight * integrand) + 2
+            degree = polynomial_degree(weight * integrand) + 2
             measure = measure(metadata={"quadrature_degree": degree})
         self.form = with_fixed_quadrature(weight * integrand * measure)
         self._value = _compat.form(self.form, model.comm)

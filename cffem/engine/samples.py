@@ -20,6 +20,7 @@ from cffem import _compat
 from cffem.engine.riesz import Riesz
 from cffem.engine.tangent import unset_at_start
 from cffem.forms.errors import NotRepresentable
+from cffem.forms.quadrature import polynomial_degree
 from cffem.forms.strong import strong_form
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class TermSamples:
         self.strong = {name: expression is not None for name, expression in expressions.items()}
         parts = model.spaces.parts(self._representative)
         used = {name: parts[self.fields[name]] if e is None else e for name, e in expressions.items()}
-        degrees = [2 * ufl.algorithms.estimate_total_polynomial_degree(e) for e in used.values()]
+        degrees = [2 * polynomial_degree(e) for e in used.values()]
         degree = min(max(degrees, default=0), HIGHEST_DEGREE)
         points, weights = basix.make_quadrature(basix.CellType[_compat.cell_name(d.mesh.ufl_domain())], degree)
         self._cells = np.arange(d.mesh.topology.index_map(d.mesh.topology.dim).size_local, dtype=np.int32)

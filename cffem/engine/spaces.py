@@ -37,6 +37,11 @@ def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
         element = description
     else:
         element = _named_element(mesh, unknown, description, dimension)
+    if getattr(element, "has_custom_quadrature", False):
+        raise InputError(
+            f"field {unknown} cannot live on quadrature points, where nothing is known between them; interpolate its values into "
+            f"a discontinuous element, for instance {unknown}: ('DG', 1)"
+        )
     if tuple(element.reference_value_shape) != tuple(unknown.shape):
         kind = "vector" if isinstance(unknown, VectorField) else "scalar"
         raise InputError(

@@ -25,6 +25,7 @@ from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.operators import Vec, as_expr, component, cross, curl, div, dot, grad, n, sym
+from cffem.symbols.shapes import shape_of
 
 
 def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr, sp.Expr]:
@@ -86,7 +87,7 @@ def on_part(
         return []
     given = given_values(conditions, data, spaces)
     kept = []
-    for trace, weight in traces:
+    for trace, weight in with_tractions(traces, conditions, equation, data, dimension):
         trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
             trace = imposed(trace, unknown, conditions, part, data, dimension)
@@ -139,6 +140,36 @@ def given_values(
             value = data[condition] if condition in data else as_expr(condition.value)
             found[condition.field] = vector_value(value, condition.field)
     return found
+
+
+def natural_kinds(traces: Sequence[Trace], unknown: Field, dimension: int) -> set[sp.Expr]:
+    """The kinds of natural traces of a field that occur, such as sym(grad v)·n and div v."""
+    return {p for p in replacements(unknown, unknown, dimension) if any(sp.sympify(trace).has(p) for trace, _ in traces)}
+
+
+def with_tractions(
+    traces: Sequence[Trace],
+    conditions: Sequence[BoundaryCondition],
+    equation: Field,
+    data: Mapping[Any, Field],
+    dimension: int,
+) -> list[Trace]:
+    """The traces of a term with those of several kinds replaced by the traction that a natural condition gives as a whole.
+
+    div(2 μ sym(grad v) + λ div(v) I) leaves 2 μ sym(grad v)·n + λ div(v) n, which is σ·n; its parts have no values of their own.
+    """
+    natural = next((c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == equation), None)
+    several = isinstance(equation, VectorField) and len(natural_kinds(traces, equation, dimension)) > 1
+    if natural is None or not several or (isinstance(natural, Neumann) and is_zero(natural.value)):
+        return list(traces)
+    moved = [pair for pair in traces if any(d.order > 0 and d.field == equation for d in derivatives(pair[0]))]
+    tests = {factor for _, weight in moved for factor in sp.Mul.make_args(weight) if shape_of(factor)}
+    if len(tests) > 1 or any(not isinstance(test, VectorField) for test in tests):
+        raise InputError(f"{natural}: the traction of {equation} is no single vector here; write the term as div of a tensor")
+    value = vector_value(data[natural] if natural in data else as_expr(natural.value), equation)
+    if isinstance(natural, Robin):
+        value = value - as_expr(natural.coefficient) * equation
+    return [pair for pair in traces if pair not in moved] + [(value, tests.pop())]
 
 
 def vector_value(value: sp.Expr, field: Any) -> sp.Expr:

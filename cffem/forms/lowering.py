@@ -16,6 +16,7 @@ from typing import Any
 import sympy as sp
 import ufl
 from sympy.core.function import AppliedUndef
+from sympy.core.sympify import converter
 from sympy.logic.boolalg import And, BooleanFalse, BooleanTrue, Not, Or
 from ufl.constantvalue import Zero
 from ufl.domain import extract_unique_domain
@@ -25,7 +26,12 @@ from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.functions import COMPARISONS, FUNCTIONS
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field
+from cffem.symbols.foreign import refuse
 from cffem.symbols.operators import Cross, Curl, Div, Dot, Grad, Inner, Lap, Normal, Outer, Sym, Trace, Transpose, Vec
+
+# SymPy asks these before it tries to make a number of an unknown object.
+for _kind in (ufl.core.expr.Expr, ufl.form.BaseForm):
+    converter[_kind] = refuse
 
 UflExpr = Any
 # Powers up to this one are written as products.

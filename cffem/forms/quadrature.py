@@ -31,6 +31,20 @@ def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
     return ufl.Form([_fixed(integral) for integral in form.integrals()])
 
 
+def polynomial_degree(expression: Any) -> int:
+    """The estimated degree of an expression, with `sym` and other tensor algebra written out, which UFL cannot estimate.
+
+    Example:
+        >>> import basix.ufl, ufl
+        >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
+        >>> element = basix.ufl.element("Lagrange", "triangle", 2, shape=(2,))
+        >>> strain = ufl.sym(ufl.grad(ufl.Coefficient(ufl.FunctionSpace(domain, element))))
+        >>> polynomial_degree(ufl.inner(strain, strain))
+        2
+    """
+    return int(estimate_total_polynomial_degree(expand_derivatives(ufl.as_ufl(expression))))
+
+
 def _fixed(integral: ufl.Integral) -> ufl.Integral:
     if "quadrature_degree" in integral.metadata():
         return integral

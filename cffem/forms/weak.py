@@ -15,7 +15,6 @@ consistent.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -24,6 +23,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
+from cffem.forms.cancelling import cancelling
 from cffem.forms.elements import HCURL, HDIV, L2, before, carrier, topological_dimension
 from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.orders import derivatives, is_held, order_of
@@ -34,8 +34,6 @@ from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
 from cffem.symbols.shapes import shape_of, unify
-
-MOST_STUCK = 8
 
 
 def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()) -> WeakTerm:
@@ -123,9 +121,7 @@ class _Balance:
     def weak_form(self, term: sp.Expr) -> WeakTerm:
         in_complex = self.in_complex(term)
         self.order = order_of(in_complex)
-        pieces = self.pieces(in_complex)
-        moved = self.combined(pieces)
-        jumps = tuple(pair for piece in pieces for pair in piece.jumps)
+        moved, jumps = self.combined(self.pieces(in_complex))
         # An auxiliary field may have cancelled again.
         used = fields_of(moved.volume)
         auxiliaries = tuple(a for a in self.auxiliaries.values() if a.field in used)
@@ -164,7 +160,10 @@ class _Balance:
         if completed != monomial:
             return self.pieces(completed)
         if order == 1 and moved is not None and not differentiates_jump(monomial):
-            return [_Piece((direct,), jumps=moved.traces)]
+            # A jump may be charged to a coefficient, but not to a derivative, unless the method is one of jumps as a whole.
+            multiplied = self.carriers[self.test].space != L2 and any(order_of(weight) for _, weight in moved.traces)
+            words = self.lack(direct.volume, f"{monomial} takes") if multiplied else ""
+            return [_Piece((direct, moved), () if multiplied else moved.traces, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
 
     def moved(self, monomial: sp.Expr, direct: Moved) -> tuple[Moved | None, str]:
@@ -186,29 +185,34 @@ class _Balance:
             return Moved(volume, moved.traces)
         return Moved(sp.Add(*rest), moved.traces).scaled(1 / (1 - factor))
 
-    def combined(self, pieces: list[_Piece]) -> Moved:
-        """The sum of all pieces. Stuck ones may cancel: |∇u|² lap u and ∇|∇u|²·∇u are no divergences, but their sum is."""
-        reasons = [piece.stuck for piece in pieces if piece.stuck]
-        if not reasons:
-            return sum((piece.choices[0] for piece in pieces), Moved())
-        if len(reasons) <= MOST_STUCK:
-            for choice in itertools.product(*(piece.choices for piece in pieces)):
-                total = sum(choice, Moved())
-                total = Moved(sp.expand_mul(total.volume), total.traces)
-                if self.conforming(total.volume):
-                    return total
-        raise UnsupportedTerm(reasons[0])
+    def combined(self, pieces: list[_Piece]) -> tuple[Moved, tuple[Trace, ...]]:
+        """The sum of all pieces with its jumps; pieces that nothing can be done about by themselves may cancel together."""
+        unfinished = [piece for piece in pieces if piece.stuck or piece.jumps]
+        for together in (unfinished, [piece for piece in pieces if piece.stuck]):
+            ways = [piece.choices for piece in together]
+            total = cancelling(ways, self.conforming, lambda part: not differentiates_jump(part), self.dimension)
+            if total is not None:
+                rest = [piece for piece in pieces if piece not in together]
+                jumps = tuple(pair for piece in rest for pair in piece.jumps)
+                return sum((piece.choices[0] for piece in rest), total), jumps
+        raise UnsupportedTerm(next(piece.stuck for piece in pieces if piece.stuck))
 
-    def lack(self, volume: sp.Expr) -> str:
+    def lack(self, volume: sp.Expr, subject: str = "integration by parts leaves") -> str:
         """The sentence that names a derivative which an element lacks."""
         for derived in sorted(derivatives(volume), key=lambda d: (-d.order, str(d.field))):
             if not self.carriers[derived.field].conforming(derived.operator, derived.order):
                 name = {"value": "value", "grad": "gradient"}.get(derived.operator, derived.operator)
                 what = name if derived.order == 1 else f"derivatives of order {derived.order}"
                 kind = self.carriers[derived.field].description
-                lacking = f"integration by parts leaves the {what} of {derived.field}, which its {kind} does not have"
-                return f"{lacking}; take a Lagrange element" if derived.order == 1 else lacking
-        return "integration by parts leaves the derivative of a coefficient that jumps"
+                lacking = f"{subject} the {what} of {derived.field}, which its {kind} does not have"
+                return f"{lacking}; {self.cure(derived.field)}" if derived.order == 1 else lacking
+        return f"{subject} the derivative of a coefficient that jumps"
+
+    def cure(self, field: Field) -> str:
+        """What to do about a first derivative that an element lacks."""
+        if self.carriers[field].space == L2 and field != self.test:
+            return f"take a Lagrange element, or write what belongs together as one term such as div({field}*grad(u))"
+        return "take a Lagrange element"
 
     # The discrete de Rham complex ------------------------------------------------------------------------------------------
 

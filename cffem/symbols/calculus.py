@@ -51,6 +51,11 @@ def is_unit(expr: sp.Basic) -> bool:
     return isinstance(expr, Grad) and expr.args[0] in SPACE
 
 
+def is_identity(expr: sp.Basic) -> bool:
+    """Whether an expression is the identity tensor, written grad((x, y)) or grad((x, y, z))."""
+    return isinstance(expr, Grad) and isinstance(expr.args[0], Vec) and expr.args[0].args == SPACE[: len(expr.args[0].args)]
+
+
 def is_atom(expr: sp.Basic) -> bool:
     """Whether the chain rule stops at this node."""
     return isinstance(expr, CoordinateFunction | sp.Derivative | sp.Dummy) or expr in SPACE
@@ -251,6 +256,8 @@ def dot_product(a: sp.Expr, b: sp.Expr) -> sp.Expr:
             if isinstance(vec, Vec) and isinstance(other, Grad | Vec):
                 return sp.Add(*(part * component(other, i) for i, part in enumerate(vec.args)))
         return Dot.build(*sorted((a, b), key=default_sort_key))
+    if is_identity(a) or is_identity(b):
+        return b if is_identity(a) else a
     if is_unit(b) and is_a(a, Grad):
         return a.args[0].diff(b.args[0])
     if is_a(a, Outer) and len(shape_of(b)) == 1:
@@ -266,7 +273,15 @@ def full_contraction(a: sp.Expr, b: sp.Expr) -> sp.Expr:
     rank = len(shape_of(a))
     if rank < 2:
         return Dot(a, b) if rank else a * b
-    return bilinear(lambda p, q: Inner.build(*sorted((p, q), key=default_sort_key)))(a, b)
+    return contract_tensors(a, b)
+
+
+@bilinear
+def contract_tensors(a: sp.Expr, b: sp.Expr) -> sp.Expr:
+    """A : B, symmetric; with the identity it is the trace."""
+    if is_identity(a) or is_identity(b):
+        return Trace(b if is_identity(a) else a)
+    return Inner.build(*sorted((a, b), key=default_sort_key))
 
 
 @normal_form(Cross)
@@ -308,14 +323,14 @@ def transposed(arg: sp.Expr) -> sp.Expr:
         return arg.args[0]
     if is_a(arg, Outer):
         return Outer(arg.args[1], arg.args[0])
-    return arg if isinstance(arg, Sym) else Transpose.build(arg)
+    return arg if isinstance(arg, Sym) or is_identity(arg) else Transpose.build(arg)
 
 
 @normal_form(Sym)
 @tensor_linear
 def symmetric_part(arg: sp.Expr) -> sp.Expr:
     """A projection that does not see the transpose."""
-    if isinstance(arg, Sym):
+    if isinstance(arg, Sym) or is_identity(arg):
         return arg
     if is_a(arg, Outer):
         return Sym.build(Outer.build(*sorted(arg.args, key=default_sort_key)))

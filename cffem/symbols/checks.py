@@ -81,6 +81,8 @@ def check_symbols(label: str, expr: sp.Expr, known: Iterable[object], on_boundar
             raise LibraryError(f"{label} uses the undeclared symbol {symbol}; {nearest(symbol, known)} ({hint})")
     for function in sorted(expr.atoms(AppliedUndef), key=str):
         raise LibraryError(f"{label} uses the undeclared function {function}; {nearest(function.func, known)}")
+    for shifted in sorted(expr.atoms(sp.Subs), key=str):
+        raise LibraryError(f"{label} contains {shifted}, a derivative at another place or time; delays have no term here")
     if expr.has(Normal) and not on_boundary:
         raise LibraryError(f"{label} uses the boundary normal n, which has no value inside the domain")
     for number in MEANINGLESS:

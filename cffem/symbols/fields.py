@@ -16,6 +16,7 @@ from sympy.core.expr import AtomicExpr
 
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, SymbolError
+from cffem.symbols.foreign import refuse_foreign
 from cffem.symbols.registry import NORMAL_FORMS
 from cffem.symbols.shapes import shape_of
 
@@ -45,7 +46,13 @@ class CoordinateFunction(sp.Expr):
         return sp.Basic._eval_derivative_n_times(self, s, n)
 
 
-class CheckedArithmetic(sp.Expr):
+class GuardedArithmetic(sp.Expr):
+    """Mixin for all symbols of a term: DOLFINx and UFL objects are refused as operands."""
+
+    __slots__ = ()
+
+
+class CheckedArithmetic(GuardedArithmetic):
     """Mixin for vectors and operators: a sum, product or power without meaning is refused where it is written."""
 
     __slots__ = ()
@@ -53,8 +60,19 @@ class CheckedArithmetic(sp.Expr):
     _op_priority = 20.0
 
 
-def _checked(method: str) -> Any:
+def _guarded(method: str) -> Any:
     plain = getattr(sp.Expr, method)
+
+    @wraps(plain)
+    def operation(self: sp.Expr, other: Any) -> Any:
+        refuse_foreign(other)
+        return plain(self, other)
+
+    return operation
+
+
+def _checked(method: str) -> Any:
+    plain = _guarded(method)
 
     @wraps(plain)
     def operation(self: sp.Expr, other: Any) -> Any:
@@ -70,6 +88,7 @@ def _checked(method: str) -> Any:
 
 for _word in ("add", "sub", "mul", "truediv", "pow"):
     for _method in (f"__{_word}__", f"__r{_word}__"):
+        setattr(GuardedArithmetic, _method, _guarded(_method))
         setattr(CheckedArithmetic, _method, _checked(_method))
 
 
@@ -99,6 +118,14 @@ class Field(CoordinateFunction, AtomicExpr):
     def __getstate__(self) -> None:
         return None
 
+    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
+        if old in COORDINATES:
+            raise SymbolError(
+                f"{old} cannot be replaced by {new} in the field {self}: delays, shifts and values at a point have no term here; "
+                "give an observable at a time or point, or replace the whole field"
+            )
+        return as_vector(new) if old == self else self
+
     def sort_key(self, order: Any = None) -> Any:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
@@ -109,7 +136,7 @@ class Field(CoordinateFunction, AtomicExpr):
         return f"{type(self).__name__}({self.name!r}, dim={self.dim})"
 
 
-class ScalarField(Field):
+class ScalarField(GuardedArithmetic, Field):
     """A scalar unknown.
 
     Args:
@@ -164,9 +191,6 @@ class VectorField(CheckedArithmetic, Field):
     # SymPy takes apart whatever can be iterated over; a vector is one symbol.
     __iter__ = None
 
-    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
-        return as_vector(new) if old == self else self
-
     def _xreplace(self, rule: Any) -> tuple[sp.Basic, bool]:
         return (as_vector(rule[self]), True) if self in rule else (self, False)
 
@@ -202,7 +226,7 @@ class Normal(CheckedArithmetic, CoordinateFunction, AtomicExpr):
 n = Normal()
 
 
-class Component(CoordinateFunction):
+class Component(GuardedArithmetic, CoordinateFunction):
     """One scalar component of a vector field or of the normal."""
 
     __slots__ = ()

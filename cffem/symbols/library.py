@@ -289,7 +289,11 @@ def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
     if anchor in (unknown.diff(t), unknown.diff(t, 2)):
         return
     if any(t in derivative.variables for derivative in anchor.atoms(sp.Derivative)):
-        raise LibraryError(f"the anchor {anchor} must be dt({unknown}), dt(dt({unknown})) or contain no time derivative")
+        words = f"the anchor {anchor} must be dt({unknown}), dt(dt({unknown})) or contain no time derivative"
+        factor, rest = anchor.as_coeff_Mul()
+        if factor != 1 and rest in (unknown.diff(t), unknown.diff(t, 2)):
+            words += f"; divide the equation by {factor}, its coefficients and its forcing included"
+        raise LibraryError(words)
 
 
 def _checked_parameters(occurring: Mapping[Parameter, Any], given: Mapping[Parameter | str, float]) -> dict[Parameter, float]:

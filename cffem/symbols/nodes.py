@@ -19,6 +19,7 @@ from sympy.printing.precedence import PRECEDENCE, PRECEDENCE_TRADITIONAL
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, ShapeError, SymbolError
 from cffem.symbols.fields import CheckedArithmetic, Component, CoordinateFunction, Field
+from cffem.symbols.foreign import refuse_foreign
 from cffem.symbols.registry import NORMAL_FORMS
 from cffem.symbols.shapes import Shape, rank_name, shape_of, unify
 
@@ -405,6 +406,7 @@ def as_expr(value: Any) -> sp.Expr:
         return Vec(*value)
     if isinstance(value, str):
         raise TypeError(f"{value!r} is a string; use cffem.parse to read terms from text")
+    refuse_foreign(value)
     expr = value if isinstance(value, sp.Basic) else sp.sympify(value, strict=True)
     if not isinstance(expr, sp.Expr):
         raise SymbolError(f"{value!r} is not an expression but a {type(value).__name__}")

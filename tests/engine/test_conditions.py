@@ -8,7 +8,9 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+import ufl
 from dolfinx import fem
+from dolfinx.fem.petsc import LinearProblem
 from engine_support import assert_order, error, forcing, unit
 
 import cffem as cf
@@ -281,3 +283,25 @@ def test_periodic_flow_has_a_pressure_of_mean_zero():
     levels = [at_end(n) for n in (8, 16)]
     assert_order([e[0] for e in levels], 3)
     assert_order([e[1] for e in levels], 2)
+
+
+def test_the_traction_of_one_divergence_is_given_as_a_whole():
+    """div(2 sym(grad v) + 1.5 div(v) I) with σ·n = (0, −1) on one side, against plain DOLFINx."""
+    domain, v = unit("triangle", 3), cf.VectorField("v", dim=2)
+    sides = [cf.Dirichlet(v, 0, on="left"), cf.Neumann(v, (0, -1), on="right"), cf.Neumann(v, 0, on=("top", "bottom"))]
+    stress = 2 * cf.sym(cf.grad(v)) + 1.5 * cf.div(v) * cf.grad((cf.x, cf.y))
+    experiment = cf.Experiment(mesh=domain, elements={v: ("Lagrange", 1)}, boundary=sides)
+    found = cf.Model(cf.Library(terms={"stress": cf.div(stress)}, unknown=v), {"stress": 1.0}, experiment).factual.function(v)
+    space = found.function_space
+    a, b = ufl.TrialFunction(space), ufl.TestFunction(space)
+    right = domain.names["right"][1]
+    ds = ufl.Measure("ds", domain=domain.mesh, subdomain_data=domain.facet_tags)
+    left = fem.locate_dofs_topological(space, 1, domain.facet_tags.find(domain.names["left"][1]))
+    energy = 2 * ufl.inner(ufl.sym(ufl.grad(a)), ufl.sym(ufl.grad(b))) + 1.5 * ufl.div(a) * ufl.div(b)
+    options = {"ksp_type": "preonly", "pc_type": "lu"}
+    fixed = [fem.dirichletbc(fem.Function(space), left)]
+    expected = LinearProblem(energy * ufl.dx, -b[1] * ds(right), bcs=fixed, petsc_options=options).solve()
+    assert np.abs(found.x.array - expected.x.array).max() <= 1e-11 * np.abs(expected.x.array).max()
+    parts = cf.Library(terms={"mu": 2 * cf.div(cf.sym(cf.grad(v))), "la": cf.grad(cf.div(v))}, unknown=v)
+    with pytest.raises(cf.InputError, match=r"several natural traces.*as one term div"):
+        cf.Model(parts, {"mu": 1.0, "la": 1.5}, experiment)

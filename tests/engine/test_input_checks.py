@@ -300,3 +300,54 @@ def on_two_ranks(comm) -> None:
 @pytest.mark.mpi
 def test_refusals_reach_every_rank(on_ranks):
     on_ranks(2, on_two_ranks)
+
+
+FUNCTION = fem.Function(fem.functionspace(create_unit_square(MPI.COMM_SELF, 1, 1), ("DG", 0)))
+PLACE = ufl.SpatialCoordinate(FUNCTION.function_space.mesh)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda f: u * f,
+        lambda f: f * u,
+        lambda f: u + f,
+        lambda f: u / f,
+        lambda f: f**u,
+        lambda f: cf.grad(u) * f,
+        lambda f: f * cf.grad(u),
+        lambda f: v * f,
+        lambda f: v[0] * f,
+        lambda f: x * f,
+        lambda f: f + x * y,
+        lambda f: cf.grad(f),
+        lambda f: cf.dt(f),
+        lambda f: cf.vector(f, 1),
+        lambda f: sp.exp(f),
+        lambda f: u.subs(u, f),
+        lambda f: cf.Library(terms={"f": f}, unknown=u),
+        lambda f: cf.Integral(f),
+    ],
+)
+@pytest.mark.parametrize("value", [FUNCTION, PLACE[0] * FUNCTION, fem.Constant(FUNCTION.function_space.mesh, 2.0)])
+def test_finite_element_objects_inside_expressions_are_refused_with_what_to_write(write, value):
+    with pytest.raises(cf.SymbolError, match=r"write a field k for it|a number or a cf\.Parameter"):
+        write(value)
+
+
+@pytest.mark.parametrize("on", [7, lambda points: points[0] < 1, None, 3.5, (), ("left", 2)])
+def test_boundary_parts_are_names(on):
+    refused("is not a boundary part", lambda: cf.Dirichlet(u, 0, on=on))
+
+
+@pytest.mark.parametrize("expr", [u, v, cf.lap(u), v[0], x * u])
+def test_a_field_at_another_place_or_time_is_refused(expr):
+    refused("delays, shifts and values at a point", lambda: expr.subs(t, t - 1))
+    refused("delays, shifts and values at a point", lambda: expr.subs(x, 0))
+    late = cf.dt(u).subs(t, t - 1)
+    refused("at another place or time", lambda: cf.Library(anchor=cf.dt(u), terms={"late": late, "u": u}))
+
+
+def test_an_anchor_with_a_factor_is_refused_with_what_to_do():
+    refused("divide the equation by 2, its coefficients", lambda: cf.Library(anchor=2 * cf.dt(u), terms={"lap": cf.lap(u)}))
+    refused("divide the equation by -3, its", lambda: cf.Library(anchor=-3 * cf.dt(cf.dt(v)), terms={"lap": cf.lap(v)}))

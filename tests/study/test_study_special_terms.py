@@ -99,3 +99,37 @@ def test_the_constraint_section_holds_evidence_and_what_is_left(cavity):
     assert null["ratio"] <= 1e-12
     assert found["effective_library"] == ["curl curl", "damping"]
     assert cavity.terms["damping"].decision == "irrelevant"
+
+
+def test_symmetric_parts_traces_and_transposes_go_through_all_stations(tmp_path):
+    """Terms of tensors in a solve, its deletions, error bars, observables, the report and a design of strong and weak rows."""
+    v, T = cf.VectorField("v", dim=2), cf.ScalarField("T")
+    strain = cf.sym(grad(v))
+    heat = {
+        "dissipation": cf.inner(strain, strain),
+        "expansion": cf.trace(grad(v) + cf.transpose(grad(v))),
+        "turned": cf.inner(cf.transpose(grad(v)), grad(v)),
+    }
+    force = {"shear": 2 * div(strain), "bulk": grad(cf.trace(strain))}
+    system = cf.System({v: cf.Library(terms=force, unknown=v), T: cf.Library(anchor=T, terms=heat, unknown=T)})
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.4),
+        elements={v: ("Lagrange", 2), T: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(v, 0)],
+        forcing={v: (1, x)},
+    )
+    study = cf.Study(
+        system,
+        experiment,
+        coefficients={"v/shear": 1.0, "v/bulk": 1.0, "T/dissipation": 1.0, "T/expansion": 1.0},
+        certification=cf.Certification(epsilon=1e-2, relative=True),
+        observables={"heat": (cf.Integral(cf.inner(strain, cf.transpose(grad(v)))), 1e-6)},
+    )
+    report = study.run(tmp_path)
+    assert report.terms["T/dissipation"].deletion > 0
+    assert report.terms["v/bulk"].deletion > 0
+    assert "sym" in (tmp_path / "report.html").read_text()
+    assert "heat" in report.sections["observables"]
+    factual = cf.Model(system, study.coefficients, experiment).factual
+    for kind in ("weak", "strong"):
+        assert cf.Design.from_fields(system.equations[T], factual, kind=kind).rank() == 3
