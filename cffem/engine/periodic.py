@@ -158,19 +158,24 @@ class Periodicity:
 def classes(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Members of identification classes other than their representative, and the representative of each.
 
+    The representative is the unknown that is identified with no other one, so that values which do not match come from the part
+    `to` of a condition on every mesh and on any number of ranks.
+
     Args:
-        pairs: rows of two global numbers that are identified.
+        pairs: rows of two global numbers, of which the first is identified with the second.
 
     Example:
-        >>> classes(np.array([[4, 2], [7, 2], [7, 5]]))
-        (array([4, 5, 7]), array([2, 2, 2]))
+        >>> classes(np.array([[2, 4], [7, 2], [5, 4]]))
+        (array([2, 5, 7]), array([4, 4, 4]))
     """
     numbers, index = np.unique(pairs, return_inverse=True)
     index = index.reshape(pairs.shape)
     graph = coo_array((np.ones(len(pairs)), (index[:, 0], index[:, 1])), shape=(len(numbers),) * 2)
     count, labels = connected_components(graph, directed=False)
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, labels, numbers)
-    representative = least[labels]
+    # Where all of a class are identified with others, as by conditions in a circle, the first of them stands for it.
+    order = np.lexsort((numbers, np.isin(numbers, pairs[:, 0])))[::-1]
+    first = np.empty(count, dtype=numbers.dtype)
+    first[labels[order]] = numbers[order]
+    representative = first[labels]
     others = representative != numbers
     return numbers[others], representative[others]

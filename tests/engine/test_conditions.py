@@ -11,7 +11,7 @@ import sympy as sp
 import ufl
 from dolfinx import fem
 from dolfinx.fem.petsc import LinearProblem
-from engine_support import assert_order, error, forcing, unit
+from engine_support import assert_order, error, forcing, unit, values_at
 
 import cffem as cf
 from cffem import t, x, y, z
@@ -212,6 +212,21 @@ def test_discontinuous_advection_takes_its_inflow_values():
 
 
 PERIODIC = [cf.Periodic(on="right", to="left"), cf.Periodic(on="top", to="bottom")]
+
+
+@pytest.mark.parametrize(("on", "to", "value"), [("right", "left", 0.0), ("left", "right", 1.0)])
+def test_initial_values_that_do_not_match_come_from_the_part_that_the_other_is_identified_with(on, to, value):
+    library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)})
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 3),
+        elements={u: ("Lagrange", 1)},
+        initial={u: x},
+        boundary=[cf.Periodic(on=on, to=to), cf.Neumann(u, 0, on=("bottom", "top"))],
+        time=cf.Window(0, 0.1, steps=1),
+    )
+    start = cf.Model(library, {"lap": 1.0}, experiment).solve().function(u, 0)
+    points = [(0.0, y) for y in (0.1, 0.5, 0.9)] + [(1.0, y) for y in (0.1, 0.5, 0.9)]
+    assert np.allclose(values_at(start, points), value)
 
 
 @pytest.mark.parametrize("cell", ["triangle", "quadrilateral"])
