@@ -1,0 +1,162 @@
+"""cffem against the reference: residuals, operators, solutions and scores, or a refusal in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from net_problems import Problem, declared, drawn
+from net_reference import Reference
+
+import cffem as cf
+from cffem.engine.linear import SolveRecord
+from cffem.symbols.interventions import Intervention
+
+TOLERANCE = 1e-9
+# Digits that a solve of a badly conditioned problem may lose.
+ROUNDING = 1e-14
+SINGULAR = 1e12
+
+
+@dataclass
+class Findings:
+    """What became of some problems.
+
+    Attributes:
+        agreed: how many agree with the reference.
+        refused: how many cffem refused, by reason.
+        wrong: what differs, in words.
+    """
+
+    agreed: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def reason_of(error: Exception) -> str:
+    """A refusal without what is particular to one problem."""
+    text = re.sub(r"'[^']*'|\([^()]*\)|-?\d[\d.e+-]*", "…", str(error))
+    return f"{type(error).__name__}: {' '.join(text.split()[:14])}"
+
+
+def compare(problem: Problem, findings: Findings) -> None:
+    """Solve a problem both ways and note what is found."""
+    domain = problem.mesh()
+    reference = Reference(problem, domain)
+    try:
+        model = declared(problem, domain, reference.force)
+        solution = model.solve()
+        deleted = model.deletions([problem.deleted]) if problem.deleted else None
+    except (cf.InputError, cf.SolveError) as error:
+        findings.refused[reason_of(error)] += 1
+        return
+    except Exception as error:
+        findings.wrong.append(f"{problem}: {type(error).__name__}: {error}")
+        return
+    try:
+        with np.errstate(all="ignore"):
+            wrong = differences(problem, reference, model, solution, deleted)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        wrong = [f"solved by cffem, but by hand: {error}"]
+    finally:
+        model.destroy()
+    if wrong:
+        findings.wrong.append(f"{problem}: {'; '.join(wrong)}")
+    else:
+        findings.agreed += 1
+
+
+def differences(problem: Problem, reference: Reference, model: Any, solution: Any, deleted: Any) -> list[str]:
+    """What differs by more than the tolerance, in words."""
+    wrong = forms_differ(reference, model)
+    states, speeds = reference.solve()
+    loss = max(TOLERANCE, ROUNDING * reference.condition)
+    size = max(np.abs(states).max(), 1e-12)
+    order = numbering(reference, model)
+    for name, ours, theirs in (
+        ("state", solution.states, states),
+        ("velocity", solution.velocities or [], speeds),
+    ):
+        for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            gap = np.abs(a[order] - b).max() / max(size, np.abs(b).max())
+            if not gap <= loss:
+                wrong.append(f"{name} at level {level} differs by {gap:.1e}")
+                break
+    if problem.deleted and not wrong:
+        wrong += score_differs(problem, reference, states, deleted[problem.deleted])
+    return wrong
+
+
+def score_differs(problem: Problem, reference: Reference, states: Any, found: Any) -> list[str]:
+    """Whether the score of a deletion is another one by hand, or missing where the deleted problem is well posed."""
+    try:
+        others, _ = reference.solve(without=problem.deleted)
+    except (ArithmeticError, np.linalg.LinAlgError):
+        return [] if found.status == "unsolvable" else [f"without {problem.deleted} solved, but not by hand"]
+    if found.status == "unsolvable" and reference.condition > SINGULAR:
+        return []
+    expected, size = reference.score(states, others), reference.score(states, [0 * s for s in states])
+    loss = max(TOLERANCE, ROUNDING * reference.condition)
+    if abs(found.score - expected) <= loss * max(size, 1e-12):
+        return []
+    return [f"score of {problem.deleted}: {found.score} ({found.status}), by hand {expected}"]
+
+
+def numbering(reference: Reference, model: Any) -> np.ndarray:
+    """For each unknown of the reference its place in cffem's state, found cell by cell."""
+    unknown = model.discretisation.unknowns[0]
+    own, _ = model.spaces.own(unknown)
+    places, block = model.spaces.dofs(unknown), reference.space.dofmap.index_map_bs
+    order = np.zeros(reference.size, dtype=int)
+    for mine, theirs in zip(reference.space.dofmap.list, own.dofmap.list, strict=True):
+        for k in range(block):
+            order[mine * block + k] = places[theirs * block + k]
+    return order
+
+
+def forms_differ(reference: Reference, model: Any) -> list[str]:
+    """Compare residual and operators at a random place, for all that the conditions admit."""
+    rng = np.random.default_rng(reference.problem.seed + 1)
+    count = reference.problem.order + 1
+    fold, admitted = reference.folding, reference.admitted
+    drawn = [admitted @ rng.normal(size=admitted.shape[1]) if k < count else None for k in range(3)]
+    time, order = float(rng.uniform()) if count > 1 else 0.0, numbering(reference, model)
+    equation = model.prepared(Intervention(), SolveRecord()).equation
+    vectors = []
+    for values in drawn:
+        vector = equation.new_vector() if values is not None else None
+        if vector is not None:
+            vector.array[order] = values
+        vectors.append(vector)
+    out = equation.new_vector()
+    equation.residual(tuple(vectors), time, out)
+    expected = reference.residual(tuple(drawn), time)
+    wrong = []
+    if not close(fold.T @ out.array_r[order], fold.T @ expected):
+        wrong.append("the residual differs")
+    for k in range(count):
+        weights = tuple(float(k == i) for i in range(3))
+        ours = equation.jacobian(weights, tuple(vectors), time).convert("dense").getDenseArray()
+        theirs = reference.jacobian(weights, tuple(drawn), time)
+        if not close(fold.T @ ours[np.ix_(order, order)] @ admitted, fold.T @ theirs @ admitted):
+            wrong.append(f"the operator on the {('state', 'rate', 'acceleration')[k]} differs")
+    return wrong
+
+
+def close(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two arrays agree relative to their largest entry."""
+    return bool(np.abs(ours - theirs).max(initial=0.0) <= TOLERANCE * max(np.abs(theirs).max(initial=0.0), 1e-12))
+
+
+def check_seeds(family: Any, seeds: Any, record_property: Any) -> None:
+    """All problems of some seeds: none is wrong, and most are solved."""
+    findings = Findings()
+    for seed in seeds:
+        compare(drawn(family, seed), findings)
+    record_property("agreed", findings.agreed)
+    record_property("refused", sorted(findings.refused.items()))
+    assert not findings.wrong, "\n".join(findings.wrong)
+    assert findings.agreed >= len(seeds) / 3, findings.refused
