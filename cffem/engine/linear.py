@@ -61,6 +61,7 @@ class SolveRecord:
         worst_residual: the largest true relative residual.
         solver: the preset that was used last, or "own" for the user's PETSc options.
         reasons: what was done otherwise than planned, in words.
+        notices: what one must know about the solution, in words: that it is unstable, or not the only one.
     """
 
     solves: int = 0
@@ -70,6 +71,7 @@ class SolveRecord:
     worst_residual: float = 0.0
     solver: str = ""
     reasons: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
 
 def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
@@ -355,6 +357,13 @@ class LinearSolver:
         if self._transposed is None:
             self._transposed = LinearSolver(self.matrix.transpose(PETSc.Mat()), self.plan, self.record)
         return self._transposed.solve(right, solution, what)
+
+    @property
+    def orientation(self) -> int:
+        """The sign of the determinant of the matrix, zero where it is not known."""
+        if not (self.direct and self._current and self.ksp.getPC().getFactorSolverType() == "mumps"):
+            return 0
+        return int(np.sign(self.ksp.getPC().getFactorMatrix().getMumpsRinfog(12)))
 
     def apply(self, columns: np.ndarray) -> np.ndarray:
         """What the factors of a direct solve make of columns of owned values, without refinement; collective."""

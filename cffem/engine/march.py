@@ -13,16 +13,18 @@ average acceleration scheme for waves; sdirk2 is L-stable and stiffly accurate. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cffem.engine.collective import summed
 from cffem.engine.dirichlet import Clock, EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
-from cffem.engine.newton import Newton
+from cffem.engine.newton import NEWTON, Newton, NewtonSettings
 from cffem.engine.presets import plan
 
 
@@ -129,6 +131,12 @@ class Stage:
         solver.solve(self.right, self.increment, what, enough)
         self.essential.complete(self.increment.array)
 
+    def size(self, values: np.ndarray) -> float:
+        """The size of a state, its fields in the scale of the solver; collective."""
+        scaling = None if self.solver is None else self.solver.scaling
+        scaled = values if scaling is None else values / scaling.columns
+        return math.sqrt(float(summed(self.equation.comm, scaled @ scaled)))
+
     def begin(self, record: SolveRecord) -> None:
         """Begin a problem: its solves are counted in a record, and a preset that gave way in another one has its chance again."""
         self.record = record
@@ -163,7 +171,9 @@ class Stage:
         self.essential.complete(self.increment.array)
         state.axpy(1.0, self.increment)
 
-    def newton(self, base: Any, velocity: Any, gamma: float | None, time: float, what: str) -> Newton:
+    def newton(
+        self, base: Any, velocity: Any, gamma: float | None, time: float, what: str, settings: NewtonSettings = NEWTON
+    ) -> Newton:
         """Newton's method for a stage of a nonlinear equation."""
 
         def residual(state: Any) -> None:
@@ -175,7 +185,7 @@ class Stage:
         def sizes(state: Any) -> np.ndarray:
             return self.equation.sizes(self.rates(state, base, velocity, gamma), time)
 
-        return Newton(self, residual, assemble, sizes if gamma is None else None, what)
+        return Newton(self, residual, assemble, sizes if gamma is None else None, what, settings)
 
     def destroy(self) -> None:
         """Free the solver; collective. The matrix belongs to the equation."""

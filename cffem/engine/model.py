@@ -32,6 +32,7 @@ from cffem.engine.projection import project_onto_constraint
 from cffem.engine.rank_groups import forget, solved_by_each
 from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
+from cffem.engine.steady import solve_steady
 from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
 from cffem.engine.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.engine.variants import Variants
@@ -168,13 +169,10 @@ class Model:
         """Solve and hand every level to `keep`; the way for callers that do not store the trajectory."""
         stage = self.prepared(change, record)
         if self.experiment.time is None:
-            state = stage.equation.new_vector()
-            self._steady_start(change, state.array)
-            stage.essential.set_values(state.array, 0.0)
-            states = stage.solve(state, None, None, None, 0.0, "the steady problem")
+            state = solve_steady(self, change, stage)
             keep(0, state.array_r.copy(), None)
             if keep_stage is not None:
-                keep_stage(0, 0, states, 0.0)
+                keep_stage(0, 0, (state, None, None), 0.0)
             state.destroy()
             return
         start, velocity = self.initial(change, stage)
@@ -235,9 +233,9 @@ class Model:
         velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
         for unknown, equation in self.library.equations.items():
             if equation.time_order >= 1:
-                self._put(state, unknown, values[unknown])
+                self.put(state, unknown, values[unknown])
             if equation.time_order == 2 and velocity is not None:
-                self._put(velocity, unknown, rate_of(values[dt(unknown)]))
+                self.put(velocity, unknown, rate_of(values[dt(unknown)]))
         essential, start = stage.essential, float(self.times[0])
         essential.set_values(state, start)
         if velocity is not None:
@@ -257,7 +255,8 @@ class Model:
             held.append(multiplier[0])
         return self.spaces.mask(held)
 
-    def _put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
+    def put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
+        """Interpolate a value at the initial time into the place of a field in a state (owned values)."""
         from dolfinx import fem
 
         data.check_on_mesh(value, unknown, self.discretisation.mesh, f"the initial value of {unknown}")
@@ -267,13 +266,6 @@ class Model:
         dofs = self.spaces.dofs(unknown)
         mine = dofs < self.spaces.owned
         state[dofs[mine]] = function.x.array[mine]
-
-    def _steady_start(self, change: Intervention, state: np.ndarray) -> None:
-        """Newton's start of a steady problem: zero, or what `initial` says."""
-        values = {**dict(self.experiment.initial), **dict(change.initial)}
-        for unknown in self.library.equations:
-            if unknown in values:
-                self._put(state, unknown, values[unknown])
 
     def projected(self, state: np.ndarray) -> np.ndarray:
         """The L2 projection of a state onto the declared constraint class, boundary values kept: one saddle-point solve."""
@@ -427,6 +419,12 @@ class Model:
             raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
         return run_sweep(self, self._chosen(names), demand, finished, refit, groups)
+
+    def settled(self) -> Solution:
+        """The steady solution that a march in time from the factual one leads to; itself where no perturbation of it grows."""
+        from cffem.engine.stability import settled
+
+        return settled(self)
 
     def refitted(self, name: str) -> dict[str, float]:
         """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""

@@ -110,7 +110,7 @@ class Newton:
 
     Attributes:
         history: the sizes of all residuals.
-        steps: the lengths of all steps, one where a step was not shortened.
+        moves: the sizes of all steps as they were solved for, fields in one scale.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Newton:
         blocks = equation.blocks if len(equation.spaces.fields) > 1 else None
         self.scale = ResidualScale(blocks, stage.essential.owned, equation.comm)
         self.history: list[float] = []
-        self.steps: list[float] = []
+        self.moves: list[float] = []
 
     def solve(self, state: Any) -> None:
         """Solve from a state, which is overwritten.
@@ -149,6 +149,7 @@ class Newton:
                     raise self._failed("the most iterations that are allowed")
                 stage.step(matrix, self.what, settings.linear)
                 stage.record.newton_steps += 1
+                self.moves.append(stage.size(stage.increment.array_r))
                 if not self._advance(state, trial, size):
                     if size <= settings.rounded * floor:
                         break
@@ -190,7 +191,6 @@ class Newton:
             reached = self.scale(stage.right.array_r)
             if reached <= (1.0 - settings.decrease * length) * size:
                 trial.copy(state)
-                self.steps.append(length)
                 return True
             # The minimum of the parabola through both sizes and the slope, within limits.
             best = 0.5 * length**2 * size / max(reached - size + length * size, 1e-300) if math.isfinite(reached) else 0.0

@@ -40,6 +40,7 @@ KRYLOV: dict[str, Any] = {"ksp_pc_side": "right", "ksp_gmres_restart": 100}
 BOOMERAMG: dict[str, Any] = {"pc_type": "hypre", "pc_hypre_type": "boomeramg"}
 PRESETS: dict[str, dict[str, Any]] = {
     # ICNTL(24) and CNTL(3) let MUMPS report pivots that are zero up to rounding; ICNTL(13) makes it look in the last front too.
+    # ICNTL(33) keeps the determinant, whose sign changes where branches of solutions cross.
     "direct": {
         "ksp_type": "preonly",
         "pc_type": "lu",
@@ -47,6 +48,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "mat_mumps_icntl_13": 1,
         "mat_mumps_icntl_14": 60,
         "mat_mumps_icntl_24": 1,
+        "mat_mumps_icntl_33": 1,
         "mat_mumps_cntl_3": 1e-13,
     },
     "amg": {**BOOMERAMG},

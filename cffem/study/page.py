@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.study import page_data, page_parts
 from cffem.study.markup import Raw, paragraph, section, text
-from cffem.study.summary import screen_sentence, sentences
+from cffem.study.summary import notice, screen_sentence, sentences
 from cffem.study.verdict_pictures import error_bars
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def summary(report: Report) -> Raw:
     """Whether the fit can be believed, and the three sentences."""
     first = screen_sentence(report)
     told = [paragraph(first, "doubt" if first.startswith("NOT") else "")] if first else []
+    if second := notice(report):
+        told.append(paragraph(second, "doubt"))
     return Raw(f'<div class="summary">{"".join([*told, *(paragraph(sentence) for sentence in sentences(report))])}</div>')
 
 

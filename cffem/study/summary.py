@@ -72,6 +72,19 @@ def screen_sentence(report: Report) -> str:
     )
 
 
+def notice(report: Report) -> str:
+    """What one must know about the solutions behind the verdicts; empty where there is nothing.
+
+    Example:
+        >>> from cffem.study.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> print(notice(Report({}, {**sections, "cost": {"notices": ["the factual solution is unstable"]}})))
+        Note: the factual solution is unstable.
+    """
+    told = report.sections["cost"].get("notices") or ()
+    return f"Note: {'; '.join(plain(str(text)) for text in told)}." if told else ""
+
+
 def decided(report: Report) -> str:
     """The terms with a verdict and what it says."""
     found = [term for term in report.terms.values() if term.decision in ("relevant", "irrelevant")]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cffem.study.summary import plain, screen_sentence, sentences
+from cffem.study.summary import notice, plain, screen_sentence, sentences
 
 if TYPE_CHECKING:
     from cffem.study.report import Report
@@ -41,7 +41,7 @@ def as_text(report: Report, width: int = 110) -> str:
     if first := screen_sentence(report):
         console.print(Text(first + "\n"), soft_wrap=False)
     console.print(table)
-    for sentence in (*sentences(report), plain(str(report.sections["scope"].get("sentence", "")))):
+    for sentence in (notice(report), *sentences(report), plain(str(report.sections["scope"].get("sentence", "")))):
         if sentence:
             console.print(Text("\n" + sentence), soft_wrap=False)
     return out.getvalue().rstrip()

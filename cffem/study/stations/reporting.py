@@ -360,6 +360,7 @@ class Reporting:
             "seconds": self.run.seconds(),
             "ranks": comm.size,
             "peak_memory": round(sum(memory), 1),
+            "notices": self._notices(),
             "refinement": [
                 {"term": term, "experiment": name, "intervention": kind, **level}
                 for kind, each in found.deletions.items()
@@ -368,6 +369,14 @@ class Reporting:
                 for level in fact.get("levels", ())
             ],
         }
+
+    def _notices(self) -> list[str]:
+        """What one must know about factual and deleted solutions: that they are unstable, or not the only ones."""
+        found = [("", fact) for fact in self.found.factual.values()]
+        for kinds in self.found.deletions.values():
+            found += [(f"without {term}, ", fact) for facts in kinds.values() for term, fact in facts.items()]
+        told = [f"{where}{text}" for where, fact in found for text in (fact["record"] or {}).get("notices", ())]
+        return list(dict.fromkeys(told))
 
     def _environment(self) -> Facts:
         first = next(iter(self.found.factual.values()))
