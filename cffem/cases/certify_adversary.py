@@ -19,6 +19,8 @@ import numpy as np
 
 from cffem.cases.measuring import Board
 from cffem.certify import decide
+from cffem.engine.linear import SolveError
+from cffem.symbols.errors import InputError
 
 Attack = Callable[[np.random.Generator], "Finding"]
 # Thresholds at which a score is decided: its true value times 10^±1.5, closer together near the true value.
@@ -116,9 +118,11 @@ def attacked(count: int, seed: int, names: Sequence[str] = (), tell: Callable[[s
 
 
 def _tried(name: str, attack: Attack, random: np.random.Generator) -> Finding:
-    """One case; an exception is a finding as well, since a study would end with it."""
+    """One case; what is refused in words has no error bar, and any other exception is a finding: a study would end with it."""
     try:
         return attack(random)
+    except (InputError, SolveError) as refusal:
+        return Finding(name, str(refusal)[:200], "none", np.nan, np.inf, np.nan, len(THRESHOLDS), 0, len(THRESHOLDS))
     except Exception as error:
         return Finding(name, f"{type(error).__name__}: {error}"[:200], "raised", np.nan, np.nan, np.nan)
 
