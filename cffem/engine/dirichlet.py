@@ -147,6 +147,15 @@ class EssentialConditions:
         if self.floating is not None and self.floating.measured is not None and any(e.order == 2 for e in self.entries):
             self.floating.measured.remove(velocity, time)
 
+    def set_rates(self, rate: np.ndarray, time: float, mask: np.ndarray) -> None:
+        """Put the time derivatives of boundary values into rates, where a mask over owned unknowns is not zero."""
+        given = np.zeros_like(rate)
+        for entry in self.entries:
+            if entry.order:
+                entry.put(given, entry.values_at(time, rate=True))
+        rate[self.owned] = np.where(mask[self.owned] != 0, given[self.owned], rate[self.owned])
+        self.complete(rate)
+
     def set_stage(self, state: np.ndarray, base: np.ndarray, clock: Clock) -> None:
         """Put boundary values into a stage value W, so that (W − base)/γ and its like are accurate rates of the data."""
         state[self._zero_positions] = 0.0

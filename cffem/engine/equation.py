@@ -177,6 +177,15 @@ class Equation:
         """Which field each row and column of the system belongs to; collective when first asked for."""
         return FieldBlocks(self.spaces)
 
+    def rates_in_algebraic(self) -> bool:
+        """Whether an equation without a time derivative of its own contains rates, with the current coefficients."""
+        library, current = self.discretisation.library, {id(part) for _, part in self._active}
+        orders = {f: equation.time_order for f, equation in library.equations.items()}
+        still = {f"anchor of {f}" for f, order in orders.items() if order == 0}
+        rows = [part for _, part in self.fixed if part.ingredient.name in still]
+        rows += [part for name, part in self.terms.items() if orders[library.locate(name)[0]] == 0]
+        return any(id(part) in current and part.ingredient.jacobians[1:] != (None, None) for part in rows)
+
     # Evaluation -----------------------------------------------------------------------------------------------------------
 
     def place(self, states: tuple[Any, Any, Any], time: float) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from cffem.engine.collective import summed
+from cffem.engine.consistent import rates_and_values
 from cffem.engine.dirichlet import Clock, EssentialConditions
 from cffem.engine.equation import Equation
 from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
@@ -210,16 +211,22 @@ class Marching:
     second_order: np.ndarray | None
 
 
-def consistent_start(stage: Stage, dynamic: np.ndarray, state: np.ndarray, time: float) -> None:
+def consistent_start(
+    stage: Stage, marching: Marching, held: np.ndarray, state: np.ndarray, velocity: np.ndarray | None, time: float
+) -> None:
     """Solve for the algebraic unknowns of an initial state, in place; those that have rates are held.
 
     Args:
         stage: the stage solver with its equation and boundary conditions.
-        dynamic: over owned unknowns, not zero for those to hold.
-        state: owned values.
+        marching: which unknowns have rates.
+        held: over owned unknowns, not zero for those to hold.
+        state, velocity: owned values.
         time: the initial time.
     """
-    solver = Stage(stage.equation, stage.essential.holding(dynamic), None, stage.record)
+    if stage.equation.rates_in_algebraic():
+        rates_and_values(stage, marching, state, velocity, time)
+        return
+    solver = Stage(stage.equation, stage.essential.holding(held), None, stage.record)
     whole = stage.equation.new_vector()
     whole.array[:] = state
     solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")

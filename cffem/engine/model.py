@@ -244,7 +244,7 @@ class Model:
             state = project_onto_constraint(stage, state, start)
             velocity = None if velocity is None else project_onto_constraint(stage, velocity, start, rate=True)
         if any(equation.time_order == 0 for equation in self.library.equations.values()):
-            consistent_start(stage, self._held_at_start(), state, start)
+            consistent_start(stage, self._marching, self._held_at_start(), state, velocity, start)
         return state, velocity
 
     def _held_at_start(self) -> np.ndarray:

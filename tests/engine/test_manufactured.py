@@ -154,3 +154,31 @@ def test_steady_equation_beside_a_transient_one_converges_from_a_consistent_star
     levels = [errors(steps) for steps in (4, 8, 16)]
     assert_order([e[0] for e in levels], 2)
     assert_order([e[1] for e in levels], 2)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_field_that_is_the_rate_of_another_has_it_at_the_start_as_well(order):
+    """w = dt(u): of first order in time the rate follows from the equation of u, of second order it is an initial value."""
+    pi = sp.pi
+    anchor = cf.dt(u) if order == 1 else cf.dt(cf.dt(u))
+    system = cf.System(
+        {
+            "u": cf.Library(anchor=anchor, terms={"lap": cf.lap(u)}),
+            "w": cf.Library(anchor=w, terms={"rate": cf.dt(u), "cubic": w**3}),
+        }
+    )
+    wave = sp.sin(pi * x)
+    experiment = cf.Experiment(
+        mesh=unit("interval", 16),
+        elements={u: ("Lagrange", 3), w: ("Lagrange", 3)},
+        initial={u: wave} if order == 1 else {u: 0, cf.dt(u): wave},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.1, steps=2),
+    )
+    with cf.Model(system, {"u/lap": 0.1, "w/rate": 1.0}, experiment) as model:
+        rate = -(pi**2) * wave / 10 if order == 1 else wave
+        assert error(model.solve().function(w, 0), rate) < 2e-3
+    with cf.Model(system, {"u/lap": 0.1, "w/rate": 1.0, "w/cubic": -0.1}, experiment) as model:
+        start = model.solve().function(w, 0)
+        bent = error(start, rate)
+        assert bent > 1e-2
