@@ -77,7 +77,7 @@ def marches(model: Model, changes: Sequence[Intervention]) -> bool:
         return False
     if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
         return False
-    if not all(c.only_coefficients for c in changes):
+    if not all(model.changes_coefficients_only(c) for c in changes):
         return False
     model.equation.use(model.coefficients, model.experiment.forcing)
     return True

@@ -19,6 +19,7 @@ from petsc4py import PETSc
 
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.carried import Release
 from cffem.engine.discretisation import Boundary, Discretisation
 from cffem.engine.floating import FloatingConstant, floating_constant
 from cffem.engine.measured import Measured
@@ -63,6 +64,7 @@ class EssentialConditions:
         discretisation: spaces and boundary parts.
         conditions: the boundary conditions; the experiment's own if None.
         released: whether the declared constraint is not enforced, so that its multiplier has nothing to do.
+        release: the declared conditions that a deleted equation does not carry, if there are any.
 
     Attributes:
         owned: local positions of the unknowns that no increment changes, on this rank.
@@ -72,14 +74,16 @@ class EssentialConditions:
         floating: what makes a multiplier that is determined up to a constant unique, or None.
     """
 
-    def __init__(self, discretisation: Discretisation, conditions: Any = None, released: bool = False):
+    def __init__(
+        self, discretisation: Discretisation, conditions: Any = None, released: bool = False, release: Release | None = None
+    ):
         self.spaces = discretisation.spaces
         self.boundary = discretisation.boundary
         self.periodicity: Periodicity | None = discretisation.periodicity
         declared = self.boundary.declared if conditions is None else conditions
         orders = {f: equation.time_order for f, equation in discretisation.library.equations.items()}
-        given = [c for c in declared if isinstance(c, Dirichlet | Tangential) and not self._weakly(c)]
-        self.entries = [Entry(self.spaces, self.boundary, c, orders.get(c.unknown, 0)) for c in given]
+        given = [(i, c) for i, c in enumerate(declared) if isinstance(c, Dirichlet | Tangential) and not self._weakly(c)]
+        self.entries = [entry for i, c in given for entry in self._entries(i, c, orders.get(c.unknown, 0), release)]
         self.steady = not any(data.depends_on_time(entry.condition.value) for entry in self.entries)
         followers = [*discretisation.followers, *(a.field for a in discretisation.auxiliaries)]
         zeros = [self._zeros(discretisation, follower) for follower in followers]
@@ -93,7 +97,7 @@ class EssentialConditions:
         self.floating: FloatingConstant | None = None
         self._hold(held)
         # The conditions with the constraint enforced, as initial data always have it.
-        self.constrained = EssentialConditions(discretisation, conditions) if released else self
+        self.constrained = EssentialConditions(discretisation, conditions, release=release) if released else self
         if not released:
             self.floating = floating_constant(discretisation, self)
         if self.floating is not None:
@@ -118,6 +122,12 @@ class EssentialConditions:
         """Whether a condition is part of the forms: on a discontinuous field, or on the tangential part of an H(div) field."""
         space = carrier(self.spaces.elements[condition.unknown]).space
         return space == L2 or (space == HDIV and isinstance(condition, Tangential))
+
+    def _entries(self, index: int, condition: BoundaryCondition, order: int, release: Release | None) -> list[Entry]:
+        """A condition where it is kept: everywhere, or piece by piece where an equation does not carry all of it."""
+        if release is None or index not in release.kept:
+            return [Entry(self.spaces, self.boundary, condition, order)]
+        return [Entry(self.spaces, self.boundary, condition, order, facets, part) for part, facets in release.kept[index]]
 
     def _zeros(self, discretisation: Discretisation, follower: Field) -> np.ndarray:
         """Positions of a paired multiplier or auxiliary field on the parts where it is held at zero."""
@@ -177,11 +187,13 @@ class EssentialConditions:
         if self.periodicity is not None:
             self.periodicity.spread(state)
 
-    def restrict(self, residual: Any) -> None:
-        """Make a residual (PETSc vector) one for increments that keep the essential conditions."""
+    def restrict(self, residual: Any, state: np.ndarray | None = None) -> None:
+        """Make a residual (PETSc vector), of a state where that is given, one for increments that keep the conditions."""
         if self.periodicity is not None:
             self.periodicity.gather(residual)
         if self.floating is not None:
+            if state is not None:
+                self.floating.allow(state)
             self.floating.balance(residual)
         residual.array[self.owned] = 0.0
 
@@ -200,12 +212,22 @@ class Entry:
         order: the order in time of the field's equation.
     """
 
-    def __init__(self, spaces: Any, boundary: Boundary, condition: BoundaryCondition, order: int):
+    def __init__(
+        self,
+        spaces: Any,
+        boundary: Boundary,
+        condition: BoundaryCondition,
+        order: int,
+        facets: np.ndarray | None = None,
+        component: int | None = None,
+    ):
         self.condition = condition
         self.order = order
         unknown = condition.unknown
         self.own, _ = spaces.own(unknown)
-        dofs = local_dofs(self.own, boundary, condition.on)
+        dofs = local_dofs(self.own, boundary, condition.on) if facets is None else dofs_of(self.own, boundary, facets)
+        if component is not None:
+            dofs = dofs[dofs % self.own.dofmap.index_map_bs == component]
         if isinstance(condition.field, Component):
             if self.own.dofmap.index_map_bs == 1:
                 raise InputError(f"{condition}: single components can be given on Lagrange elements only")
@@ -256,7 +278,12 @@ class Entry:
 
 def local_dofs(space: Any, boundary: Boundary, names: tuple[str, ...]) -> np.ndarray:
     """Unrolled local dofs of a space on some boundary parts."""
-    blocks = fem.locate_dofs_topological(space, boundary.facet_dimension, boundary.facets_of(names).astype(np.int32))
+    return dofs_of(space, boundary, boundary.facets_of(names))
+
+
+def dofs_of(space: Any, boundary: Boundary, facets: np.ndarray) -> np.ndarray:
+    """Unrolled local dofs of a space on some facets of the boundary."""
+    blocks = fem.locate_dofs_topological(space, boundary.facet_dimension, np.asarray(facets).astype(np.int32))
     size = space.dofmap.index_map_bs
     return (blocks[:, None] * size + np.arange(size)).ravel()
 

@@ -95,6 +95,10 @@ class FloatingConstant:
         summands = self.comm.allreduce(float(np.abs(state) @ self.sizes))
         self._given = largest * self._surface + ROUNDED * summands
 
+    def allow(self, state: np.ndarray) -> None:
+        """Allow the rounding errors of a state that a solve has changed since its boundary values were measured."""
+        self._given = max(self._given, ROUNDED * self.comm.allreduce(float(np.abs(state) @ self.sizes)))
+
 
 def floating_constant(discretisation: Discretisation, essential: EssentialConditions) -> FloatingConstant | None:
     """What is needed where the multiplier floats: no held value of it, and constants that act on no free unknown."""

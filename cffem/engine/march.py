@@ -96,7 +96,7 @@ class Stage:
         """Put −F at a stage value into `right`, zero in essential rows, and return its norm."""
         self.equation.residual(self.rates(state, base, velocity, gamma), time, self.right)
         self.right.scale(-1.0)
-        self.essential.restrict(self.right)
+        self.essential.restrict(self.right, state.array_r)
         return self.right.norm()
 
     def refresh(self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float) -> None:

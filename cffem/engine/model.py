@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cffem.engine import data
+from cffem.engine.carried import Release
 from cffem.engine.checks import check_open_parts
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.discretisation import Discretisation
@@ -180,11 +181,20 @@ class Model:
 
     def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
         """The stage solver with the coefficients, forcing and boundary data of an intervention."""
-        stage = self._variants.stage(change)
+        stage = self._variants.stage(change, self.release(change))
         forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
         stage.equation.use(change.apply(self.coefficients), forcing, constrained=not change.released)
         stage.begin(record)
         return stage
+
+    def release(self, change: Intervention) -> Release | None:
+        """The essential conditions that the deleted equation cannot carry, see `cffem.engine.carried`; None without any."""
+        return self._variants.release(change, self.coefficients, self.times)
+
+    def changes_coefficients_only(self, change: Intervention) -> bool:
+        """Whether an intervention leaves data and boundary conditions alone."""
+        release = self.release(change)
+        return change.only_coefficients and (release is None or not release.kept)
 
     # Data -------------------------------------------------------------------------------------------------------------------
 
@@ -220,7 +230,7 @@ class Model:
 
     def _starts_alike(self, change: Intervention) -> bool:
         """Whether an intervention leaves the initial state as it is in the factual problem."""
-        if change.initial or change.conditions or change.released:
+        if change.initial or change.conditions or change.released or not self.changes_coefficients_only(change):
             return False
         # Algebraic fields follow the coefficients, and a function of the user's may have changed since.
         algebraic = any(equation.time_order == 0 for equation in self.library.equations.values())
@@ -399,6 +409,7 @@ class Model:
         epsilon: float | None = None,
         accuracy: float = 0.0,
         groups: int | None = None,
+        conditions: str = "carried",
     ) -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
 
@@ -414,11 +425,13 @@ class Model:
             accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need working precision (zero): much cheaper
                 for transient problems without algebraic unknowns.
             groups: how many groups of ranks share the deletions, each working on its own ones; None: as many as suit.
+            conditions: "carried": a deleted equation keeps the essential conditions that it can carry, as `cffem.delete` says;
+                "kept": all.
         """
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
             raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
-        return run_sweep(self, self._chosen(names), demand, finished, refit, groups)
+        return run_sweep(self, self._chosen(names), demand, finished, refit, groups, conditions)
 
     def settled(self) -> Solution:
         """The steady solution that a march in time from the factual one leads to; itself where no perturbation of it grows."""

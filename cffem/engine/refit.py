@@ -74,7 +74,7 @@ def refitted(model: Model, names: Iterable[str]) -> dict[str, dict[str, float]]:
     return result
 
 
-def deleting(model: Model, names: tuple[str, ...], refit: Refit) -> dict[str, Intervention]:
+def deleting(model: Model, names: tuple[str, ...], refit: Refit, conditions: str = "carried") -> dict[str, Intervention]:
     """The intervention that deletes each term under a refit policy.
 
     Args:
@@ -82,11 +82,12 @@ def deleting(model: Model, names: tuple[str, ...], refit: Refit) -> dict[str, In
         names: the terms.
         refit: "none", the others keep their coefficients; "remaining", they are refitted on the factual solution; or for each
             deleted term the coefficients of others, from a regression of one's own.
+        conditions: what becomes of essential conditions, see `delete`.
 
     Raises:
         InputError: no such policy, or coefficients are missing or not finite.
     """
-    alone = {name: delete(name) for name in names}
+    alone = {name: delete(name, conditions=conditions) for name in names}
     for change in alone.values():
         change.apply(model.coefficients)  # an unknown name is an error before anything is solved
     if isinstance(refit, str):

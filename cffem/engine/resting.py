@@ -47,7 +47,7 @@ def rests(model: Model, changes: Sequence[Intervention]) -> bool:
     """Whether all these interventions change coefficients of a linear steady problem that is solved by a factorisation only."""
     if model.experiment.time is not None or model.discretisation.multiplier is not None:
         return False
-    if not all(c.only_coefficients for c in changes):
+    if not all(model.changes_coefficients_only(c) for c in changes):
         return False
     model.equation.use(model.coefficients, model.experiment.forcing)
     terms = model.equation.terms

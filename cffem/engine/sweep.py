@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,7 @@ class Deletion:
         strategy: how it was computed.
         error: about how much the residuals of the solves can have changed the score; zero for solves to working precision.
         cause: what made it unsolvable, one of `cffem.engine.errors.CAUSES`; nothing where it was solved.
+        conditions: which essential conditions the deleted equation cannot carry and were released, in words; empty for none.
     """
 
     term: str
@@ -136,6 +137,7 @@ class Deletion:
     strategy: str = OWN
     error: float = 0.0
     cause: str = ""
+    conditions: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def run_sweep(
     finished: Callable[[Deletion], object] | None = None,
     refit: Refit = "none",
     groups: int | None = None,
+    conditions: str = "carried",
 ) -> Sweep:
     """Solve all deleted problems and measure how far each is from the factual solution.
 
@@ -172,13 +175,14 @@ def run_sweep(
         finished: called with each deletion when it is done.
         refit: what happens to the other coefficients, see `cffem.engine.refit`.
         groups: how many groups of ranks share the deletions; None for what suits.
+        conditions: what becomes of essential conditions that a deleted equation cannot carry, see `cffem.delete`.
     """
     count = number_of_groups(model, len(names), groups, demand.keep)
     if count == 1:
         model.norm(demand.norm)  # an unknown one is an error before anything is solved
-    changes = deleting(model, names, refit)
+    changes = deleting(model, names, refit, conditions)
     if count > 1:
-        return _in_groups(model, changes, demand, finished, count)
+        return _in_groups(model, changes, demand, finished, count, conditions)
     deletions: dict[str, Deletion] = {}
     for found in _one_by_one(model, changes, demand):
         deletions[found.term] = found
@@ -195,16 +199,23 @@ def run_changes(model: Model, changes: Mapping[str, Intervention], demand: Deman
 def _one_by_one(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
     """The cheap ones first, then those that must be solved themselves."""
     done = set()
-    for found in _cheaply(model, changes, demand):
+    plain = {name: change for name, change in changes.items() if model.changes_coefficients_only(change)}
+    for found in _cheaply(model, plain, demand):
         done.add(found.term)
         yield found
     for name, change in changes.items():
         if name not in done:
-            yield by_own_solve(model, change, name, demand)
+            found, release = by_own_solve(model, change, name, demand), model.release(change)
+            yield found if release is None else replace(found, conditions=release.sentence)
 
 
 def _in_groups(
-    model: Model, changes: Mapping[str, Intervention], demand: Demand, finished: Callable[[Deletion], object] | None, count: int
+    model: Model,
+    changes: Mapping[str, Intervention],
+    demand: Demand,
+    finished: Callable[[Deletion], object] | None,
+    count: int,
+    conditions: str,
 ) -> Sweep:
     """Split the deletions over groups of ranks."""
     group = group_of(model, count)
@@ -213,7 +224,7 @@ def _in_groups(
     share = group.share(expected_efforts(group.model, changes, demand.epsilon))
     own = {name: {term: changes[name].apply(model.coefficients)[term] for term in model.coefficients} for name in share}
     try:
-        mine = dict(run_sweep(group.model, share, demand, None, own, groups=1)) if share else {}
+        mine = dict(run_sweep(group.model, share, demand, None, own, 1, conditions)) if share else {}
     except Exception as error:  # whatever it is, the other groups must not wait for this one
         problem = portable(error)
     found = {name: deletion for part in group.collected(mine, problem) for name, deletion in part.items()}

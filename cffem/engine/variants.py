@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.carried import Release, released
 from cffem.engine.checks import check_conditions, check_open_parts
 from cffem.engine.dirichlet import EssentialConditions
 from cffem.engine.equation import Equation
@@ -35,18 +38,32 @@ class Variants:
     def __init__(self, equation: Equation, essential: EssentialConditions, options: Mapping[str, Any]):
         self.equation, self.options = equation, options
         self.discretisation = equation.discretisation
-        self._stages = {((), False): Stage(equation, essential, options, SolveRecord())}
+        self._stages: dict[Any, Stage] = {((), False, None): Stage(equation, essential, options, SolveRecord())}
+        self._releases: dict[Any, Release | None] = {}
 
-    def stage(self, change: Intervention) -> Stage:
+    def release(self, change: Intervention, factual: Mapping[str, float], times: np.ndarray) -> Release | None:
+        """The essential conditions that the changed equation no longer carries; None where all are kept."""
+        if not (change.carried and change.deleted):
+            return None
+        coefficients = change.apply(factual)
+        key = (change.conditions, tuple(sorted(coefficients.items())))
+        if key not in self._releases:
+            discretisation = self.discretisation
+            if change.conditions:
+                discretisation = discretisation.with_conditions(with_changes(discretisation.boundary, change.conditions))
+            self._releases[key] = released(discretisation, coefficients, factual, times)
+        return self._releases[key]
+
+    def stage(self, change: Intervention, release: Release | None = None) -> Stage:
         """The stage solver for the boundary conditions and the constraint that an intervention leaves."""
-        key = (change.conditions, change.released)
+        key = (change.conditions, change.released, id(release) if release is not None and release.kept else None)
         if key not in self._stages:
             if change.released and self.discretisation.multiplier is None:
                 raise InputError("this experiment has no constraint that could be released")
-            self._stages[key] = self._new(change)
+            self._stages[key] = self._new(change, release)
         return self._stages[key]
 
-    def _new(self, change: Intervention) -> Stage:
+    def _new(self, change: Intervention, release: Release | None) -> Stage:
         discretisation, equation = self.discretisation, self.equation
         for condition in change.conditions:
             if not isinstance(condition, BoundaryCondition):
@@ -63,7 +80,7 @@ class Variants:
             if not all(isinstance(c, Dirichlet | Tangential) and not self._weak(c) for c in change.conditions):
                 equation = Equation(changed)
             discretisation = changed
-        essential = EssentialConditions(discretisation, released=change.released)
+        essential = EssentialConditions(discretisation, released=change.released, release=release)
         return Stage(equation, essential, self.options, SolveRecord())
 
     def _weak(self, condition: BoundaryCondition) -> bool:

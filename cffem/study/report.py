@@ -31,6 +31,7 @@ class TermReport:
     Attributes:
         epsilon: the tolerance of the verdict; None where it is the scope's.
         experiment: the experiment that the numbers are from, where there are several.
+        conditions: which essential conditions the deleted equation cannot carry and were released.
         misfit: how far the deleted solution is from the data, relative to them, where there are data.
         code: what `reason` is about, as a `Code`, for programs.
         proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
@@ -57,6 +58,7 @@ class TermReport:
     proof: Mapping[str, Any] | None = None
     code: str = ""
     misfit: float | None = None
+    conditions: str = ""
 
 
 COLUMNS = tuple(f.name for f in fields(TermReport) if f.name != "proof")

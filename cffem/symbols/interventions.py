@@ -34,6 +34,7 @@ class Intervention:
         initial: new initial values by field or by dt(field); others stay.
         conditions: boundary conditions that take the place of those on the same field and part of the boundary.
         released: whether the declared constraint is no longer enforced.
+        carried: whether essential conditions are kept only where the changed equation can carry them.
 
     Example:
         >>> from cffem.symbols.interventions import delete, scale
@@ -49,6 +50,7 @@ class Intervention:
     initial: Values = ()
     conditions: tuple[Any, ...] = ()
     released: bool = False
+    carried: bool = False
 
     def __post_init__(self) -> None:
         for what, keys in (
@@ -107,10 +109,12 @@ class Intervention:
             self.initial + other.initial,
             self.conditions + other.conditions,
             self.released or other.released,
+            self.carried or other.carried,
         )
 
     def __str__(self) -> str:
-        parts = [f"delete({', '.join(map(repr, self.deleted))})"] if self.deleted else []
+        kept = "" if self.carried else ", conditions='kept'"
+        parts = [f"delete({', '.join(map(repr, self.deleted))}{kept})"] if self.deleted else []
         parts += [f"{how}({name!r}, {number:g})" for name, how, number in self.changes if number != 0]
         parts += [f"force({{{field}: {value}}})" for field, value in self.forcing]
         parts += [f"start({{{field}: {value}}})" for field, value in self.initial]
@@ -151,8 +155,13 @@ def joint(interventions: Intervention | Iterable[Intervention]) -> Intervention:
     return result
 
 
-def delete(*names: str) -> Intervention:
+def delete(*names: str, conditions: str = "carried") -> Intervention:
     """Delete terms, several of them jointly: their coefficients become zero.
+
+    Args:
+        names: the terms.
+        conditions: "carried": the deleted equation keeps the essential conditions that it can carry, and the others are released,
+            as transport that has lost its diffusion carries values at its inflow only; "kept": all stay.
 
     Example:
         >>> from cffem.symbols.interventions import delete
@@ -161,7 +170,9 @@ def delete(*names: str) -> Intervention:
     """
     if not names:
         raise LibraryError("delete needs the name of at least one term")
-    return Intervention(tuple((_name(name), "set", 0.0) for name in names))
+    if conditions not in ("carried", "kept"):
+        raise LibraryError(f"conditions are 'carried' or 'kept', not {conditions!r}")
+    return Intervention(tuple((_name(name), "set", 0.0) for name in names), carried=conditions == "carried")
 
 
 def scale(name: str, factor: float) -> Intervention:

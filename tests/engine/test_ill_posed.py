@@ -28,7 +28,7 @@ def steady(terms, coefficients, boundary=DIRICHLET, **given):
 def assert_sweep(model, unsolvable, solved):
     """Which deletions have a solution, that each failure has its reason, and that the order of the sweep does not matter."""
     for names in ([*unsolvable, *solved], [*solved, *unsolvable]):
-        sweep = model.deletions(names)
+        sweep = model.deletions(names, conditions="kept")
         for name in unsolvable:
             assert sweep[name].status == "unsolvable", name
             assert np.isnan(sweep[name].score)
@@ -38,7 +38,7 @@ def assert_sweep(model, unsolvable, solved):
             alone = cf.Model(model.library, {**model.coefficients, name: 0.0}, model.experiment).solve()
             assert sweep[name].score == pytest.approx(model.norm()(model.factual.states[-1] - alone.states[-1]), rel=1e-9)
         # Cheaper ways to a score find no solution where there is none, either.
-        for name, found in model.deletions(names, accuracy=1e-4).items():
+        for name, found in model.deletions(names, accuracy=1e-4, conditions="kept").items():
             assert found.status == sweep[name].status, name
             assert found.reason == sweep[name].reason
             assert found.score == pytest.approx(sweep[name].score, rel=1e-4, nan_ok=True)
@@ -90,7 +90,7 @@ def test_a_deletion_that_blows_up_in_finite_time_is_unsolvable():
         time=cf.Window(0, 1, steps=50),
     )
     model = cf.Model(library, {"square": 1.0, "lap": 1.0, "u": -0.1}, given)
-    sweep = model.deletions()
+    sweep = model.deletions(conditions="kept")
     assert sweep["lap"].status == "unsolvable"
     assert "Newton" in sweep["lap"].reason or "finite" in sweep["lap"].reason
     assert len(sweep["lap"].history) > 0
@@ -109,7 +109,7 @@ def test_a_deletion_that_grows_beyond_all_numbers_is_unsolvable():
         time=cf.Window(0, 40, steps=800),
     )
     model = cf.Model(library, {"u": 20.0, "lap": 5.0}, given)
-    sweep = model.deletions(["lap", "u"])
+    sweep = model.deletions(["lap", "u"], conditions="kept")
     assert sweep["lap"].status == "unsolvable"
     assert "finite" in sweep["lap"].reason
     assert sweep["u"].status == "solved"
@@ -140,7 +140,7 @@ def test_a_saddle_point_without_its_viscosity_is_unsolvable():
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
     model = cf.Model(library, {"lap": 1.0}, given)
-    sweep = model.deletions(["lap", "drag"])
+    sweep = model.deletions(["lap", "drag"], conditions="kept")
     assert sweep["lap"].status == "unsolvable"
     assert "singular" in sweep["lap"].reason
     assert sweep["drag"].score < 1e-13

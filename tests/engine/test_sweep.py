@@ -107,7 +107,7 @@ def test_unsolvable_deletions_are_results_and_the_sweep_goes_on():
     """Without the cubic sink u' = 8 u² blows up; Newton's failure is reported with its history."""
     terms = {"grow": u**2, "sink": u**3, "lap": cf.lap(u)}
     with reaction(cf.dt(u), terms, {"grow": 400.0, "sink": -900.0, "lap": 0.1}, steps=3) as model:
-        sweep = model.deletions(["sink", "lap"])
+        sweep = model.deletions(["sink", "lap"], conditions="kept")
         assert sweep["sink"].status == "unsolvable"
         assert "Newton" in sweep["sink"].reason
         assert len(sweep["sink"].history) > 1

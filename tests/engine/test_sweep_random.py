@@ -34,7 +34,7 @@ def asked(epsilon):
 def exact_scores(study):
     """Scores of separate solves to working precision."""
     with study.model() as model:
-        return {name: found.score for name, found in model.deletions().items()}
+        return {name: found.score for name, found in model.deletions(conditions="kept").items()}
 
 
 def by_refinement(study, scores, epsilon):
@@ -59,11 +59,11 @@ def test_verdicts_of_all_strategies_are_equal_on_random_studies(first):
     for seed in range(first, first + BATCH):
         study = random_study(seed)
         with study.model() as model:
-            exact = {name: found.score for name, found in model.deletions().items()}
+            exact = {name: found.score for name, found in model.deletions(conditions="kept").items()}
             epsilon = study.threshold(exact)
             assert all(abs(score / epsilon - 1) > CLEAR for score in exact.values())
             for way, demand in asked(epsilon).items():
-                for name, found in model.deletions(**demand).items():
+                for name, found in model.deletions(**demand, conditions="kept").items():
                     assert (found.score > epsilon) == (exact[name] > epsilon), (seed, way, name)
                     assert found.status in ("solved", "decided")
                     strategies.add(found.strategy)
@@ -84,7 +84,7 @@ def body_of_groups(comm, path):
         with study.model(comm) as model:
             # One demand for each study, all three in turn.
             demand = list(asked(epsilon).values())[int(seed) % 3]
-            for name, found in model.deletions(**demand, groups=comm.size).items():
+            for name, found in model.deletions(**demand, groups=comm.size, conditions="kept").items():
                 assert (found.score > epsilon) == (scores[name] > epsilon), (seed, name)
 
 

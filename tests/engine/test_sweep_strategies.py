@@ -99,9 +99,9 @@ STEADY = {
 @pytest.mark.parametrize("name", STEADY)
 def test_factual_factors_give_the_scores_of_steady_problems_to_the_accuracy_asked_for(name):
     with STEADY[name]() as model:
-        exact = model.deletions(keep=True)
+        exact = model.deletions(keep=True, conditions="kept")
         for accuracy in (1e-2, 1e-4, 1e-7):
-            cheap = model.deletions(accuracy=accuracy, keep=True)
+            cheap = model.deletions(accuracy=accuracy, keep=True, conditions="kept")
             assert "difference" in {deletion.strategy for deletion in cheap.values()}
             for term, deletion in cheap.items():
                 assert deletion.status == exact[term].status
@@ -112,19 +112,21 @@ def test_factual_factors_give_the_scores_of_steady_problems_to_the_accuracy_aske
 
 def test_steady_deletions_factorise_nothing_where_the_factual_factors_serve():
     with resting() as model:
-        exact = model.deletions()
+        exact = model.deletions(conditions="kept")
         made = []
         original = model.equation.jacobian
         model.equation.jacobian = lambda *arguments: made.append(1) or original(*arguments)
-        sweep = model.deletions(accuracy=1e-4)
+        sweep = model.deletions(accuracy=1e-4, conditions="kept")
         assert {deletion.strategy for deletion in sweep.values()} == {"difference"}
         assert len(made) == 1  # the factual one again, since the last deletion has taken its place
         epsilon = float(np.sqrt(min(d.score for d in exact.values()) * max(d.score for d in exact.values())))
-        for term, deletion in model.deletions(scores="decide", epsilon=epsilon).items():
+        for term, deletion in model.deletions(scores="decide", epsilon=epsilon, conditions="kept").items():
             assert (deletion.score > epsilon) == (exact[term].score > epsilon)
         assert len(made) == 1
         # What a caller solves in between takes the factors away, and they are made again.
-        sweep = model.deletions(accuracy=1e-6, finished=lambda deletion: model.solve(cf.delete(deletion.term)))
+        sweep = model.deletions(
+            accuracy=1e-6, finished=lambda deletion: model.solve(cf.delete(deletion.term, conditions="kept")), conditions="kept"
+        )
         for term, deletion in sweep.items():
             assert deletion.score == pytest.approx(exact[term].score, rel=1e-6)
 
@@ -136,7 +138,7 @@ def test_a_null_vector_that_no_right_hand_side_meets_is_found():
                           forcing={u: sp.cos(sp.pi * x) * sp.cos(2 * sp.pi * y)})  # fmt: skip
     with cf.Model(library, {"lap": 1.0, "u": -1.0}, given) as model:
         for demand in ({"accuracy": 1e-3}, {"scores": "decide", "epsilon": 1e-3}):
-            sweep = model.deletions(**demand)
+            sweep = model.deletions(**demand, conditions="kept")
             assert sweep["u"].status == "unsolvable"
             assert "singular" in sweep["u"].reason
             assert sweep["lap"].status == "solved"
@@ -166,9 +168,9 @@ NONLINEAR = {
 @pytest.mark.parametrize("name", NONLINEAR)
 def test_lock_step_gives_the_scores_of_separate_solves_to_the_accuracy_asked_for(name):
     with NONLINEAR[name]() as model:
-        exact = model.deletions(keep=True)
+        exact = model.deletions(keep=True, conditions="kept")
         for accuracy in (1e-2, 1e-4, 1e-6):
-            cheap = model.deletions(accuracy=accuracy, keep=True)
+            cheap = model.deletions(accuracy=accuracy, keep=True, conditions="kept")
             assert "lock-step" in {deletion.strategy for deletion in cheap.values()}
             assert list(cheap) == list(exact)
             for term, deletion in cheap.items():
@@ -179,13 +181,13 @@ def test_lock_step_gives_the_scores_of_separate_solves_to_the_accuracy_asked_for
 
 def test_lock_step_linearises_less_often_than_separate_solves_do():
     with NONLINEAR["reaction"]() as model:
-        model.deletions(["u", "sin"])
+        model.deletions(["u", "sin"], conditions="kept")
         made = []
         original = model.equation.jacobian
         model.equation.jacobian = lambda *arguments: made.append(1) or original(*arguments)
-        model.deletions(["u", "sin"])
+        model.deletions(["u", "sin"], conditions="kept")
         separately, made[:] = len(made), []
-        sweep = model.deletions(["u", "sin"], accuracy=1e-4)
+        sweep = model.deletions(["u", "sin"], accuracy=1e-4, conditions="kept")
         assert {d.strategy for d in sweep.values()} == {"lock-step"}
         assert len(made) <= 5 < separately  # at most once per step, for both deletions together
 
@@ -193,9 +195,9 @@ def test_lock_step_linearises_less_often_than_separate_solves_do():
 @pytest.mark.parametrize("name", LINEAR)
 def test_differences_give_the_scores_of_separate_solves_to_the_accuracy_asked_for(name):
     with LINEAR[name]() as model:
-        exact = model.deletions(keep=True)
+        exact = model.deletions(keep=True, conditions="kept")
         for accuracy in (1e-2, 1e-4, 1e-7):
-            cheap = model.deletions(accuracy=accuracy, keep=True)
+            cheap = model.deletions(accuracy=accuracy, keep=True, conditions="kept")
             for term, deletion in cheap.items():
                 assert deletion.strategy == "difference", term
                 assert deletion.score == pytest.approx(exact[term].score, rel=accuracy)
@@ -211,7 +213,7 @@ def test_differences_give_the_scores_of_separate_solves_to_the_accuracy_asked_fo
 
 def test_the_true_residual_is_recorded_and_fewer_digits_cost_fewer_steps():
     with transport() as model:
-        rough, fine = (model.deletions(accuracy=a) for a in (1e-3, 1e-7))
+        rough, fine = (model.deletions(accuracy=a, conditions="kept") for a in (1e-3, 1e-7))
         for term in rough:
             assert fine[term].record.worst_residual < rough[term].record.worst_residual < 1.0
             assert rough[term].record.iterations < fine[term].record.iterations
@@ -229,7 +231,7 @@ def test_factors_of_its_own_are_for_a_deletion_that_the_factual_ones_do_not_suit
         time=cf.Window(0, 0.5, steps=8),
     )
     with cf.Model(library, {"u": 0.6, "u_x": 0.4, "lap": 1.0}, experiment) as model:
-        exact, sweep = model.deletions(), model.deletions(accuracy=1e-4)
+        exact, sweep = model.deletions(conditions="kept"), model.deletions(accuracy=1e-4, conditions="kept")
         assert sweep["u_x"].record.iterations > 4 * (sweep["u_x"].record.solves + 2)
         assert {name: found.record.factorisations for name, found in sweep.items()} == {"u": 0, "u_x": 0, "lap": 1}
         assert sweep["lap"].record.iterations < 200  # with the factual ones nearly 600
@@ -239,7 +241,7 @@ def test_factors_of_its_own_are_for_a_deletion_that_the_factual_ones_do_not_suit
 
 def test_refitted_deletions_go_the_same_way():
     with transport() as model:
-        exact, cheap = (model.deletions(["u", "shear"], refit="remaining", accuracy=a) for a in (0.0, 1e-5))
+        exact, cheap = (model.deletions(["u", "shear"], refit="remaining", accuracy=a, conditions="kept") for a in (0.0, 1e-5))
         for term in exact:
             assert cheap[term].strategy == "difference"
             assert cheap[term].score == pytest.approx(exact[term].score, rel=1e-5)
@@ -247,9 +249,9 @@ def test_refitted_deletions_go_the_same_way():
 
 def test_early_exit_follows_no_score_further_than_its_verdict():
     with transport(steps=24) as model:
-        scores = {name: deletion.score for name, deletion in model.deletions().items()}
+        scores = {name: deletion.score for name, deletion in model.deletions(conditions="kept").items()}
         epsilon = float(np.sqrt(min(scores.values()) * max(scores.values())))
-        decided = model.deletions(scores="decide", epsilon=epsilon)
+        decided = model.deletions(scores="decide", epsilon=epsilon, conditions="kept")
         for term, deletion in decided.items():
             assert (deletion.score > epsilon) == (scores[term] > epsilon)
             assert deletion.score <= scores[term] * (1 + 1e-2)
@@ -263,9 +265,9 @@ def test_early_exit_follows_no_score_further_than_its_verdict():
 @pytest.mark.parametrize("problem", ["reaction_diffusion", "navier_stokes", "coupled"])
 def test_other_classes_solve_each_deleted_problem_and_exit_early_as_well(problem):
     with PROBLEMS[problem]()[0] as model:
-        exact = model.deletions()
+        exact = model.deletions(conditions="kept")
         epsilon = 0.05 * max(d.score for d in exact.values() if d.status == "solved")
-        for term, deletion in model.deletions(scores="decide", epsilon=epsilon).items():
+        for term, deletion in model.deletions(scores="decide", epsilon=epsilon, conditions="kept").items():
             if exact[term].status == "solved":
                 assert (deletion.score > epsilon) == (exact[term].score > epsilon)
                 assert deletion.score <= exact[term].score * (1 + 1e-6)
@@ -282,11 +284,13 @@ def test_a_difference_that_cannot_be_solved_gives_way_to_the_problem_itself():
         time=cf.Window(0, 0.5, steps=20),
     )
     with cf.Model(library, {"lap": 0.5, "u_xx": -0.4}, experiment) as model:
-        exact, cheap = model.deletions(), model.deletions(accuracy=1e-4)
+        exact, cheap = model.deletions(conditions="kept"), model.deletions(accuracy=1e-4, conditions="kept")
         assert exact["lap"].status == cheap["lap"].status
         assert cheap["u_xx"].score == pytest.approx(exact["u_xx"].score, rel=1e-4)
         # A deletion that fails leaves nothing behind in what the next one shares.
-        assert model.deletions(["lap", "u_xx"], accuracy=1e-4)["u_xx"].score == pytest.approx(cheap["u_xx"].score, rel=1e-12)
+        assert model.deletions(["lap", "u_xx"], accuracy=1e-4, conditions="kept")["u_xx"].score == pytest.approx(
+            cheap["u_xx"].score, rel=1e-12
+        )
 
 
 def test_what_is_asked_is_checked():
@@ -301,19 +305,19 @@ def test_what_is_asked_is_checked():
             ({"scores": "decide", "epsilon": 0.1, "keep": True}, "keep"),
         ):
             with pytest.raises(cf.InputError, match=message):
-                model.deletions(**wrong)
+                model.deletions(**wrong, conditions="kept")
         assert model._factual is None
 
 
 def body_of_ranks(comm):
     with resting(comm) as together, resting() as alone:
-        exact = alone.deletions()
-        for name, deletion in together.deletions(accuracy=1e-5, groups=1).items():
+        exact = alone.deletions(conditions="kept")
+        for name, deletion in together.deletions(accuracy=1e-5, groups=1, conditions="kept").items():
             assert deletion.strategy == "difference"
             assert abs(deletion.score - exact[name].score) < 1e-5 * deletion.score
     with transport(comm=comm, n=6, steps=4) as together, transport(n=6, steps=4) as alone:
-        exact = alone.deletions(["u", "lap"])
-        for name, deletion in together.deletions(["u", "lap"], accuracy=1e-5).items():
+        exact = alone.deletions(["u", "lap"], conditions="kept")
+        for name, deletion in together.deletions(["u", "lap"], accuracy=1e-5, conditions="kept").items():
             assert deletion.strategy == "difference"
             assert abs(deletion.score - exact[name].score) < 1e-5 * deletion.score
 

@@ -118,6 +118,7 @@ class Deletions:
             "status": deletion.status,
             "reason": deletion.reason,
             "cause": deletion.cause,
+            "conditions": deletion.conditions,
             "record": asdict(deletion.record),
             "strategy": deletion.strategy,
             "error": deletion.error,

@@ -163,6 +163,7 @@ class Reporting:
             decision=decision,
             reason=reason.text,
             code=str(reason.code),
+            conditions=(self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}).get("conditions", ""),
             proof=(self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}).get("certificate"),
         )
 
