@@ -13,7 +13,7 @@ import numpy as np
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
-from cffem.data.noise import measure_noise, noise_ratio
+from cffem.data.noise import consistent_noises, measure_noise, noise_ratio
 from cffem.data.testfunctions import Axis, MomentRule, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
@@ -36,9 +36,10 @@ class GridSampling:
         self.symbols = [c for c in COORDINATES if c in data.coordinates]
         self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
         self.points = [data.coordinates[c] for c in self.symbols]
-        self.noises = {name: measure_noise(self.filled(v), data.mask, self.points) for name, v in data.values.items()}
+        filled = {name: self.filled(v) for name, v in data.values.items()}
+        self.noises = consistent_noises({n: measure_noise(v, data.mask, self.points) for n, v in filled.items()}, filled)
         # Averaged data look less noisy than they were, so `noisy` remembers it.
-        strong = noisy or noise_ratio(self.noises, {name: self.filled(v) for name, v in data.values.items()}) > NOISY
+        strong = noisy or noise_ratio(self.noises, filled) > NOISY
         self.overlap = OVERLAP if strong else QUIET_OVERLAP
         self.axes = [self._axis(k) for k in range(len(self.symbols))]
 

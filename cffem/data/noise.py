@@ -27,6 +27,10 @@ BINS = 24
 SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
 WHITE = 0.6  # curvature of the log-power below which noise counts as white
 NEGLIGIBLE = 0.02  # correlated noise below this share of the signal is not told from the signal's own spectrum
+HIGHEST = 0.7  # share of the Nyquist number beyond which only noise is expected
+FLOOR_EXCESS = 3.0  # log-power by which a flat floor stands out of a coloured law
+FLOOR_SHARE = 0.2  # of the coloured noise that a floor must have to be the noise itself
+CLEAN = 1e-6  # noise below this share of a field's deviation is none
 UNDERSTOOD = 0.6  # scatter of the log-power around the law beyond which it is the signal's own spectrum
 
 
@@ -153,7 +157,37 @@ def measure_noise(data: np.ndarray, missing: np.ndarray | None = None, points: S
     decay = sum(b * reshaped(((np.arange(n) + 0.5) / n) ** 2, k, data.ndim) for k, (n, b) in axes)
     sd = float(np.sqrt(np.exp(coefficients[0] - decay).mean()))
     # The tail of a clean signal decays as well; noise worth the name is larger than that.
-    return white if sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data))) else Noise(sd, curvature)
+    coloured = Noise(sd, curvature)
+    is_faint = sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data)))
+    return white if is_faint or has_floor(white, coloured, wave, log_power) else coloured
+
+
+def has_floor(white: Noise, coloured: Noise, wave: np.ndarray, log_power: np.ndarray) -> bool:
+    """Whether the highest wave numbers show a flat floor far above the coloured law: then the law is the signal's own tail."""
+    highest = (wave > HIGHEST).all(axis=1)
+    law = 2 * np.log(coloured.sd) - float(np.log(mean_power(coloured.curvature)))
+    expected = law - wave[highest] ** 2 @ np.array(coloured.curvature)
+    floor = float(np.median(log_power[highest] - expected)) if highest.any() else 0.0
+    return floor > FLOOR_EXCESS and white.sd > FLOOR_SHARE * coloured.sd
+
+
+def mean_power(curvature: tuple[float, ...]) -> float:
+    """Mean of exp(−Σ b κ²) over all wave numbers."""
+    wave = (np.arange(200) + 0.5) / 200
+    return float(np.prod([np.exp(-b * wave**2).mean() for b in curvature]))
+
+
+def consistent_noises(noises: Mapping[Any, Noise], values: Mapping[Any, np.ndarray]) -> dict[Any, Noise]:
+    """Noises of fields that were measured together: where one has none at all, a coloured law of another is its spectrum.
+
+    Args:
+        noises: the noise of every field by itself.
+        values: the fields.
+    """
+    clean = {n: m.sd <= CLEAN * float(np.std(values[n])) for n, m in noises.items()}
+    if not any(clean.values()):
+        return dict(noises)
+    return {n: m if m.white else Noise(noise_sd(values[n]), (0.0,) * len(m.curvature)) for n, m in noises.items()}
 
 
 def noise_ratio(noises: Mapping[Any, Any], values: Mapping[Any, np.ndarray]) -> float:

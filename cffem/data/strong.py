@@ -2,12 +2,15 @@
 """Strong rows of measured data: every term evaluated at the data points with finite differences (on grids) or local
 quadratic fits (scattered points).
 
-Differences amplify noise, so strong designs are for clean data and for comparison; noisy data want the weak design.
+Differences amplify noise, so strong designs are for clean data and for comparison; noisy data want the weak design. What noise
+does to the rows is drawn here, too, and neighbouring points count as one row, so that a screen of strong rows knows when not to
+be believed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +23,13 @@ from cffem.data.integrands import check_integrand, compiled
 from cffem.data.noise import reshaped
 from cffem.data.points import PointMesh
 from cffem.data.rows import RowBlock
+from cffem.data.weak import noise_notes, sampling_of
 from cffem.symbols.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 
 STENCIL = 2  # points on either side of a first difference
+DRAWS, DRAW_SEED = 3, 20240229
 
 
 def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
@@ -33,14 +38,32 @@ def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     for entry in entries:
         for scalar in entry:
             check_integrand(scalar, data)
-    derivatives: dict[sp.Expr, np.ndarray] = {}
     inner, labels = interior(data, entries), block_labels(data)
+    sampling = sampling_of(data, highest_orders(entries), noisy=False)
+    smooth = {name: sampling.noises[name].remove(sampling.filled(v)) for name, v in data.values.items()}
+    random = np.random.default_rng(DRAW_SEED)
+    drawn = [{n: v + sampling.noises[n].draw(random, v.shape) for n, v in smooth.items()} for _ in range(DRAWS)]
+    share = min(1.0, sampling.effective / max(1, int(inner.sum())))
+    data.notes.update(noise_notes(sampling, {name: sampling.filled(v) for name, v in data.values.items()}))
+    views = [data, *(replace(data, values=values) for values in (smooth, *drawn))]
+    derivatives: list[dict[sp.Expr, np.ndarray]] = [{} for _ in views]
+    found = np.unique(labels[inner])
     for component in range(len(entries[0])):
-        columns = [evaluate(entry[component], data, derivatives) for entry in entries]
-        for label in np.unique(labels[inner]):
+        columns = [
+            [evaluate(entry[component], view, memory) for entry in entries] for view, memory in zip(views, derivatives, strict=True)
+        ]
+        for label in found:
             rows = inner & (labels == label)
-            Z = np.column_stack([c[rows] for c in columns])
-            yield RowBlock(Z[:, 1:], Z[:, 0], block=int(label))
+            raw, denoised, *noisy = (np.column_stack([c[rows] for c in parts]) for parts in columns)
+            noise = np.array(noisy)
+            noise = (noise - noise.mean(axis=0)) * np.sqrt(DRAWS / (DRAWS - 1))
+            yield RowBlock(raw[:, 1:], raw[:, 0], None, int(label), denoised, noise, share * rows.sum())
+
+
+def highest_orders(entries: list[tuple[sp.Expr, ...]]) -> Order:
+    """The highest derivative along each coordinate."""
+    found = [orders_of(d) for entry in entries for scalar in entry for d in scalar.atoms(sp.Derivative)]
+    return tuple(max((o[k] for o in found), default=0) for k in range(4))
 
 
 def evaluate(expr: sp.Expr, data: Dataset, derivatives: dict[sp.Expr, np.ndarray]) -> np.ndarray:

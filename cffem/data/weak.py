@@ -148,13 +148,17 @@ class Plan:
 
     def notes(self) -> dict[str, Any]:
         """What the rows are made with."""
-        correlated = {str(n): m.correlation_lengths for n, m in self.noise.items() if not m.white}
-        return {
-            "noise_sd": {str(n): m.sd for n, m in self.noise.items()},
-            "noise_ratio": self.noise_ratio,
-            "correlation_lengths": correlated,
-            **self.sampling.notes,
-        }
+        values = {name: self.sampling.filled(v) for name, v in self.data.values.items()}
+        return {**noise_notes(self.sampling, values), **self.sampling.notes}
+
+
+def noise_notes(sampling: Any, values: Mapping[sp.Expr, np.ndarray]) -> dict[str, Any]:
+    """How strong the noise of every field is, and over how many points it is correlated."""
+    return {
+        "noise_sd": {str(n): m.sd for n, m in sampling.noises.items()},
+        "noise_ratio": noise_ratio(sampling.noises, values),
+        "correlation_lengths": {str(n): m.correlation_lengths for n, m in sampling.noises.items() if not m.white},
+    }
 
 
 def sampling_of(data: Dataset, orders: Order, noisy: bool) -> Any:

@@ -55,18 +55,39 @@ class AliasGroup:
         return said
 
 
-def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
-    """Energy that noise alone can leave in each direction of a noise-corrected Gram: three deviations of its sampling error.
+@dataclass(frozen=True)
+class NoiseLimits:
+    """When a direction counts as null under noise.
 
-    The noise energy of a direction is estimated from `rows` independent rows, so it is known up to √(2/rows) of itself.
+    Attributes:
+        clear: standard errors of the noise energy above which a direction is excited beyond doubt.
+        hidden: standard errors below which noise hides a direction, however strong the noise is.
+        negligible: energy per column below which a direction is null unless it is excited beyond doubt.
+    """
+
+    clear: float = 3.0
+    hidden: float = 1.5
+    negligible: float = 1e-3
+
+
+LIMITS = NoiseLimits()
+
+
+def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
+    """Energy that noise alone can leave in each direction of a noise-corrected Gram.
+
+    The noise energy of a direction is estimated from `rows` independent rows, so it is known up to √(2/rows) of itself. Where
+    three of these deviations are negligible they are the tolerance; where noise is stronger, so that a direction may well carry
+    signal, only directions that noise hides count as null.
 
     Args:
         noise: expected noise energy in the normalised Gram.
         vectors: directions (columns).
         rows: number of independent rows.
     """
-    energy = np.einsum("ik,ij,jk->k", vectors, noise, vectors)
-    return 3 * np.sqrt(2 / max(rows, 1.0)) * energy
+    deviation = np.sqrt(2 / max(rows, 1.0)) * np.einsum("ik,ij,jk->k", vectors, noise, vectors)
+    size = (vectors**2).sum(axis=0)
+    return np.maximum(np.minimum(LIMITS.clear * deviation, LIMITS.negligible * size), LIMITS.hidden * deviation)
 
 
 def alias_groups(

@@ -47,6 +47,15 @@ class Addition:
     separated: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a design was made of: its library, its solutions or datasets, and the kind of its rows."""
+
+    library: Any
+    sources: tuple[Any, ...]
+    kind: str
+
+
 class Design:
     """An anchored regression as block Grams; build one with `from_fields` or `from_matrix`.
 
@@ -69,6 +78,7 @@ class Design:
         self.library = library
         self.notes = dict(notes or {})
         self.wider: Design | None = None
+        self.origin: Origin | None = None
 
     @classmethod
     def from_matrix(
@@ -144,8 +154,11 @@ class Design:
                 notes.setdefault("sources", []).append(found)
                 notes["tolerance"] = max(notes.get("tolerance", 0.0), found.get("tolerance", FIELD_TOLERANCE[kind]))
 
+        notes["projected"] = any(bool(getattr(source, "projected", False)) for source in given)
         full = cls(tuple(wider.terms), fold(blocks(), comm), library, notes)
-        return full.narrowed(tuple(library.terms)) if probes else full
+        made = full.narrowed(tuple(library.terms)) if probes else full
+        made.origin = Origin(library, tuple(given), kind)
+        return made
 
     # ----------------------------------------------------------------------------------------------------------------------------
     # Stacking and cutting
@@ -189,6 +202,24 @@ class Design:
         """The design with some of its columns only."""
         names = list(names)
         return Design(names, self.grams.select(self.names.index(name) for name in names), self.library, self.notes)
+
+    def with_known(self, known: Mapping[str, float]) -> Design:
+        """The design of the other terms, where the coefficients of some are known and their part is taken off the anchor.
+
+        Example:
+            >>> A = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+            >>> design = Design.from_matrix(A, A @ [2.0, 3.0], ["a", "b"]).with_known({"a": 2.0})
+            >>> design.names, design.grams.total()[0, 1] / design.grams.total()[1, 1]
+            (('b',), np.float64(3.0))
+        """
+        self.mask(known)
+        numbers = {self.names.index(name): float(value) for name, value in known.items()}
+        names = [name for name in self.names if name not in known]
+        if not names:
+            raise InputError("all coefficients are given, so that nothing is left to screen for")
+        rest = Design(names, self.grams.with_known(numbers), self.library, self.notes)
+        rest.wider = None if self.wider is None else self.wider.with_known(known)
+        return rest
 
     def narrowed(self, names: Sequence[str]) -> Design:
         """The design of some terms that remembers the wider design, against which a screen checks for missing terms."""

@@ -7,7 +7,7 @@ so a design of 10⁸ rows costs a few kilobytes. Experiments stack by adding Gra
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,6 +81,27 @@ class BlockGrams:
             noise=cut(self.noise),
             replicates=cut(self.replicates),
             sample=self.sample[:, index],
+        )
+
+    def with_known(self, known: Mapping[int, float]) -> BlockGrams:
+        """The Grams of y − Σ c_j A_j and of the other columns, for columns j whose coefficients c_j are known."""
+        free = [j for j in range(self.columns) if j not in known]
+        change = np.zeros((self.columns + 1, len(free) + 1))
+        change[0, 0] = 1.0
+        for j, value in known.items():
+            change[j + 1, 0] = -value
+        change[np.asarray(free, dtype=int) + 1, np.arange(len(free)) + 1] = 1.0
+
+        def moved(grams: np.ndarray | None) -> np.ndarray | None:
+            return None if grams is None else change.T @ grams @ change
+
+        return replace(
+            self,
+            plain=moved(self.plain),
+            denoised=moved(self.denoised),
+            noise=moved(self.noise),
+            replicates=moved(self.replicates),
+            sample=self.sample @ change,
         )
 
 

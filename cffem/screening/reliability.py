@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When not to believe a selected model: aliasing, misfit, instability and correlated noise, each with the number that says so.
+"""When not to believe a selected model: aliasing, misfit, instability, an ended search, correlated noise, each with its number.
 
 A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured
 number; a model is reliable only if none of them speaks.
@@ -12,25 +12,57 @@ from typing import Any
 
 import numpy as np
 
+from cffem.design.aliasing import AliasGroup
 from cffem.design.design import Design
 from cffem.screening import resampling
+from cffem.screening.detection import Detection, detected, detections
+from cffem.screening.exploring import named
 from cffem.screening.selection import Refit, Selection, score_supports, select
+from cffem.symbols.fields import VectorField
 
-LEAST_WIN_RATE = 0.8
-LEAST_GAP = 5.0
-LARGEST_MISFIT = 0.1
-SEEN_MISFIT = 1e-3
-LARGEST_NOISE_SHARE = 1.0
-ALIAS_SHARE = 0.02  # of a column's energy outside the span of others below which it may be an alias
-LARGEST_HETEROGENEITY = 5.0
-LEAST_MISSING_GAP = 0.0
-CAUTIOUS = 2.9
-DISCRETISATION = 3e-3  # share of the anchor that interpolation and quadrature may get wrong without any noise
+
+@dataclass(frozen=True)
+class Gates:
+    """Where the gates stand; all shares are relative to the anchor.
+
+    Attributes:
+        win_rate: least share of the bootstrap replicates that the support wins.
+        gap: least EBIC distance to the best rival.
+        misfit: largest share of unexplained energy, with two error bars.
+        seen_misfit: unexplained energy that counts once it exceeds three error bars.
+        noise_share: largest ratio of noise to signal in a direction of the support.
+        alias_share: energy of a column outside the span of others below which it may be an alias.
+        heterogeneity: how much more than noise explains the coefficients may drift from block to block.
+        missing_gap: least EBIC distance to a model with terms from outside the library.
+        cautious: standard errors from which a left-out term counts where noise is correlated.
+        discretisation: amplitude that interpolation and quadrature may get wrong without any noise.
+        undetected: largest amplitude that a left-out term may still have.
+        suspected: the same of a left-out term whose interval excludes zero.
+        told: terms of an alias group up to which all its combinations are written out.
+    """
+
+    win_rate: float = 0.8
+    gap: float = 5.0
+    misfit: float = 0.1
+    seen_misfit: float = 1e-3
+    noise_share: float = 1.0
+    alias_share: float = 0.02
+    heterogeneity: float = 5.0
+    missing_gap: float = 0.0
+    cautious: float = 2.9
+    discretisation: float = 3e-3
+    undetected: float = 0.35
+    suspected: float = 0.07
+    told: int = 4
+
+
+GATES = Gates()
+PROBE = "probe "  # begins the name of a common term that the library lacks
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a model is not believed: `kind` is aliased, misfit, unstable or correlated noise."""
+    """Why a model is not believed: `kind` is aliased, misfit, unstable, search, undetected or correlated noise."""
 
     kind: str
     text: str
@@ -54,26 +86,15 @@ class Reliability:
 def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     """Run all gates on a selected model."""
     numbers: dict[str, Any] = {"win_rate": chosen.win_rate, "gap": chosen.gap, "agree": chosen.agree}
-    reasons: list[Reason] = []
     if not chosen.support:
         return Reliability((Reason("unstable", "no term differs from zero"),), numbers)
-    reasons += alias_gate(design, chosen)
-    if chosen.win_rate < LEAST_WIN_RATE:
-        reasons.append(Reason("unstable", f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates"))
-    if chosen.gap < LEAST_GAP and not any(r.kind == "aliased" for r in reasons):
-        rival = ", ".join(design.names[j] for j in chosen.rival or ())
-        reasons.append(Reason("unstable", f"{{{rival}}} fits almost as well (EBIC gap {chosen.gap:.1f})"))
-    if not chosen.agree:
-        reasons.append(Reason("unstable", "raw and denoised rows choose different supports"))
-    threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
-    numbers["least_statistic"] = float(fitted.statistics.min())
-    if numbers["least_statistic"] < threshold:
-        weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
-        text = f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero"
-        reasons.append(Reason("unstable", text))
+    reasons = alias_gate(design, chosen)
+    reasons += [Reason("search", doubt) for doubt in chosen.doubts]
+    reasons += stability_gates(design, chosen, aliased=bool(reasons))
+    reasons += zero_gate(design, fitted, numbers)
     if design.grams.noise is not None:
         reasons += noise_gates(design, chosen.support, numbers)
-    reasons += left_out_gate(design, chosen.support, threshold, numbers)
+    reasons += left_out_gates(design, detections(design, chosen.support), numbers)
     if design.wider is not None:
         reasons += missing_gate(design, design.wider, chosen, numbers)
     if reasons and correlated(design):
@@ -82,28 +103,75 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
         reasons.append(
             Reason("correlated noise", f"noise is correlated over {text} grid points, so there are few independent rows")
         )
-    return Reliability(tuple(reasons), numbers)
+    return Reliability(tuple(with_hint(design, reasons)), numbers)
 
 
-def left_out_gate(design: Design, support: tuple[int, ...], threshold: float, numbers: dict[str, Any]) -> list[Reason]:
-    """A term that was left out although it would differ from zero: the price of one more term may have hidden it.
+def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list[Reason]:
+    """Whether another support would do as well, or does better on resampled or on denoised rows."""
+    reasons = []
+    if chosen.win_rate < GATES.win_rate:
+        reasons.append(Reason("unstable", f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates"))
+    if chosen.gap < GATES.gap and not aliased:
+        how = "fits better" if chosen.gap < 0 else "fits almost as well"
+        reasons.append(Reason("unstable", f"{named(design, chosen.rival or ())} {how} (EBIC gap {chosen.gap:.1f})"))
+    if not chosen.agree:
+        reasons.append(Reason("unstable", "raw and denoised rows choose different supports"))
+    return reasons
+
+
+def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Reason]:
+    """Whether every coefficient differs from zero, whichever of its errors is taken."""
+    threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
+    numbers["least_statistic"] = float(fitted.statistics.min())
+    if numbers["least_statistic"] >= threshold:
+        return []
+    weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
+    return [Reason("unstable", f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero")]
+
+
+def left_out_gates(design: Design, found: dict[int, Detection], numbers: dict[str, Any]) -> list[Reason]:
+    """Terms that were left out although they would differ from zero, or could be large without being seen.
 
     Correlated noise leaves fewer independent rows than counted, so there the bar is lower.
     """
-    level = min(threshold, CAUTIOUS) if correlated(design) else threshold
-    largest, suspect, total = 0.0, "", design.grams.total()
-    for j in (j for j in range(len(design.names)) if j not in support):
-        wider = tuple(sorted((*support, j)))
-        estimate, error = resampling.jackknife(design.grams.corrected, wider)
-        value = abs(estimate[wider.index(j)])
-        statistic = float(value / max(error[wider.index(j)], 1e-300))
-        effect = value * np.sqrt(max(total[j + 1, j + 1], 0.0) / total[0, 0])
-        if statistic > largest and effect > DISCRETISATION:
-            largest, suspect = statistic, design.names[j]
-    numbers["left_out_statistic"] = largest
-    if largest > level:
-        return [Reason("unstable", f"{suspect} was left out but is {largest:.1f} standard errors from zero when added")]
-    return []
+    threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
+    level = min(threshold, GATES.cautious) if correlated(design) else threshold
+    seen = [d for d in found.values() if d.effect > GATES.discretisation]
+    suspect = max(seen, key=lambda d: d.statistic, default=None)
+    largest = max(found.values(), key=lambda d: d.share / tolerated(d), default=None)
+    numbers["left_out_statistic"] = suspect.statistic if suspect else 0.0
+    numbers["undetected_share"] = largest.share if largest else 0.0
+    reasons = []
+    if suspect is not None and suspect.statistic > level:
+        text = f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from zero when added"
+        reasons.append(Reason("unstable", text))
+    if largest is not None and largest.share > tolerated(largest) and design.grams.noise is not None:
+        low, high = largest.interval
+        range_ = f"coefficient in [{low:.3g}, {high:.3g}]"
+        text = f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor ({range_})"
+        reasons.append(Reason("undetected", text))
+    return reasons
+
+
+def tolerated(left_out: Detection) -> float:
+    """The amplitude that a left-out term may still have; less where its interval excludes zero."""
+    low, high = left_out.interval
+    return GATES.undetected if low <= 0 <= high else GATES.suspected
+
+
+def with_hint(design: Design, reasons: list[Reason]) -> list[Reason]:
+    """A flow library that misfits without a pressure gets the hint where its pressure may have gone."""
+    anchor = getattr(design.library, "anchor", None)
+    vectors = {f for f in getattr(anchor, "atoms", lambda *_: set())(VectorField) if f.dim > 1}
+    if not vectors or design.notes.get("projected", False) or not any(r.kind == "misfit" for r in reasons):
+        return reasons
+    name = min(map(str, vectors))
+    hint = (
+        f"; if {name} is incompressible, the gradient of its pressure is missing from the library: make the dataset with "
+        "projected=True, which tests with divergence-free functions"
+    )
+    number = next(k for k, r in enumerate(reasons) if r.kind == "misfit")
+    return [Reason(r.kind, r.text + hint) if k == number else r for k, r in enumerate(reasons)]
 
 
 def correlated(design: Design) -> bool:
@@ -119,20 +187,55 @@ def missing_gate(design: Design, wider: Design, chosen: Selection, numbers: dict
     here = scores.get(inside)
     if here is None:
         here = score_supports(wider, [inside])[0][0]
-    outside = [(score, s) for s, score in scores.items() if any(wider.names[j].startswith("probe ") for j in s)]
+    outside = [(score, s) for s, score in scores.items() if any(wider.names[j].startswith(PROBE) for j in s)]
     best, support = min(outside, default=(np.inf, ()))
     numbers["missing_gap"] = float(best - here)
-    if best - here < LEAST_MISSING_GAP:
-        names = ", ".join(wider.names[j].removeprefix("probe ") for j in support)
+    if best - here < GATES.missing_gap:
+        names = ", ".join(wider.names[j].removeprefix(PROBE) for j in support)
         return [Reason("misfit", f"{{{names}}}, not all in the library, fits better (EBIC {best - here:+.1f})")]
-    return []
+    return missing_alone(wider, inside, numbers)
+
+
+def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
+    """Whether a common term outside the library would differ from zero if it were added to the support."""
+    probes = [j for j, name in enumerate(wider.names) if name.startswith(PROBE)]
+    found = [d for d in (detected(wider, inside, j) for j in probes) if d.effect > GATES.discretisation]
+    suspects = [d for d in found if d.share > tolerated(d) and d.interval[0] * d.interval[1] > 0]
+    threshold = resampling.t_threshold(len(wider.grams.labels), len(wider.names))
+    suspects += [d for d in found if d.statistic > threshold]
+    numbers["probe_statistic"] = max((d.statistic for d in found), default=0.0)
+    if not suspects:
+        return []
+    clearest = max(suspects, key=lambda d: d.statistic)
+    name = clearest.name.removeprefix(PROBE)
+    return [Reason("misfit", f"{name}, not in the library, is {clearest.statistic:.1f} standard errors from zero when added")]
 
 
 def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
-    """Terms outside the support that the noise-free columns of the support reproduce: a swap would fit the data as well.
+    """Selected terms inside an alias group of the design, and terms outside that the selected columns reproduce.
 
     Noise makes aliased columns look different, so this looks at the noise-corrected Gram, not at residuals.
     """
+    selected = {design.names[j] for j in chosen.support}
+    for group in design.alias_groups():
+        inside = selected & set(group.terms)
+        if inside:
+            return [Reason("aliased", told(group, sorted(inside)))]
+    return reproduced_gate(design, chosen)
+
+
+def told(group: AliasGroup, inside: list[str]) -> str:
+    """An alias group in one sentence; of a large one only which selected terms it ties."""
+    if len(group.terms) <= GATES.told:
+        return str(group)
+    free = len(group.terms) - group.null.shape[1]
+    return f"only {free} combinations of the {len(group.terms)} coefficients of {{{', '.join(group.terms)}}} are identifiable, " + (
+        f"so {', '.join(inside)} cannot be told from the others"
+    )
+
+
+def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
+    """Terms outside the support that the noise-free columns of the support reproduce: a swap would fit the data as well."""
     support = np.asarray(chosen.support)
     scale = np.outer(design.scale, design.scale) * design.grams.weight.sum()
     signal = design.grams.total("corrected")[1:, 1:] / scale
@@ -143,7 +246,7 @@ def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
         direction[k] = 1.0
         tolerance = design.noise_energy(np.column_stack([direction, np.eye(len(signal))[k]]))
         left = float(direction @ signal @ direction)
-        if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= ALIAS_SHARE * signal[k, k]:
+        if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= GATES.alias_share * signal[k, k]:
             names = [name for name, weight in zip(design.names, direction, strict=True) if abs(weight) > 1e-3]
             groups = design.select(names).alias_groups()
             others = ", ".join(name for name in names if name != design.names[k])
@@ -162,17 +265,17 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
     count = len(blocks)
     error = float(np.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum()))
     numbers.update(misfit=misfit, misfit_error=error)
-    if misfit + 2 * error > LARGEST_MISFIT:
+    if misfit + 2 * error > GATES.misfit:
         reasons.append(Reason("misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"))
-    elif misfit > 3 * error and misfit > SEEN_MISFIT:
+    elif misfit > 3 * error and misfit > GATES.seen_misfit:
         reasons.append(Reason("misfit", f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar"))
     drift = heterogeneity(design, support)
     numbers["heterogeneity"] = drift
-    if drift > LARGEST_HETEROGENEITY:
+    if drift > GATES.heterogeneity:
         reasons.append(Reason("misfit", f"coefficients drift from block to block {drift:.0f} times more than noise explains"))
     share = noise_share(design, support)
     numbers["noise_share"] = share
-    if share > LARGEST_NOISE_SHARE:
+    if share > GATES.noise_share:
         reasons.append(Reason("unstable", f"noise exceeds the signal {share:.1f} times in the weakest direction of the support"))
     return reasons
 
@@ -193,7 +296,7 @@ def heterogeneity(design: Design, support: tuple[int, ...]) -> float:
 
     expected = scores(grams.replicates).var(axis=1, ddof=1)
     energy = np.abs(np.einsum("bjj->bj", grams.plain)[:, index] * grams.plain[:, :1, 0])
-    floor = DISCRETISATION**2 * energy  # interpolation and quadrature fail the equations a little without any noise
+    floor = GATES.discretisation**2 * energy  # interpolation and quadrature fail the equations a little without any noise
     return float(np.median(scores(grams.corrected) ** 2 / np.maximum(expected + floor, 1e-300), axis=0).max())
 
 

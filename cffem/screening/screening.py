@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
 """`Screening`: anchored sparse regression behind one scikit-learn-style estimator.
 
-The default is oriented at recall, as false positives are removed later by deletion but a missed term is lost: λ is the smallest
-penalty that the noise allows, τ is zero, and the terms of the best-scoring model along the path are always kept.
-`method="subset"` returns the sparse model itself.
+What is returned is what is judged: support, coefficients and intervals are those of one model, `reliable_` speaks of that model,
+and a term whose interval contains zero is not in it. The default screens for recall first, as a missed term is lost: `screened_`
+holds all terms that the Lasso keeps at the smallest penalty that the noise allows, and the model is the best one that passes the
+deletion test. Every term outside the model has an interval, too: the coefficient that it could still have (`limits_`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,13 @@ from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.design import Design
 from cffem.screening import lasso, resampling
 from cffem.screening.contract import Contract, check_contract
+from cffem.screening.detection import detections
+from cffem.screening.exploring import explore
+from cffem.screening.falsity import false_share
 from cffem.screening.reliability import Reliability, assess
-from cffem.screening.selection import Refit, Selection, refit, residual_share, score_supports, select
+from cffem.screening.selection import Refit, Selection, judged, refit, residual_share, score_supports
+from cffem.screening.skill import NullSkill, null_skill
+from cffem.screening.writing import equation_latex, equation_text
 from cffem.symbols.errors import InputError
 
 try:
@@ -45,16 +52,22 @@ class Screening(RegressorMixin, BaseEstimator):
         alpha: Lasso penalty λ on normalised columns; None chooses it by `criterion`.
         threshold: τ on normalised columns; None is zero, or chosen by EBIC for `thresholded`.
         criterion: `recall` takes the smallest penalty that the noise allows, `ebic` the best model along the path.
-        largest: largest support visited by the best-subset search.
+        largest: terms of the largest support that the best-subset search may choose; None lets it grow as long as larger
+            supports score better, up to twelve terms. A limit that binds makes the screen unreliable.
         replicates: bootstrap replicates for frequencies.
         random_state: seed of the bootstrap.
+        bounds: what is known of coefficients, by the name of the term: a pair (low, high), None on either side for no bound,
+            or a number for a coefficient that is known. `{"diffusion": (0, None), "transport": -1.0}`.
 
     Attributes (after `fit`):
         coef_, intervals_: refitted coefficients on the original scale (zero off the support) and 95 % intervals.
-        support_: boolean mask of the selected terms; `alpha_`, `threshold_`: λ and τ used.
-        frequencies_: how often each term is selected over the bootstrap replicates.
+        support_: boolean mask of the selected terms; `screened_`: of those that the Lasso keeps before the deletion test.
+        limits_: 95 % interval of the coefficient that each term could have; for a selected term its interval, for another one
+            what is left if it is added to the support.
+        alpha_, threshold_: λ and τ used; `frequencies_`: how often each term is selected over the bootstrap replicates.
+        false_share_: estimate of the expected share of false terms in the support.
         contract_: error bound B_s and the conditions of the screening theorems.
-        selection_: the best sparse model with its rivals; `reliable_`, `reasons_`: whether to believe it and why not.
+        selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and why not.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -71,9 +84,10 @@ class Screening(RegressorMixin, BaseEstimator):
         alpha: float | None = None,
         threshold: float | None = None,
         criterion: str = "recall",
-        largest: int = 6,
+        largest: int | None = None,
         replicates: int = 100,
         random_state: int = 0,
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -82,6 +96,7 @@ class Screening(RegressorMixin, BaseEstimator):
         self.largest = largest
         self.replicates = replicates
         self.random_state = random_state
+        self.bounds = bounds
 
     def fit(self, X: Any, y: Any = None) -> Screening:
         """Screen a design, or a matrix of term evaluations against anchor values.
@@ -90,31 +105,54 @@ class Screening(RegressorMixin, BaseEstimator):
             X: a `Design`, or an n × m matrix.
             y: n anchor values when X is a matrix.
         """
+        self._check_options()
+        design = X if isinstance(X, Design) else self._design(X, y)
+        self.__dict__.pop("false_share_", None)
+        self.__dict__.pop("_kappas", None)
+        self.design_ = design
+        self.n_features_in_ = len(design.names)
+        known, bounds = self._bounds(design)
+        free = design.with_known(known) if known else design
+        found = explore(free, None if self.largest is None else int(self.largest), bounds)
+        self.selection_: Selection = judged(free, found, self.replicates, self.random_state)
+        screened = self._screen(free)
+        chosen = self._model(free, screened, bounds)
+        if chosen != self.selection_.support:
+            self.selection_ = judged(free, found, self.replicates, self.random_state, chosen)
+        self.refit_: Refit = refit(free, chosen, bounds)
+        self.reliability_: Reliability = assess(free, self.selection_, self.refit_)
+        self.reliable_ = self.reliability_.reliable
+        self.reasons_ = [str(reason) for reason in self.reliability_.reasons]
+        self._report(free, screened, known)
+        return self
+
+    def _check_options(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}")
         if self.criterion not in CRITERIA:
             raise InputError(f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}")
-        design = X if isinstance(X, Design) else self._design(X, y)
-        self.design_ = design
-        self.n_features_in_ = len(design.names)
-        self.selection_: Selection = select(design, self.largest, self.replicates, self.random_state)
-        chosen = self._choose(design)
-        self.support_ = np.isin(np.arange(len(design.names)), list(chosen))
-        self._refit(design, chosen)
-        best_fit = self.refit_ if tuple(chosen) == self.selection_.support else refit(design, self.selection_.support)
-        self.reliability_: Reliability = assess(design, self.selection_, best_fit)
-        self.reliable_ = self.reliability_.reliable
-        self.reasons_ = [str(reason) for reason in self.reliability_.reasons]
-        return self
+        if self.largest is not None and self.largest < 1:
+            raise InputError(f"the largest support has at least one term, but largest is {self.largest}")
+
+    def _bounds(self, design: Design) -> tuple[dict[str, float], dict[int, tuple[float, float]]]:
+        """Known coefficients by name, and the bounds of the others by their column among the free ones."""
+        pairs = {name: as_bounds(name, given) for name, given in (self.bounds or {}).items()}
+        design.mask(pairs)
+        known = {name: low for name, (low, high) in pairs.items() if low == high}
+        free = [name for name in design.names if name not in known]
+        return known, {free.index(name): pair for name, pair in pairs.items() if name not in known}
 
     def _design(self, X: Any, y: Any) -> Design:
+        if gives_rows(X):
+            raise InputError("a screen needs a design of a library on these data: fit(cf.Design.from_fields(library, data))")
         X, y = validate_data(self, X, y, y_numeric=True, dtype=float, ensure_min_samples=2)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Design.from_matrix(X, y, names)
 
     # The choice of the support -------------------------------------------------------------------------------------------
 
-    def _choose(self, design: Design) -> tuple[int, ...]:
+    def _screen(self, design: Design) -> tuple[int, ...]:
+        """The terms that the Lasso keeps at the chosen penalty and threshold, and for recall those of the best models."""
         sigma = design.normalised_gram()
         total = design.grams.total()
         right = total[1:, 0] / design.grams.weight.sum() / design.scale
@@ -133,11 +171,30 @@ class Screening(RegressorMixin, BaseEstimator):
             return self.selection_.support
         if self.method == "thresholded" and self.threshold is None:
             self.threshold_ = self._threshold(design, raw)
-        chosen = set(np.flatnonzero(np.abs(raw) > self.threshold_).tolist())
-        if self.criterion == "recall" and self.method == "lasso" and self.threshold is None and self.alpha is None:
-            chosen |= set(best_on_path) | set(self.selection_.support)
+        kept = set(np.flatnonzero(np.abs(raw) > self.threshold_).tolist())
+        if self._for_recall:
+            kept |= set(best_on_path) | set(self.selection_.support)
         self.frequencies_ = self._frequencies(design, self.alpha_)
-        return tuple(sorted(int(j) for j in chosen))
+        return tuple(sorted(int(j) for j in kept))
+
+    @property
+    def _for_recall(self) -> bool:
+        """Whether the user left penalty and threshold to the screen."""
+        return self.criterion == "recall" and self.method == "lasso" and self.threshold is None and self.alpha is None
+
+    def _model(self, design: Design, screened: tuple[int, ...], bounds: Mapping[int, tuple[float, float]]) -> tuple[int, ...]:
+        """The support that is returned: the best model, or what the asked-for Lasso keeps without terms that may be zero."""
+        if self.method == "subset" or (self._for_recall and self.selection_.support):
+            return self.selection_.support
+        left = list(screened)
+        while left:
+            fitted = refit(design, left, bounds)
+            low, high = fitted.intervals.T
+            doubtful = (low <= 0) & (high >= 0)
+            if not doubtful.any():
+                break
+            left.pop(int(np.where(doubtful, fitted.statistics, np.inf).argmin()))
+        return tuple(left)
 
     def _weights(self, sigma: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         """Adaptive weights 1/|ridge estimate|: large coefficients are penalised less."""
@@ -180,12 +237,50 @@ class Screening(RegressorMixin, BaseEstimator):
 
     # What is reported ----------------------------------------------------------------------------------------------------
 
-    def _refit(self, design: Design, chosen: tuple[int, ...]) -> None:
-        self.refit_: Refit = refit(design, chosen)
-        self.coef_ = np.zeros(len(design.names))
-        self.coef_[list(chosen)] = self.refit_.coefficients
-        self.intervals_ = np.zeros((len(design.names), 2))
-        self.intervals_[list(chosen)] = self.refit_.intervals
+    def _report(self, free: Design, screened: tuple[int, ...], known: Mapping[str, float]) -> None:
+        """Fitted attributes of all terms, in the order of the design; known coefficients are as they were given."""
+        places = np.array([self.design_.names.index(name) for name in free.names])
+        given = np.array([known.get(name, 0.0) for name in self.design_.names])
+        chosen = places[list(self.refit_.support)]
+        self.coef_ = given.copy()
+        self.coef_[chosen] = self.refit_.coefficients
+        self.intervals_ = np.column_stack([given, given])
+        self.intervals_[chosen] = self.refit_.intervals
+        self.limits_ = self.intervals_.copy()
+        for column, found in detections(free, self.refit_.support).items():
+            self.limits_[places[column]] = found.interval
+        is_given = np.array([name in known for name in self.design_.names])
+        self.support_ = is_given | np.isin(np.arange(len(given)), chosen)
+        self.screened_ = is_given | np.isin(np.arange(len(given)), places[list(screened)])
+        frequencies, coefficients = (
+            np.ones(len(given)),
+            np.tile(given[:, None] * self.design_.scale[:, None], len(self.path_.alphas)),
+        )
+        frequencies[places], coefficients[places] = self.frequencies_, self.path_.coefficients
+        self.frequencies_, self.path_ = frequencies, lasso.Path(self.path_.alphas, coefficients)
+
+    @cached_property
+    def false_share_(self) -> float:
+        """Estimate of the expected share of false terms in the returned support."""
+        check_is_fitted(self, "support_")
+        known, bounds = self._bounds(self.design_)
+        free = self.design_.with_known(known) if known else self.design_
+        return false_share(free, self.refit_, bounds, self.random_state)
+
+    def equation(self, digits: int = 4) -> str:
+        """The fitted equation in plain text."""
+        check_is_fitted(self, "coef_")
+        return equation_text(self.design_, self.coef_, digits)
+
+    def latex(self, digits: int = 4) -> str:
+        """The fitted equation as a LaTeX formula."""
+        check_is_fitted(self, "coef_")
+        return equation_latex(self.design_, self.coef_, digits)
+
+    def null_skill(self, surrogates: int = 19) -> NullSkill:
+        """Skill on left-out rows beside its distribution on surrogates of the data that follow no equation."""
+        check_is_fitted(self, "support_")
+        return null_skill(self, surrogates)
 
     @property
     def contract_(self) -> Contract:
@@ -222,12 +317,58 @@ class Screening(RegressorMixin, BaseEstimator):
         return cache[size]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Anchor values predicted for rows of term evaluations."""
+        """Anchor values predicted for rows of term evaluations, or for the rows of a dataset or solution.
+
+        Args:
+            X: an n × m matrix, or data on which the library of the fitted design is evaluated.
+        """
         check_is_fitted(self, "coef_")
+        if gives_rows(X):
+            return np.concatenate([block.A @ self.coef_ for block in self._rows(X)])
         return validate_data(self, X, reset=False, dtype=float) @ self.coef_
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² of the prediction: of anchor values on rows of a matrix, or of the anchor on the rows of data or of a design."""
+        check_is_fitted(self, "coef_")
+        if isinstance(X, Design):
+            residual = np.r_[1.0, -self.coef_]
+            total = X.select(self.design_.names).grams.total()
+            return float(1 - residual @ total @ residual / total[0, 0])
+        if gives_rows(X):
+            y = np.concatenate([block.y for block in self._rows(X)])
+            return float(1 - ((y - self.predict(X)) ** 2).sum() / (y**2).sum())
+        return super().score(X, y, sample_weight)
+
+    def _rows(self, data: Any) -> list[Any]:
+        """The rows of the fitted library on other data."""
+        if self.design_.origin is None:
+            raise InputError("this screen was fitted on a matrix: give it rows of term evaluations, not fields")
+        return list(data.rows(self.design_.origin.library, self.design_.origin.kind))
 
     @property
     def names_(self) -> tuple[str, ...]:
         """Names of the selected terms."""
         check_is_fitted(self, "support_")
         return tuple(name for name, kept in zip(self.design_.names, self.support_, strict=True) if kept)
+
+
+def gives_rows(X: Any) -> bool:
+    """Whether something is a dataset or a solution, which evaluates a library row by row."""
+    return callable(getattr(X, "rows", None)) and not isinstance(X, Design)
+
+
+def as_bounds(name: str, given: Any) -> tuple[float, float]:
+    """The smallest and the largest coefficient of a term, from a number or a pair with None for no bound.
+
+    Example:
+        >>> as_bounds("lap", (0, None)), as_bounds("drift", -1)
+        ((0.0, inf), (-1.0, -1.0))
+    """
+    pair = given if isinstance(given, tuple | list) else (given, given)
+    if len(pair) != 2:
+        raise InputError(f"the bounds of {name!r} are a number or a pair (low, high), not {given!r}")
+    low = -math.inf if pair[0] is None else float(pair[0])
+    high = math.inf if pair[1] is None else float(pair[1])
+    if not low <= high or (low == high and math.isinf(low)):
+        raise InputError(f"the bounds of {name!r} are empty: {given!r}")
+    return low, high

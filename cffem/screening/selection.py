@@ -15,10 +15,12 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.subset import Candidate, candidates, normalise, penalty, rescore, unexplained
+from cffem.screening.exploring import Bounds, Explored, explore, views
+from cffem.screening.subset import Candidate, normalise, penalty, rescore, unexplained
 
 RIDGE = 1e-6
 ILL_CONDITIONED = 1e10
+CONTENDERS = 100  # survivors that compete in the bootstrap
 RELATIVE_FLOOR = 1e-3  # discretisation error that no resampling sees, relative to a coefficient
 
 
@@ -49,7 +51,8 @@ class Selection:
         win_rate: share of bootstrap replicates in which the support wins.
         inclusion: share of bootstrap replicates whose winner contains each term.
         agree: whether raw and denoised rows alone choose the same support.
-        scored: all candidates with their EBIC, best first.
+        scored: all survivors with their EBIC, the chosen one first.
+        doubts: why the search may have missed a better support, in words.
     """
 
     support: tuple[int, ...]
@@ -59,41 +62,37 @@ class Selection:
     inclusion: np.ndarray
     agree: bool
     scored: list[tuple[float, Candidate]]
+    doubts: tuple[str, ...] = ()
 
 
-def views(design: Design) -> list[np.ndarray]:
-    """Block Grams on which supports are searched: raw rows and, where known, denoised rows."""
-    grams = design.grams
-    return [grams.plain] if grams.denoised is None else [grams.plain, grams.denoised]
-
-
-def select(design: Design, largest: int, replicates: int, seed: int) -> Selection:
+def select(design: Design, largest: int | None, replicates: int, seed: int, bounds: Bounds | None = None) -> Selection:
     """Choose the support with the best EBIC among those whose every term passes the deletion test."""
+    return judged(design, explore(design, largest, bounds), replicates, seed)
+
+
+def judged(design: Design, found: Explored, replicates: int, seed: int, support: tuple[int, ...] | None = None) -> Selection:
+    """How clearly a support won against the survivors of a search; by default the best of them.
+
+    Args:
+        design: the design.
+        found: what the search visited.
+        replicates: bootstrap replicates.
+        seed: of the bootstrap.
+        support: another support that somebody chose.
+    """
     blocks, columns, rows = views(design), len(design.names), design.effective_rows
-    largest = max(1, min(largest, columns, int(rows) - 1))
-    everything = candidates([b.sum(axis=0) for b in blocks], largest)
-    survivors = [c for c in everything if passes_deletion(design, c.support)]
-    ranked = sorted(((c.score(rows, columns), c) for c in survivors), key=lambda pair: pair[0])
-    best = ranked[0][1]
-    rivals = [(score, c) for score, c in ranked[1:]]
-    gap = rivals[0][0] - ranked[0][0] if rivals else float("inf")
-    win_rate, inclusion = bootstrap([c.support for c in survivors], blocks, rows, columns, replicates, seed, best.support)
-    agree = all(single_view_winner(everything, v, len(best.support)) == best.support for v in range(len(blocks)))
-    rival = rivals[0][1].support if rivals else None
-    return Selection(best.support, gap, rival, win_rate, inclusion, agree, ranked)
-
-
-def passes_deletion(design: Design, support: tuple[int, ...]) -> bool:
-    """Whether every term of a support differs from zero in the corrected and in the denoised estimate; the empty support does."""
-    if not support:
-        return True
-    grams = design.grams
-    threshold = resampling.t_threshold(len(grams.labels), len(design.names))
-    for blocks in [grams.corrected] + ([] if grams.denoised is None else [grams.denoised]):
-        estimate, error = resampling.jackknife(blocks, support)
-        if not (np.abs(estimate) >= threshold * error).all():
-            return False
-    return True
+    ranked = found.survivors
+    if support is not None and support != found.best.support:
+        here = score_supports(design, [support])[0]
+        ranked = [here, *(pair for pair in ranked if pair[1].support != support)]
+    (score, best), *rivals = ranked
+    rival = min(rivals, key=lambda pair: pair[0], default=None)
+    gap = rival[0] - score if rival else float("inf")
+    contenders = [c.support for _, c in ranked[:CONTENDERS]]
+    win_rate, inclusion = bootstrap(contenders, blocks, rows, columns, replicates, seed, best.support)
+    visited = found.visited if any(len(c.support) == len(best.support) for c in found.visited) else [best]
+    agree = all(single_view_winner(visited, v, len(best.support)) == best.support for v in range(len(blocks)))
+    return Selection(best.support, gap, rival[1].support if rival else None, win_rate, inclusion, agree, ranked, found.doubts)
 
 
 def single_view_winner(found: list[Candidate], view: int, size: int) -> tuple[int, ...]:
@@ -135,27 +134,56 @@ def batch_unexplained(grams: np.ndarray, support: tuple[int, ...]) -> np.ndarray
     return np.clip(1 - np.einsum("rk,rk->r", grams[:, 0, index], beta) / grams[:, 0, 0], 0, None)
 
 
-def refit(design: Design, support: Sequence[int]) -> Refit:
-    """Noise-corrected coefficients on the original scale; ridge when the selected Gram is ill-conditioned."""
+def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) -> Refit:
+    """Noise-corrected coefficients on the original scale; ridge when the selected Gram is ill-conditioned.
+
+    Bounds cut the intervals; an estimate outside them moves to the nearest bound.
+    """
     support = tuple(int(j) for j in support)
-    grams = design.grams
     if not support:
         return Refit((), np.empty(0), np.empty(0), np.empty((0, 2)), 0.0)
-    blocks = grams.corrected
-    sub = normalise(blocks.sum(axis=0))[np.ix_(np.array(support) + 1, np.array(support) + 1)]
-    values = np.linalg.eigvalsh(sub)
-    if values[0] <= 0 and grams.noise is not None:
-        blocks = grams.plain  # the correction left no signal in some direction: report the attenuated fit with its honest errors
-        values = np.abs(values)
-    ridge = RIDGE if values[-1] > ILL_CONDITIONED * max(values[0], 0.0) else 0.0
-    estimate, error = resampling.jackknife(blocks, support)
+    estimate, error = estimate_with_error(design, support)
+    ridge = ridge_needed(design, support)
     if ridge:
-        estimate = resampling.solve_support(blocks.sum(axis=0), support, ridge)
+        estimate = resampling.solve_support(trusted_blocks(design, support).sum(axis=0), support, ridge)
+    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * np.abs(estimate)
+    low, high = (np.array([(bounds or {}).get(j, (-np.inf, np.inf))[k] for j in support]) for k in (0, 1))
+    estimate, ends = np.clip(estimate, low, high), np.array([estimate - half, estimate + half])
+    return Refit(support, estimate, error, np.clip(ends, low, high).T, ridge)
+
+
+def estimate_with_error(design: Design, support: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Noise-corrected coefficients and the larger of their errors by the jackknife and by fresh noise."""
+    grams = design.grams
+    estimate, error = resampling.jackknife(trusted_blocks(design, support), support)
     if grams.replicates is not None and grams.noise is not None:
         spread = resampling.solve_support(grams.replicates.sum(axis=0) - grams.noise.sum(axis=0), support).std(axis=0, ddof=1)
         error = np.maximum(error, spread)
-    half = resampling.interval_factor(len(grams.labels)) * error + RELATIVE_FLOOR * np.abs(estimate)
-    return Refit(support, estimate, error, np.column_stack([estimate - half, estimate + half]), ridge)
+    return estimate, error
+
+
+def normalised_eigenvalues(design: Design, support: tuple[int, ...]) -> np.ndarray:
+    """Eigenvalues of the noise-corrected Gram of a support with unit diagonal, smallest first."""
+    index = np.array(support) + 1
+    return np.linalg.eigvalsh(normalise(design.grams.total("corrected"))[np.ix_(index, index)])
+
+
+def trusted_blocks(design: Design, support: tuple[int, ...]) -> np.ndarray:
+    """The corrected block Grams; the plain ones where the correction left no signal in some direction of the support.
+
+    The fit is then attenuated, but its errors are honest.
+    """
+    grams = design.grams
+    hopeless = grams.noise is not None and normalised_eigenvalues(design, support)[0] <= 0
+    return grams.plain if hopeless else grams.corrected
+
+
+def ridge_needed(design: Design, support: tuple[int, ...]) -> float:
+    """A small ridge where the columns of a support are nearly dependent, else zero."""
+    values = normalised_eigenvalues(design, support)
+    if values[0] <= 0 and design.grams.noise is not None:
+        values = np.abs(values)
+    return RIDGE if values[-1] > ILL_CONDITIONED * max(values[0], 0.0) else 0.0
 
 
 def score_supports(design: Design, supports: list[tuple[int, ...]]) -> list[tuple[float, Candidate]]:

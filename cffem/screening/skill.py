@@ -4,19 +4,25 @@
 Each block of rows is predicted with coefficients from all other blocks; block Grams of [y, A] are enough for that. The mean
 predictor is the constant term alone, fitted on the same rows; without a constant among the terms it is zero. As in the paper,
 skill = 1 − RMSE / RMSE of the mean predictor: one for a perfect prediction, zero or less for a useless one.
+
+A smooth field without any equation has some skill, too. So skill stands beside its distribution on surrogates of the data: the
+spectrum in space and the spectrum in time are kept, phases are random. The joint spectrum becomes the product of the two, because
+a linear equation is nothing but its dispersion relation, which random phases alone would leave in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
+from sklearn.base import clone
 
 from cffem.design.design import Design
 from cffem.screening.resampling import solve_support
+from cffem.symbols.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -84,3 +90,69 @@ def constant_column(design: Design) -> int | None:
         if (term is not None and sp.sympify(term).is_number) or (term is None and name in ("1", "one", "constant")):
             return index
     return None
+
+
+@dataclass(frozen=True)
+class NullSkill:
+    """Skill on the data and on surrogates that follow no equation.
+
+    Attributes:
+        skill: of the support that was found on the data.
+        surrogates: skill of the support that the same screen finds on each surrogate.
+    """
+
+    skill: float
+    surrogates: tuple[float, ...]
+
+    @property
+    def p_value(self) -> float:
+        """Share of surrogates with at least this skill, the data counted among them."""
+        return (1 + sum(value >= self.skill for value in self.surrogates)) / (1 + len(self.surrogates))
+
+
+def null_skill(screen: Any, surrogates: int) -> NullSkill:
+    """Skill of a fitted screen beside that of the same screen on surrogates of its data.
+
+    Args:
+        screen: a fitted `Screening`.
+        surrogates: their number; 19 can show a level of 5 %.
+    """
+    origin = screen.design_.origin
+    if origin is None or not all(hasattr(source, "values") and source.points is None for source in origin.sources):
+        raise InputError("a null-calibrated skill needs a screen of gridded data, from which surrogates can be made")
+    found = []
+    for number in range(surrogates):
+        again = [surrogate(source, 1000 * number + k) for k, source in enumerate(origin.sources)]
+        design = Design.from_fields(origin.library, again, origin.kind)
+        fitted = clone(screen).fit(design)
+        found.append(held_out_skill(design, fitted.names_).value)
+    return NullSkill(held_out_skill(screen.design_, screen.names_).value, tuple(found))
+
+
+def surrogate(data: Any, seed: int) -> Any:
+    """Gridded data with the spectra in space and in time of each field, and nothing else of it.
+
+    Example:
+        >>> from cffem.data import Dataset
+        >>> from cffem.symbols.coordinates import t, x
+        >>> from cffem.symbols.fields import ScalarField
+        >>> u = ScalarField("u")
+        >>> wave = np.sin(np.arange(16)[:, None] - np.arange(8.0))
+        >>> data = Dataset.from_arrays({x: np.arange(16.0), t: np.arange(8.0)}, {u: wave})
+        >>> other = surrogate(data, 0).values[u]
+        >>> bool(abs(other.std() - wave.std()) < 1e-9), bool(np.allclose(other, wave))
+        (True, False)
+    """
+    random = np.random.default_rng(seed)
+    values = {}
+    for name, array in data.values.items():
+        filled = array if data.mask is None else np.where(data.mask, array[~data.mask].mean(), array)
+        mean = float(filled.mean())
+        power = np.abs(np.fft.fftn(filled - mean)) ** 2
+        joint = power.sum(axis=-1, keepdims=True) * power.sum(axis=tuple(range(power.ndim - 1)), keepdims=True)
+        phases = np.fft.fftn(random.standard_normal(array.shape))
+        modes = np.sqrt(joint / max(power.sum(), 1e-300)) * phases / np.abs(phases)
+        found = np.fft.ifftn(modes).real
+        found *= filled.std() / max(found.std(), 1e-300)
+        values[name] = mean + found - found.mean()
+    return replace(data, values=values, notes={})

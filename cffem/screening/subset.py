@@ -115,11 +115,36 @@ def search(gram: np.ndarray, largest: int) -> list[np.ndarray]:
 
 def candidates(grams: list[np.ndarray], largest: int) -> list[Candidate]:
     """The union of the best supports on several Grams, scored on all of them; the empty support is always among them."""
-    found: dict[tuple[int, ...], None] = {(): None}
+    return visited_supports(grams, largest)[0]
+
+
+def visited_supports(grams: list[np.ndarray], largest: int) -> tuple[list[Candidate], list[Candidate]]:
+    """The best few supports of each size on several Grams with the empty one, and the others that the search kept."""
+    best: dict[tuple[int, ...], None] = {(): None}
+    others: dict[tuple[int, ...], None] = {}
     for gram in grams:
         for level in search(gram, largest):
-            found.update({tuple(int(j) for j in support): None for support in level[:KEEP]})
-    return rescore(list(found), grams)
+            best.update({as_support(row): None for row in level[:KEEP]})
+            others.update({as_support(row): None for row in level[KEEP:]})
+    return rescore(list(best), grams), rescore([s for s in others if s not in best], grams)
+
+
+def as_support(row: np.ndarray) -> tuple[int, ...]:
+    """A row of column numbers as a tuple."""
+    return tuple(int(j) for j in row)
+
+
+def neighbours(support: tuple[int, ...], columns: int) -> list[tuple[int, ...]]:
+    """All supports in which one term is exchanged, added or left out.
+
+    Example:
+        >>> neighbours((0,), 2)
+        [(), (0, 1), (1,)]
+    """
+    inside, outside = set(support), [j for j in range(columns) if j not in support]
+    fewer = [inside - {k} for k in support]
+    found = [*fewer, *(inside | {j} for j in outside), *(rest | {j} for rest in fewer for j in outside)]
+    return sorted({tuple(sorted(one)) for one in found})
 
 
 def rescore(supports: list[tuple[int, ...]], grams: list[np.ndarray]) -> list[Candidate]:

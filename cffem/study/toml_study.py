@@ -386,10 +386,27 @@ class StudyReader:
 
     def _screening(self, table: Table, seed: int) -> Screening:
         parameters = inspect.signature(Screening).parameters
-        options = {name: self._like(table, name, parameter.default) for name, parameter in parameters.items() if name in table}
+        plain = (name for name in parameters if name in table and name not in ("bounds", "largest"))
+        options = {name: self._like(table, name, parameters[name].default) for name in plain}
+        if "largest" in table:
+            options["largest"] = table.whole("largest")
+        if "bounds" in table:
+            options["bounds"] = self._bounds(table.table("bounds"))
         table.done()
         with table.naming():
             return Screening(**{"random_state": seed, **options})
+
+    def _bounds(self, table: Table) -> dict[str, Any]:
+        """Known coefficients and bounds of others: a number, or a table with `low`, `high` or both."""
+        found: dict[str, Any] = {}
+        for name in table.entries():
+            if isinstance(table.get(name), Mapping):
+                ends = table.table(name)
+                found[name] = (ends.number("low", None), ends.number("high", None))
+                ends.done()
+            else:
+                found[name] = table.number(name)
+        return found
 
     def _observables(self, table: Table) -> dict[str, tuple[Any, float]]:
         return {name: self._observable(table.table(name)) for name in table.entries(most=50)}

@@ -45,9 +45,8 @@ def test_batch_lasso_agrees_with_the_path():
 def test_badly_scaled_columns_do_not_hide_terms(method):
     A, beta, y = problem()
     screen = Screening(method=method).fit(A, y)
-    assert screen.support_[beta != 0].all()
-    if method != "lasso":
-        assert (screen.support_ == (beta != 0)).all()
+    assert (screen.support_ == (beta != 0)).all()
+    assert screen.screened_[beta != 0].all()
     np.testing.assert_allclose(screen.coef_[[1, 4]], beta[[1, 4]], rtol=0.05)
     assert (screen.frequencies_[[1, 4]] > 0.95).all()
 
@@ -59,7 +58,7 @@ def test_recall_penalty_dominates_the_noise_and_keeps_the_truth():
         screen = Screening().fit(A, y)
         X = A / np.sqrt((A**2).mean(axis=0))
         assert screen.alpha_ / 2 >= np.abs(X.T @ (y - A @ beta) / len(y)).max() * 0.6
-        hits += bool(screen.support_[beta != 0].all())
+        hits += bool(screen.screened_[beta != 0].all() and screen.support_[beta != 0].all())
     assert hits == 20
 
 
@@ -164,7 +163,7 @@ def test_misuse_is_named(arguments, message):
 def test_each_doubt_about_a_support_is_named(changes, statistic, message):
     A = np.random.default_rng(5).standard_normal((300, 3))
     design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
-    sound = {"support": (0,), "win_rate": 1.0, "gap": 100.0, "rival": None, "agree": True}
+    sound = {"support": (0,), "win_rate": 1.0, "gap": 100.0, "rival": None, "agree": True, "doubts": ()}
     fitted = SimpleNamespace(support=(0,), statistics=np.array([statistic]))
     found = assess(design, SimpleNamespace(**{**sound, **changes}), fitted)
     assert not found.reliable
@@ -175,5 +174,5 @@ def test_each_doubt_about_a_support_is_named(changes, statistic, message):
 def test_a_support_without_doubt_is_reliable():
     A = np.random.default_rng(5).standard_normal((300, 3))
     design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
-    chosen = SimpleNamespace(support=(0,), win_rate=1.0, gap=100.0, rival=None, agree=True)
+    chosen = SimpleNamespace(support=(0,), win_rate=1.0, gap=100.0, rival=None, agree=True, doubts=())
     assert assess(design, chosen, SimpleNamespace(support=(0,), statistics=np.array([1e6]))).reliable

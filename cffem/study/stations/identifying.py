@@ -18,6 +18,7 @@ import sympy as sp
 from sklearn.base import clone
 
 from cffem.design.design import Design
+from cffem.screening.screening import Screening
 from cffem.screening.skill import held_out_skill
 from cffem.study.running import Run
 from cffem.symbols.errors import InputError
@@ -167,7 +168,7 @@ def screening(run: Run, identification: Identification) -> Facts:
 def screened(run: Run, identification: Identification, label: str) -> Facts:
     """Lasso path, support, refit and the recall contract of one equation."""
     made = identification.designs[label]
-    screen = clone(run.study.screening).fit(made)
+    screen = with_own_bounds(clone(run.study.screening), run.study.library, made.names).fit(made)
     contract = screen.contract_
     support = [name for name, kept in zip(made.names, screen.support_, strict=True) if kept]
     path = screen.path_
@@ -202,6 +203,14 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
         "skill": skill_of(made, support),
         "seed": screen.random_state,
     }
+
+
+def with_own_bounds(screen: Screening, library: Any, names: Iterable[str]) -> Screening:
+    """A screen with the bounds of the terms of one equation."""
+    bounds = dict(screen.bounds or {})
+    for name in bounds:
+        library.locate(name)  # an error that names the terms, where there is no such term
+    return screen.set_params(bounds={name: bounds[name] for name in names if name in bounds} or None)
 
 
 def skill_of(made: Design, support: list[str]) -> Facts:

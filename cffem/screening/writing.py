@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""A fitted equation in plain text and in LaTeX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.design.design import Design
+from cffem.symbols.latex_text import escape_latex
+
+
+def equation_text(design: Design, coefficients: np.ndarray, digits: int = 4) -> str:
+    """anchor = Σ coefficient · term, with the names of the terms.
+
+    Example:
+        >>> design = Design.from_matrix(np.eye(2), np.ones(2), ["u_xx", "u"])
+        >>> equation_text(design, np.array([0.5, -2.0]))
+        'y = 0.5 u_xx − 2 u'
+    """
+    anchor = getattr(design.library, "anchor", None)
+    return f"{'y' if anchor is None else anchor} = {combined(design, coefficients, digits, list(design.names), '−')}"
+
+
+def equation_latex(design: Design, coefficients: np.ndarray, digits: int = 4) -> str:
+    r"""The same as the body of a LaTeX formula.
+
+    Example:
+        >>> design = Design.from_matrix(np.eye(1), np.ones(1), ["u_xx"])
+        >>> print(equation_latex(design, np.array([0.5])))
+        y = 0.5\,\text{u\_xx}
+    """
+    anchor = getattr(design.library, "anchor", None)
+    terms: Any = getattr(design.library, "terms", {}) or {}
+    shown = [in_latex(terms.get(name), name) for name in design.names]
+    left = "y" if anchor is None else sp.latex(anchor)
+    return f"{left} = {combined(design, coefficients, digits, shown, '-', join=chr(92) + ',')}"
+
+
+def in_latex(term: Any, name: str) -> str:
+    """A term as its formula where it is known, else its name."""
+    if term is None:
+        return rf"\text{{{escape_latex(name)}}}"
+    shown = sp.latex(term)
+    return rf"\left({shown}\right)" if isinstance(term, sp.Add) else shown
+
+
+def combined(design: Design, coefficients: np.ndarray, digits: int, shown: list[str], minus: str, join: str = " ") -> str:
+    """Σ coefficient · term; zero where no term is there."""
+    text = ""
+    for name, value in zip(shown, coefficients, strict=True):
+        if value:
+            sign = f" {minus} " if value < 0 else " + "
+            sign = sign if text else (minus if value < 0 else "")
+            text += f"{sign}{abs(value):.{digits}g}{join}{name}"
+    return text or "0"
