@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.changed import ChangedProblem
+from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.enriched import FINER, EnrichedCertifier
 from cffem.bounds.levels import Estimates
 from cffem.bounds.maxwell import MaxwellCertifier
@@ -101,7 +102,7 @@ def certify_deletion(
     if isinstance(found, NoCertificate):
         return found
     try:
-        return found.deletion(name, norm, deleted)
+        return with_curve(model, found.deletion(name, norm, deleted), delete(name), deleted, norm)
     except (NotCovered, SolveError) as reason:
         return NoCertificate(f"without {name}: {reason}")
 
@@ -139,9 +140,11 @@ def certify_solution(
     try:
         solution = solution or (model.factual if intervention is None else model.solve(intervention))
         if not solution.intervention.only_coefficients:
-            return _certify_changed(model, solution, norm, enriched)
+            return solution_with_curve(model, _certify_changed(model, solution, norm, enriched), solution, norm)
         found = certifier(model, enriched)
-        return found if isinstance(found, NoCertificate) else found.solution(solution, norm)
+        if isinstance(found, NoCertificate):
+            return found
+        return solution_with_curve(model, found.solution(solution, norm), solution, norm)
     except (NotCovered, SolveError) as reason:
         return NoCertificate(str(reason))
 
@@ -226,6 +229,7 @@ def best_certificates(
         estimates.prepare(rest, firm)
     for name, change in rest.items():
         estimated, guaranteed = estimates.deletion(name, norm, known.get(name), change, firm), found[name]
+        estimated = with_curve(model, estimated, change, known.get(name), norm)
         if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
             found[name] = NoCertificate.joined((guaranteed, estimated))
         elif isinstance(guaranteed, NoCertificate) or target.decided(estimated):

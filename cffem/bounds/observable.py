@@ -25,6 +25,7 @@ from dolfinx import fem
 
 from cffem._compat import form
 from cffem.bounds.certificate import ESTIMATED, GUARANTEED, Certificate, NoCertificate, NotCovered
+from cffem.bounds.curves import SAFETY, curved_certificate, has_curve, twin_of
 from cffem.bounds.deletions import certifier, certify_deletion, estimates_of
 from cffem.bounds.ends import deletion_at
 from cffem.bounds.levels import Gaps, Levels
@@ -38,7 +39,7 @@ from cffem.engine.linear import SolveError
 from cffem.engine.model import Model
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import ScalarField
-from cffem.symbols.interventions import delete
+from cffem.symbols.interventions import Intervention, delete
 from cffem.symbols.library import Library
 from cffem.symbols.operators import lap
 
@@ -98,11 +99,22 @@ def certify_observable(
         delete(name).apply(model.coefficients)
         try:
             deleted = (solutions or {}).get(name) or model.solve(delete(name))
-            found[name] = route.margin(name, deleted)
+            found[name] = _with_curve(model, observable, route.margin(name, deleted))
         except (NotCovered, SolveError) as reason:
             found[name] = NoCertificate(f"without {name}: {reason}")
     route.destroy()
     return found
+
+
+def _with_curve(model: Any, observable: Any, found: ObservableMargin) -> ObservableMargin:
+    """A margin that also covers the gap between straight cells and the curve that they stand for."""
+    if not has_curve(model):
+        return found
+    twin = twin_of(model)
+    measurement = twin.model.measurement(observable)
+    values = [measurement.value(twin.solution(change)) for change in (Intervention(), delete(found.term))]
+    gap = SAFETY * abs(abs(values[0] - values[1]) - found.score)
+    return dataclasses.replace(found, margin=found.margin + gap, certificate=curved_certificate(found.certificate, gap))
 
 
 class _Observed:

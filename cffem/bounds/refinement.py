@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.curves import with_curve
 from cffem.bounds.deletions import best_certificates
 from cffem.bounds.refined import BOTH, RAISED, Ladder, first_order
 from cffem.bounds.refits import recognised
 from cffem.bounds.steady import DeletionBound
+from cffem.symbols.interventions import delete
 
 
 class Refinement:
@@ -64,7 +66,13 @@ class Refinement:
         known = self.first if level == 0 else {}
         asked = [name for name in names if name not in known]
         found = best_certificates(model, asked, self.certification, self.changes)
+        if level:
+            # Cells are divided, but the curve that they stand for is as far away as before.
+            found = {name: self._with_curve(name, bound) for name, bound in found.items()}
         return {name: known[name] if name in known else _about_the_best(found[name]) for name in names}
+
+    def _with_curve(self, name: str, bound: Any) -> Any:
+        return with_curve(self.given, bound, self.changes.get(name) or delete(name), None, self.certification.norm)
 
     @property
     def words(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from cffem.engine.msh_format import MAX_CELLS, MeshError
 
 # At most this many cells of size h in a shape of size 1, to refuse impossible sizes before gmsh tries.
 DENSITY = {1: 1, 2: 8, 3: 30}
+# Shapes with a curved boundary, which straight cells replace by a polygon or a polyhedron.
+CURVED = ("disk", "annulus", "channel", "box_with_void", "torus")
 DIMENSION = {"interval": 1, "box": 3, "box_with_void": 3, "torus": 3}
 
 OPTIONS = {
@@ -110,7 +113,10 @@ def shape(name: str, comm: Any, h: float, cells: str | None = None, degree: int 
             write_shape(name, path, degree=degree, recombine=cells == product and product != simplex, binary=True, h=h, **numbers)
             return read_raw(path)
 
-    return distribute(collectively(comm, make), comm)
+    found = distribute(collectively(comm, make), comm)
+    if degree > 1 or name not in CURVED:
+        return found
+    return replace(found, curved=lambda: shape(name, comm, h, cells, 2, **numbers))
 
 
 def check_arguments(h: float, cells: str, known: tuple[str, str], degree: int, numbers: dict[str, float]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,14 @@ class MeshData:
         cell_tags: number of the part each cell belongs to, or None.
         facet_tags: number of the part each tagged facet belongs to, or None.
         names: for each name its dimension and number.
+        curved: makes the same mesh with curved cells, where straight ones stand for a domain with a curved boundary; collective.
     """
 
     mesh: Mesh
     cell_tags: MeshTags | None = None
     facet_tags: MeshTags | None = None
     names: dict[str, tuple[int, int]] = field(default_factory=dict)
+    curved: Callable[[], MeshData] | None = field(default=None, compare=False, repr=False)
 
     def tag(self, name: str, dimension: int) -> int:
         """The number of a named part, or a `MeshError` with the nearest names.

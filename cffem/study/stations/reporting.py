@@ -58,22 +58,25 @@ class Findings:
     proposal: Facts | None = None
 
 
-def domain_text(mesh: Any) -> str:
-    """What kind of set a mesh fills.
+def domain_text(domain: Any) -> str:
+    """What kind of set a mesh, given with its names, stands for.
 
     Example:
         >>> from mpi4py import MPI
-        >>> from dolfinx.mesh import create_unit_square
-        >>> domain_text(create_unit_square(MPI.COMM_SELF, 2, 2))
+        >>> import cffem as cf
+        >>> domain_text(cf.mesh.square(MPI.COMM_SELF, 0.5))
         'the meshed polygon'
     """
     from cffem._compat import cell_geometry
 
+    mesh = domain.mesh
     kinds = {1: "interval", 2: "polygon", 3: "polyhedron"}
     if mesh.geometry.dim != mesh.topology.dim:
         return "the meshed curve or surface"
     if cell_geometry(mesh)[1] > 1:
         return "what the curved cells of the mesh fill"
+    if domain.curved is not None:
+        return f"bounded by the curves that the mesh was made from; error bars contain its gap to the meshed {kinds[mesh.topology.dim]}"
     return f"the meshed {kinds[mesh.topology.dim]}"
 
 
@@ -229,7 +232,7 @@ class Reporting:
 
     def _domain(self) -> str:
         """What the domain of the verdicts is; a curve that the mesh was made from may be another one."""
-        domains = {domain_text(model.discretisation.mesh) for model in self.run.models.values()}
+        domains = {domain_text(model.discretisation.domain) for model in self.run.models.values()}
         return f"The domain Ω is {' or '.join(sorted(domains))}." if domains else ""
 
     def _when(self, name: str) -> str:
