@@ -76,7 +76,8 @@ def domain_text(domain: Any) -> str:
     if cell_geometry(mesh)[1] > 1:
         return "what the curved cells of the mesh fill"
     if domain.curved is not None:
-        return f"bounded by the curves that the mesh was made from; error bars contain its gap to the meshed {kinds[mesh.topology.dim]}"
+        kind = kinds[mesh.topology.dim]
+        return f"bounded by the curves that the mesh was made from, and error bars contain its gap to the meshed {kind}"
     return f"the meshed {kinds[mesh.topology.dim]}"
 
 
