@@ -150,12 +150,14 @@ class Levels:
         reported: ‖w_0‖.
         combined: ‖w*‖.
         residuals: about how far the residuals of the solves can have moved w.
+        unseen: about how far data that no level has seen can have moved w.
     """
 
     gaps: tuple[Gaps, ...]
     reported: float
     combined: float
     residuals: float = 0.0
+    unseen: float = 0.0
 
     @property
     def rest(self) -> float:
@@ -175,7 +177,7 @@ class Levels:
             return math.inf
         size, both = max(self.reported, self.combined), [c * gaps.both for c, gaps in zip(shares, self.gaps, strict=True)]
         mixed = MIXED * math.prod(both) / size if len(both) > 1 and size > 0 else 0.0
-        return sum(c * gaps.rest for c, gaps in zip(shares, self.gaps, strict=True)) + mixed + self.residuals
+        return sum(c * gaps.rest for c, gaps in zip(shares, self.gaps, strict=True)) + mixed + self.residuals + self.unseen
 
     @property
     def error(self) -> float:

@@ -46,12 +46,14 @@ def edge_lengths(corners: np.ndarray) -> np.ndarray:
 
 
 def determinants(matrices: np.ndarray) -> np.ndarray:
-    """Determinants of many matrices of two or three rows, by the rule of Sarrus; the first axis counts them.
+    """Determinants of many matrices of up to three rows, by the rule of Sarrus; the first axis counts them.
 
     Example:
         >>> determinants(np.array([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
         [-2.0]
     """
+    if matrices.shape[1] == 1:
+        return matrices[:, 0, 0]
     if matrices.shape[1] == 2:
         return matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] * matrices[:, 1, 0]
     return np.einsum("ci,ci->c", matrices[:, 0], np.cross(matrices[:, 1], matrices[:, 2]))

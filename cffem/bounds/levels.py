@@ -29,9 +29,10 @@ from cffem.bounds.gaps import SAFETY, Gaps, Levels
 from cffem.bounds.refined import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.refits import Change, change_on
 from cffem.bounds.steady import DeletionBound
+from cffem.bounds.unseen import DataLevels, Unseen
 from cffem.engine.linear import SolveError
 from cffem.engine.sweep import Deletion, Demand, run_changes
-from cffem.symbols.interventions import delete
+from cffem.symbols.interventions import Intervention, delete
 
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the gaps.
 ACCURACY = 1e-5
@@ -91,6 +92,7 @@ class LevelCertifier:
         degrees = [max(1, degree) for _, degree in map(tuple, model.experiment.elements.values())]
         self._degree = min(degrees, default=1) if way == DEGREE else 1
         self._first_order = first_order(model)
+        self.data = DataLevels([model, *self.models[:2]], [self._up[k] for k in (0, 1)], way, self._degree)
         self.factual = self._trajectories([model.factual, *(finer.factual for finer in self.models)])
         self._known: dict[str, Levels] = {"L2": self._levels("L2", self.factual)}
         if way == DEGREE and not all(gaps.accepted for gaps in self._known["L2"].gaps):
@@ -111,7 +113,15 @@ class LevelCertifier:
         raised = [raised_states(states[k], solutions[k].model.spaces, self.finest.spaces, self._up[k]) for k in (0, 1)]
         return Trajectories((raised[0], raised[1], states[2]), (states[0], *states[3:]))
 
-    def _levels(self, kind: str, field: Trajectories, scale: float = 0.0, residuals: float = 0.0, combined: bool = False) -> Levels:
+    def _levels(
+        self,
+        kind: str,
+        field: Trajectories,
+        scale: float = 0.0,
+        residuals: float = 0.0,
+        combined: bool = False,
+        unseen: float = 0.0,
+    ) -> Levels:
         """The gaps of one field on all levels.
 
         Args:
@@ -120,6 +130,7 @@ class LevelCertifier:
             scale: what rounding errors are relative to; zero for the field itself.
             residuals: about how far residuals can have moved the field, in L2.
             combined: whether ‖w*‖ is wanted, and what of the gaps the norm shows.
+            unseen: about how far data that no level has seen can have moved the field, in L2.
         """
         length = float(self.model.times[-1] - self.model.times[0])
         ways = [(self.way, self.finest.norm(kind), field.space)]
@@ -133,7 +144,7 @@ class LevelCertifier:
             gaps.append(Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares))
         reported = math.sqrt(max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0))
         gaps = [replace(each, floor=max(ROUNDING * (scale or reported), residuals)) for each in gaps]
-        return Levels(tuple(gaps), reported, self._combined(kind, field, length) if combined else reported, residuals)
+        return Levels(tuple(gaps), reported, self._combined(kind, field, length) if combined else reported, residuals, unseen)
 
     def _combined(self, kind: str, field: Trajectories, length: float) -> float:
         """‖w*‖ in the finest space and on the finest time levels."""
@@ -220,11 +231,13 @@ class LevelCertifier:
         others = self._trajectories(solutions)
         if norm not in self._known:
             self._known[norm] = self._levels(norm, self.factual)
-        factual = self._known[norm]
+        factual, missing = self._known[norm], self._unseen(change, norm)
         found = {
-            "u": factual,
-            "u_j": self._levels(norm, others, factual.reported, residuals),
-            "u − u_j": self._levels(norm, self.factual.minus(others), factual.reported, residuals, combined=True),
+            "u": replace(factual, unseen=missing[0].total),
+            "u_j": self._levels(norm, others, factual.reported, residuals, unseen=missing[1].total),
+            "u − u_j": self._levels(
+                norm, self.factual.minus(others), factual.reported, residuals, True, missing[0].total + missing[1].total
+            ),
         }
         self.seconds += time.perf_counter() - start
         difference = found["u − u_j"]
@@ -233,12 +246,19 @@ class LevelCertifier:
             shown = ", ".join(map(str, difference.gaps))
             limits = ", ".join(f"{FIRM if firm and gaps.way == DEGREE else gaps.limit:g} ({gaps.way})" for gaps in difference.gaps)
             raise NotSaturated(f"saturation was not observed on three levels: σ is {shown}, and less than {limits} is needed")
-        certificate = self._certificate(margin, norm, found)
+        certificate = self._certificate(margin, norm, found, missing)
         first, second, third = (levels.error for levels in found.values())
         best = (difference.combined, difference.norm_rest) if difference.norm_rest < margin else None
         return DeletionBound(name, difference.reported, first, second, third, margin, certificate, best)
 
-    def _certificate(self, margin: float, norm: str, found: dict[str, Levels]) -> Certificate:
+    def _unseen(self, change: Any, norm: str) -> tuple[Unseen, Unseen]:
+        """What data may have been missed by all levels, of the factual problem and of a changed one; collective."""
+        missing = self.data.unseen(), self.data.unseen(change if isinstance(change, Intervention) else None)
+        if norm != "L2" and any(part.total for part in missing):
+            raise NotCovered(f"no level sees all of the data, and what that changes in the norm {norm} is not known")
+        return missing
+
+    def _certificate(self, margin: float, norm: str, found: dict[str, Levels], missing: tuple[Unseen, Unseen]) -> Certificate:
         score, ladder = found["u − u_j"].reported, self.finest.discretisation.mesh.topology
         measured = "; ".join(f"{key}: {', '.join(map(str, levels.gaps))}" for key, levels in found.items())
         limits = ", ".join(f"{gaps.limit:g} ({gaps.way})" for gaps in found["u"].gaps)
@@ -255,6 +275,7 @@ class LevelCertifier:
                 ("the gaps between further levels shrink at least as fast as those measured", "three levels: evidence, no proof"),
                 (f"saturation σ < {limits}", f"measured, {measured}"),
                 ("of further gaps the score shows no larger share than twice that of those measured", f"counted: {shares}"),
+                *dict.fromkeys(part.statement() for part in missing),
                 ("Ω is the meshed domain", _ways(self.way, self.transient)),
                 ("the assembled forms are those of the equation", "not examined by this certificate"),
             ),

@@ -20,6 +20,21 @@ CELLS = {1: basix.CellType.interval, 2: basix.CellType.triangle, 3: basix.CellTy
 
 
 @dataclass(frozen=True)
+class Simplices:
+    """Straight simplices of a mesh.
+
+    Attributes:
+        mesh: the DOLFINx mesh.
+        dim: its dimension.
+        corners: corners of this rank's own cells, shape (cells, dim + 1, dim).
+    """
+
+    mesh: Any
+    dim: int
+    corners: np.ndarray
+
+
+@dataclass(frozen=True)
 class Grid:
     """Cells, steps of time, or prisms of both.
 
@@ -47,7 +62,7 @@ class Grid:
 
     def sizes(self) -> np.ndarray:
         """The measure of each cell."""
-        found = np.abs(self.corners[:, 1, 0] - self.corners[:, 0, 0]) if self.dim == 1 else volumes(self.corners)
+        found = volumes(self.corners)
         return found if self.spans is None else found * np.diff(self.spans, axis=1)[:, 0]
 
 

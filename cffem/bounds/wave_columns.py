@@ -22,6 +22,7 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_name, form
 from cffem.bounds.geometry import Domain, volumes
+from cffem.bounds.pieces import Simplices
 from cffem.bounds.sources import Sources
 from cffem.engine.factorisation import Factors
 
@@ -83,8 +84,10 @@ class Broken:
         components: how many components.
     """
 
-    def __init__(self, domain: Domain, degree: int, components: int):
-        self.domain, self.degree, self.components, self.comm = domain, degree, components, domain.mesh.comm
+    def __init__(self, domain: Domain | Simplices, degree: int, components: int):
+        # Of plain simplices only the mesh, the dimension and the corners are known.
+        self.domain: Any = domain
+        self.degree, self.components, self.comm = degree, components, domain.mesh.comm
         self.cell = cell_name(domain.mesh.ufl_domain())
         shape = (components,) if components > 1 else None
         variant = basix.LagrangeVariant.legendre

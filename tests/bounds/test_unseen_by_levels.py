@@ -1,0 +1,114 @@
+"""Estimates by levels know of data that no level has seen: aliased starts, pulses between levels, forcings between points."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+pytest.importorskip("dolfinx")
+
+import sympy as sp
+from bounds_support import u
+from dolfinx import mesh
+from mpi4py import MPI
+
+import cffem as cf
+from cffem import curl, dt, lap, t, x, y
+from cffem.bounds.levels import Estimates, LevelCertifier
+from cffem.bounds.unseen import Unseen
+
+MODE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
+HIGH = sp.sin(16 * sp.pi * x) * sp.sin(16 * sp.pi * y)
+REACTING = {"lap": lap(u), "cubic": -(u**3), "lin": u}
+
+
+def reacting(initial, forcing=0, cells=4, degree=1, steps=4, diffusion=2e-4):
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells), elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)], initial={u: initial}, forcing={u: forcing}, time=cf.Window(0, 1, steps=steps),
+    )  # fmt: skip
+    coefficients = {"lap": diffusion, "cubic": 1.0, "lin": 0.5}
+    return cf.Model(cf.Library(anchor=dt(u), terms=REACTING), coefficients, experiment)
+
+
+def unseen(model, way="mesh"):
+    found = LevelCertifier(model, way)
+    result = found.data.unseen()
+    found.destroy()
+    return result
+
+
+def test_initial_values_that_vanish_at_all_nodes_of_three_levels_are_in_the_estimate():
+    model = reacting(HIGH)
+    found = unseen(model)
+    # ‖u₀‖ = 1/2 acts for a time of one.
+    assert 0.5 <= found.effects["initial values"] <= 1.1
+    bound = Estimates(model, 1e5).deletion("cubic")
+    # By finite differences on one cell of the pattern: the score is 0.058.
+    assert not bound or bound.margin >= 0.058 - bound.score
+    both = Estimates(reacting(0.3 * MODE + HIGH), 1e5).deletion("cubic")
+    assert not both or (both.margin > 0.5 and any("initial values" in how for _, how in both.certificate.hypotheses))
+
+
+def test_what_the_levels_resolve_or_see_is_not_counted_twice():
+    jump = sp.Piecewise((1, x < 0.43), (0, True)) * sp.sin(sp.pi * y)
+    for model in (reacting(MODE), reacting(MODE, sp.exp(-t) * MODE + t**2), reacting(jump), reacting(x * y, x - y, degree=2)):
+        found = unseen(model)
+        assert found.total == 0
+        assert not found.blind
+    assert unseen(reacting(sp.exp(x) * MODE), "degree").total == 0
+
+
+def test_a_forcing_that_vanishes_at_all_levels_in_time_is_in_the_estimate():
+    forcing = 40 * sp.sin(16 * sp.pi * t) ** 2 * MODE
+    found = unseen(reacting(sp.S.Zero, forcing))
+    # ∫ ‖f‖ = 40 · 1/2 · 1/2.
+    assert found.effects["forcing in time"] > 9
+    bound = Estimates(reacting(MODE, forcing), 1e5).deletion("lin")
+    assert not bound or bound.margin > 9
+
+
+@pytest.mark.parametrize("width", [1e-2, 1e-3])
+def test_a_spike_between_the_points_of_all_levels_is_in_the_estimate(width):
+    spike = 1e4 * sp.exp(-((x - 0.4137) ** 2 + (y - 0.5291) ** 2) / width**2)
+    found = unseen(reacting(MODE, spike))
+    assert found.effects["forcing in space"] > 1e4 * math.pi * width**2
+
+
+def test_a_steady_spike_is_solved_for_where_the_levels_miss_it():
+    library = cf.Library(terms={"lap": lap(u), "cubic": -(u**3)}, unknown=u)
+    width, place = 1e-3, (0.4137, 0.5291)
+    spike = 1e5 * sp.exp(-((x - place[0]) ** 2 + (y - place[1]) ** 2) / width**2)
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)], forcing={u: 1 + spike},
+    )  # fmt: skip
+    model = cf.Model(library, {"lap": 1.0, "cubic": 1.0}, experiment)
+    found = unseen(model)
+    # A point source of this mass moves the solution by about mass · 0.06 in L2.
+    assert found.total > 1e5 * math.pi * width**2 * 0.04
+    plain = cf.Model(library, {"lap": 1.0, "cubic": 1.0}, cf.Experiment(**{**vars(experiment), "forcing": {u: 1}}))
+    assert unseen(plain).total == 0
+
+
+def test_vector_fields_are_looked_at_and_data_without_expressions_are_named():
+    field = cf.VectorField("E", dim=2)
+    library = cf.Library(anchor=dt(dt(field)), terms={"c": -curl(curl(field)), "cubic": -cf.dot(field, field) * field})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={field: ("N1curl", 1)},
+        boundary=[cf.Tangential(field, 0)], initial={field: (sp.sin(sp.pi * y), 0), dt(field): (0, 0)},
+        forcing={field: (100 * sp.sin(32 * sp.pi * t) ** 2 * sp.sin(sp.pi * y), 0)}, time=cf.Window(0, 0.5, steps=4),
+    )  # fmt: skip
+    found = unseen(cf.Model(library, {"c": 1.0, "cubic": 0.1}, experiment))
+    assert found.effects["initial values"] == 0
+    assert found.effects["forcing in time"] > 1
+    started = reacting(lambda p: p[0])
+    assert "the initial values of u (no expression)" in unseen(started).blind
+    assert Unseen({}, ("the forcing in time of u (why)",)).statement()[1].endswith("not looked at: the forcing in time of u (why)")
+
+
+def test_there_is_no_estimate_in_other_norms_where_data_are_missed():
+    missing = Estimates(reacting(0.3 * MODE + HIGH), 1e5).deletion("lin", "H1")
+    assert not missing
+    assert "no level sees all of the data" in missing.reason
