@@ -19,8 +19,9 @@ from petsc4py import PETSc
 
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.boundary_parts import Boundary
 from cffem.engine.carried import Release
-from cffem.engine.discretisation import Boundary, Discretisation
+from cffem.engine.discretisation import Discretisation
 from cffem.engine.floating import FloatingConstant, floating_constant
 from cffem.engine.measured import Measured
 from cffem.engine.periodic import Periodicity

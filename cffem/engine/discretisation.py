@@ -9,7 +9,6 @@ for constraints. Deleting a term changes a number c_j; nothing is compiled or as
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +18,6 @@ import numpy as np
 import sympy as sp
 import ufl
 from dolfinx import fem
-from dolfinx import mesh as dolfinx_mesh
 from petsc4py import PETSc
 from ufl.algorithms import expand_derivatives
 from ufl.constantvalue import Zero
@@ -27,11 +25,13 @@ from ufl.constantvalue import Zero
 from cffem import _compat
 from cffem.engine import checks, data
 from cffem.engine.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
-from cffem.engine.boundary import BoundaryCondition, Periodic
+from cffem.engine.boundary import BoundaryCondition
+from cffem.engine.boundary_parts import Boundary
 from cffem.engine.experiment import Experiment
 from cffem.engine.periodic import Periodicity
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.engine.traces import essential, given_values, on_part
+from cffem.engine.transport import Upwind, upwind
 from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
 from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.lowering import Context, Lowering
@@ -44,8 +44,6 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.nodes import Curl
 from cffem.symbols.operators import as_expr, dt
-
-UNTAGGED = "untagged"
 
 
 @dataclass
@@ -83,10 +81,12 @@ class Discretisation:
         library: a `Library` or `System`.
         experiment: the experiment.
         domain: the mesh with its named boundary parts, as `cffem.engine.meshes` gives it.
+        signs: −1 for the terms whose coefficients are negative; they decide what is upstream.
     """
 
-    def __init__(self, library: Any, experiment: Experiment, domain: Any):
+    def __init__(self, library: Any, experiment: Experiment, domain: Any, signs: Mapping[str, int] | None = None):
         _compat.keep_cells()
+        self.signs = dict(signs or {})
         self.library = library
         self.experiment = experiment
         self.domain = domain
@@ -191,24 +191,32 @@ class Discretisation:
 
     # Forms ------------------------------------------------------------------------------------------------------------------
 
-    def form_of(self, weak: WeakTerm, equation: Field, closed: bool = False) -> Any:
+    def form_of(self, weak: WeakTerm, equation: Field, closed: bool = False, sign: int = 1) -> Any:
         """The UFL form of a weak term with the natural traces that the boundary conditions leave.
 
         Args:
             weak: the weak term.
             equation: the field whose test function it meets.
             closed: whether traces without derivatives are left out as well (normal components on a closed boundary).
+            sign: that of the coefficient with which it stands on the right of the equation.
         """
         context = self.context.extended({weak.test: self.tests[equation]})
         form = replace(weak, traces=()).forms(context).total
         low, measure = Lowering(context), self.boundary.measure
+        multiplier = None if self.multiplier is None else self.multiplier[0]
+        flux = upwind(weak, equation, self.kinds, self.mesh.geometry.dim, sign)
+        if flux is not None:
+            form += with_fixed_quadrature(flux.between_cells(low, context.values[equation], self.tests[equation]))
         for part, conditions in self.boundary.conditions.items():
             symbols = self.boundary.data_symbols
             dimension = self.mesh.geometry.dim
-            traces = [] if closed else on_part(weak.traces, conditions, equation, part, symbols, dimension, self.kinds)
-            traces += self._inflow(weak, conditions)
+            given = (weak.traces, conditions, equation, part, symbols, dimension, self.kinds, multiplier)
+            traces = [] if closed else on_part(*given)
             if traces and not self._zero_on(equation, conditions):
                 form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
+            if entering := self._inflow(weak, conditions):
+                share = 1.0 if flux is None else flux.entering(low)
+                form += share * low(contraction(tuple(entering))) * measure(self.boundary.tags[part])
         return form
 
     def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
@@ -274,15 +282,26 @@ class Discretisation:
     def terms(self) -> dict[str, Ingredient]:
         """The ingredients of all candidate terms."""
         return {
-            name: self.ingredient(name, self.form_of(weak, self.library.locate(name)[0])) for name, weak in self.weak_terms.items()
+            name: self.ingredient(name, self.form_of(weak, self.library.locate(name)[0], sign=self.signs.get(name, 1)))
+            for name, weak in self.weak_terms.items()
         }
+
+    @cached_property
+    def upwind_terms(self) -> dict[str, Upwind]:
+        """The terms that carry discontinuous fields upwind."""
+        spaces, dimension = self.kinds, self.mesh.geometry.dim
+        found = {
+            name: upwind(weak, self.library.locate(name)[0], spaces, dimension, self.signs.get(name, 1))
+            for name, weak in self.weak_terms.items()
+        }
+        return {name: flux for name, flux in found.items() if flux is not None}
 
     def fixed(self) -> list[tuple[float, Ingredient]]:
         """Anchors, constraints and auxiliary equations with their signs."""
         found: list[tuple[float, Ingredient]] = []
         for unknown, weak in self.weak_anchors.items():
             if weak is not None:
-                found.append((1.0, self.ingredient(f"anchor of {unknown}", self.form_of(weak, unknown))))
+                found.append((1.0, self.ingredient(f"anchor of {unknown}", self.form_of(weak, unknown, sign=-1))))
         for auxiliary in self.auxiliaries:
             found.append((1.0, self.ingredient(f"{auxiliary.field}", self._auxiliary_form(auxiliary))))
         if self.multiplier is not None:
@@ -364,88 +383,3 @@ def default_multiplier(mesh: Any, constraint: Any, elements: Mapping[Field, Any]
     if space == H1 and element.degree >= 2:
         return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
     raise InputError(f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) or name a multiplier")
-
-
-class Boundary:
-    """The named parts of the boundary and what is declared on each.
-
-    Args:
-        domain: the mesh with its names.
-        declared: the boundary conditions of the experiment.
-
-    Attributes:
-        conditions: for each part that exists on this mesh the conditions on it.
-        tags: integer tags of the parts, for the measure.
-    """
-
-    def __init__(self, domain: Any, declared: Any):
-        self.mesh = domain.mesh
-        self.declared = [c for c in declared if isinstance(c, BoundaryCondition)]
-        self.periodic = [c for c in declared if isinstance(c, Periodic)]
-        self.facet_dimension = self.mesh.topology.dim - 1
-        self.mesh.topology.create_connectivity(self.facet_dimension, self.mesh.topology.dim)
-        self.exterior = dolfinx_mesh.exterior_facet_indices(self.mesh.topology)
-        self.tags, self.facets = self._parts(domain)
-        self.check_names([*self.declared, *self.periodic])
-        skip = {name for p in self.periodic for name in (p.on, p.to)}
-        self.conditions = {
-            part: [c for c in self.declared if part in c.on or "all" in c.on] for part in self.tags if part not in skip
-        }
-        self.data_symbols = self._data_symbols()
-
-    def _parts(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-        """Tags and facets of every named part and of what has no name."""
-        tags: dict[str, int] = {}
-        facets: dict[str, np.ndarray] = {}
-        rest = self.exterior
-        if domain.facet_tags is not None:
-            for name, (dimension, tag) in sorted(domain.names.items()):
-                if dimension == self.facet_dimension:
-                    tags[name] = tag
-                    facets[name] = np.intersect1d(domain.facet_tags.find(tag), self.exterior)
-                    rest = np.setdiff1d(rest, facets[name])
-        if self.mesh.comm.allreduce(len(rest)) > 0:
-            tags[UNTAGGED] = max(tags.values(), default=0) + 1
-            facets[UNTAGGED] = rest
-        # A name of interior facets only (a slit that was not cut) is no part of the boundary.
-        tags = {name: tag for name, tag in tags.items() if self.mesh.comm.allreduce(len(facets[name])) > 0}
-        return tags, facets
-
-    def check_names(self, conditions: Any) -> None:
-        """Refuse conditions on boundary parts that the mesh does not have."""
-        known = [name for name in self.tags if name != UNTAGGED]
-        for condition in conditions:
-            for name in (condition.on, condition.to) if isinstance(condition, Periodic) else condition.on:
-                if name not in self.tags and name != "all":
-                    there = (
-                        f"its boundary parts are: {', '.join(known)}" if known else "it has no named boundary parts, use on='all'"
-                    )
-                    raise InputError(f"{condition}: the mesh has no boundary part {name!r}; {there}")
-
-    def _data_symbols(self) -> dict[Any, Field]:
-        """Symbols for natural data that are DOLFINx functions."""
-        symbols: dict[Any, Field] = {}
-        for index, condition in zip(itertools.count(), self.declared, strict=False):
-            if isinstance(condition.value, fem.Function) and isinstance(condition.field, Field):
-                kind = VectorField if isinstance(condition.unknown, VectorField) else ScalarField
-                symbols[condition] = kind(f"boundary_data_{index}", dim=condition.unknown.dim)
-        return symbols
-
-    @cached_property
-    def measure(self) -> Any:
-        """The boundary measure with one tag for each part."""
-        names = list(self.tags)
-        indices = np.concatenate([self.facets[name] for name in names]) if names else np.empty(0, dtype=np.int32)
-        values = np.concatenate([np.full(len(self.facets[name]), self.tags[name]) for name in names]) if names else indices
-        order = np.argsort(indices)
-        marked = dolfinx_mesh.meshtags(
-            self.mesh, self.facet_dimension, indices[order].astype(np.int32), values[order].astype(np.int32)
-        )
-        return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)
-
-    def facets_of(self, names: tuple[str, ...]) -> np.ndarray:
-        """Exterior facets of some parts."""
-        if "all" in names:
-            skip = [self.facets[name] for p in self.periodic for name in (p.on, p.to)]
-            return np.setdiff1d(self.exterior, np.concatenate(skip)) if skip else self.exterior
-        return np.unique(np.concatenate([self.facets[name] for name in names])) if names else np.empty(0, dtype=np.int32)

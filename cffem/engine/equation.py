@@ -139,7 +139,17 @@ class Equation:
         return self._forcing[key]
 
     def use(self, coefficients: Mapping[str, float], forcing: Mapping[Any, Any], constrained: bool = True) -> None:
-        """Take these coefficients and this forcing from now on."""
+        """Take these coefficients and this forcing from now on.
+
+        Raises:
+            InputError: a term that is upwind for one sign of its coefficient would be downwind.
+        """
+        for name, flux in self.discretisation.upwind_terms.items():
+            if coefficients.get(name, 0.0) * flux.sign < 0:
+                raise InputError(
+                    f"the flux of {name} between cells is upwind for coefficients of one sign, that of the model; make another "
+                    f"model for {coefficients[name]:g}"
+                )
         fixed = [(s, a) for s, a in self.fixed if constrained or a.ingredient.name != "constraint"]
         wanted = [*fixed, *((-coefficients.get(n, 0.0), a) for n, a in self.terms.items()), *self.forcing(forcing)]
         active = [(c, a) for c, a in wanted if c != 0.0]

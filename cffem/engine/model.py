@@ -36,6 +36,7 @@ from cffem.engine.solution import Solution
 from cffem.engine.steady import solve_steady
 from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
 from cffem.engine.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
+from cffem.engine.transport import check_transport
 from cffem.engine.variants import Variants
 from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
@@ -91,8 +92,10 @@ class Model:
         check_time(library, experiment)
         from cffem.engine.meshes import read_mesh
 
-        self.discretisation = Discretisation(library, experiment, read_mesh(experiment.mesh, experiment.comm))
+        signs = {name: -1 for name, value in self.coefficients.items() if value < 0}
+        self.discretisation = Discretisation(library, experiment, read_mesh(experiment.mesh, experiment.comm), signs)
         check_open_parts(self.discretisation)
+        check_transport(self.discretisation, self.coefficients)
         self.spaces = self.discretisation.spaces
         self.comm = self.discretisation.mesh.comm
         self.equation = Equation(self.discretisation)

@@ -12,7 +12,16 @@ def notes_of(model: Any) -> tuple[str, ...]:
     Args:
         model: the model; what only solves can tell is there after them.
     """
-    return (*_multiplier_terms(model), *_flux_correction(model))
+    return (*_fluxes(model), *_multiplier_terms(model), *_flux_correction(model))
+
+
+def _fluxes(model: Any) -> list[str]:
+    """Which value terms take between cells."""
+    d = model.discretisation
+    jumping = [name for name, weak in d.weak_terms.items() if weak.jumps and model.coefficients.get(name)]
+    upwind, central = ([name for name in jumping if (name in d.upwind_terms) == upstream] for upstream in (True, False))
+    found = [f"{', '.join(upwind)}: the flux between cells is upwind"] if upwind else []
+    return found + ([f"{', '.join(central)}: the flux between cells is central, the mean of both sides"] if central else [])
 
 
 def _multiplier_terms(model: Any) -> list[str]:

@@ -25,7 +25,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
 if TYPE_CHECKING:
-    from cffem.engine.discretisation import Boundary
+    from cffem.engine.boundary_parts import Boundary
 
 
 class Periodicity:

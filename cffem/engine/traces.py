@@ -11,7 +11,7 @@ by `Neumann(v, 0)`, or asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sympy as sp
@@ -71,6 +71,7 @@ def on_part(
     data: Mapping[Any, Field],
     dimension: int,
     spaces: Mapping[Field, str],
+    multiplier: Field | None = None,
 ) -> list[Trace]:
     """The traces that remain on one part of the boundary.
 
@@ -82,6 +83,7 @@ def on_part(
         data: symbols that stand for values that are DOLFINx functions.
         dimension: the dimension of space.
         spaces: the Sobolev space of every field's element.
+        multiplier: that of a constraint; in terms of the library it stands for itself, traces included.
     """
     if essential(conditions, equation, spaces[equation]):
         return []
@@ -91,17 +93,17 @@ def on_part(
         trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
             trace = imposed(trace, unknown, conditions, part, data, dimension)
-        for unknown in missing_values(trace, equation, spaces):
+        for unknown in missing_values(trace, {equation, multiplier}, spaces):
             trace = said_to_vanish(trace, unknown, conditions, equation, part, spaces)
         if trace != 0:
             kept.append((trace, weight))
     return kept
 
 
-def missing_values(trace: sp.Expr, equation: Field, spaces: Mapping[Field, str]) -> list[Field]:
+def missing_values(trace: sp.Expr, apart: Collection[Field | None], spaces: Mapping[Field, str]) -> list[Field]:
     """Other fields of the model whose own values a trace contains although their elements have none there."""
     found = []
-    for unknown in sorted(trace.atoms(Field) & {*spaces} - {equation}, key=str):
+    for unknown in sorted(trace.atoms(Field) & {*spaces} - {*apart}, key=str):
         there = {HCURL: cross(n, unknown), HDIV: dot(n, unknown)}.get(spaces[unknown]) if unknown.shape else None
         rest = trace if there is None else trace.xreplace({there.as_coeff_Mul()[1]: sp.Dummy()})
         if spaces[unknown] in (L2, HCURL, HDIV) and unknown in rest.atoms(Field):

@@ -10,7 +10,7 @@ declared boundary condition replaces their traces (`imposing`) or kills their te
 goes through the weak divergence s in the paired Lagrange space, (s, q) = −(E, ∇q) + ∮ (E·n) q, and the term is (∇s, v), exactly
 null on discretely divergence-free fields; on H(div) elements curl curl goes through the weak curl. First derivatives that an
 element lacks are taken cell by cell, with the jump of the trace charged to the average weight: the central flux, which is
-consistent.
+consistent. The engine makes an upwind flux of it where a discontinuous field is transported.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ class _Balance:
             # A jump may be charged to a coefficient, but not to a derivative, unless the method is one of jumps as a whole.
             multiplied = self.carriers[self.test].space != L2 and any(order_of(weight) for _, weight in moved.traces)
             words = self.lack(direct.volume, f"{monomial} takes") if multiplied else ""
-            return [_Piece((direct, moved), () if multiplied else moved.traces, words)]
+            # As they are before they are solved for: [u]{u v} of u u′ is the conservative flux u⁺u⁻/2, half of it is none.
+            jumps = self.parts(monomial, self.test).traces
+            return [_Piece((direct, moved), () if multiplied else jumps, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
 
     def moved(self, monomial: sp.Expr, direct: Moved) -> tuple[Moved | None, str]:

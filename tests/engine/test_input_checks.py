@@ -202,7 +202,7 @@ def test_boundary_conditions_that_are_missing_double_or_without_effect():
     )
     carried = cf.Library(anchor=cf.dt(v), terms={"v_x": v.diff(x)})
     inflow = [cf.Dirichlet(v[0], 0, on="left")]
-    refused("given as a whole", lambda: build(carried, {"v_x": 1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
+    refused("given as a whole", lambda: build(carried, {"v_x": -1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
 
 
 def test_conditions_that_are_none_are_refused():

@@ -149,3 +149,17 @@ def test_functions_count_as_measured_and_a_march_keeps_the_balance():
     measured = model.essential.floating.measured
     for state in solution.states:
         assert abs(measured.flux @ np.asarray(state)[: len(measured.flux)]) < 1e-12
+
+
+def test_a_study_reports_what_was_taken_from_measured_values():
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 3),
+        elements={v: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(v, measured_flow())],
+        constraint=cf.DivergenceFree(v),
+    )
+    library = cf.Library(terms={"lap": lap(v), "drag": -v}, unknown=v)
+    report = cf.Study(library, experiment, coefficients={"lap": 0.1, "drag": 1.0}).run()
+    scope = report.sections["scope"]
+    assert "carry a net flux" in scope["experiment"]["notes"][0]
+    assert "carry a net flux" in scope["sentence"]

@@ -227,7 +227,7 @@ class Reporting:
             "coefficients": "estimated from data" if self.estimated else "given",
             "sentence": (
                 f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, {observation}, the norm "
-                f"{certification.norm} and ε = {epsilon}; deletion {refit}. {self._domain()}"
+                f"{certification.norm} and ε = {epsilon}; deletion {refit}. {self._domain()}{self._notes()}"
             ),
         }
 
@@ -235,6 +235,11 @@ class Reporting:
         """What the domain of the verdicts is; a curve that the mesh was made from may be another one."""
         domains = {domain_text(model.discretisation.domain) for model in self.run.models.values()}
         return f"The domain Ω is {' or '.join(sorted(domains))}." if domains else ""
+
+    def _notes(self) -> str:
+        """What was changed or chosen in the models, as sentences."""
+        notes = dict.fromkeys(note for fact in self.found.factual.values() for note in fact.get("notes", ()))
+        return "".join(f" Note: {note}." for note in notes)
 
     def _when(self, name: str) -> str:
         window = self.run.experiments[name].time
@@ -251,6 +256,7 @@ class Reporting:
             "elements": {str(key): element_text(value) for key, value in experiment.elements.items()},
             "factual_norm": self.found.factual[name]["norm"],
             "epsilon": self.threshold(name),
+            "notes": list(self.found.factual[name].get("notes", ())),
         }
 
     def _constraint(self) -> Facts:

@@ -69,7 +69,8 @@ def solved(run: Run, model: WatchedModel) -> Facts:
             f"the model cannot be solved in {model.name!r}, before anything is deleted: {error}; look at the signs and sizes of "
             "its coefficients and at its boundary conditions, or take more time steps"
         ) from error
-    return {"norm": solution.norm(run.study.certification.norm), "record": asdict(solution.record), **size}
+    found = {"norm": solution.norm(run.study.certification.norm), "record": asdict(solution.record), **size}
+    return {**found, "notes": list(model.notes)}
 
 
 def dimension(model: WatchedModel) -> int:
