@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy import sparse
 from scipy.fft import dct, idct
 
-from cffem.data.noise import DIFFERENCES, MEDIAN_TO_SD, NEGLIGIBLE, WHITE, high_differences
+from cffem.data.noise import DIFFERENCES, MEDIAN_TO_SD, NEGLIGIBLE, WHITE, high_differences, is_uniform
 from cffem.symbols.errors import InputError
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -31,6 +32,7 @@ FINE_LENGTHS = np.arange(0.0, 4.01, 0.2)
 SIGNAL_FREQUENCIES = 0.2  # share of the frequencies in time that may hold signal
 UNDERSTOOD = 0.2  # scatter of the log-power around the law; noise stays below it, the spectra of signals do not
 FEWEST_BINS = 20
+FEWEST_DIFFERENCES = 3  # order of differences in time from which a smooth signal vanishes in them
 FEWEST_READINGS = 30  # reading times from which the colour of the noise can be told
 
 
@@ -99,23 +101,32 @@ class MeshSmoothing:
         """Heat flow that gives white noise the power exp(−curvature·κ²), scaled to keep its mean variance."""
         if curvature == 0:
             return fields
-        steps, after = self._flow(curvature)
-        for _ in range(steps):
-            fields = after @ fields
-        return fields / self._loss(curvature)
+        if curvature not in self.losses:
+            self.losses[curvature] = float(np.sqrt((self._flow(self.probes, curvature) ** 2).mean()))
+        return self._flow(fields, curvature) / self.losses[curvature]
 
-    def _flow(self, curvature: float) -> tuple[int, sparse.csr_matrix]:
-        time = curvature / (2 * self.nyquist)
-        steps = max(1, math.ceil(time * self.largest))
-        return steps, (sparse.identity(self.laplacian.shape[0]) - self.laplacian * (time / steps)).tocsr()
+    def _flow(self, fields: np.ndarray, curvature: float) -> np.ndarray:
+        """Steps of heat flow (I − τL/s)^s, by Chebyshev polynomials of L of which far fewer are needed than steps."""
+        reach = curvature / (2 * self.nyquist) * self.largest
+        steps = max(1, math.ceil(reach))
+        degree = min(steps, math.ceil(4 * math.sqrt(steps) + 8))
+        weights = chebyshev.chebinterpolate(lambda s: (1 - reach / (2 * steps) * (1 - s)) ** steps, max(1, degree))
+        previous, current = fields, self.chebyshev_step @ fields
+        total = weights[0] * previous + weights[1] * current
+        for weight in weights[2:]:
+            previous, current = current, 2 * (self.chebyshev_step @ current) - previous
+            total += weight * current
+        return total
 
-    def _loss(self, curvature: float) -> float:
-        """Standard deviation that heat flow leaves of unit white noise."""
-        steps, after = self._flow(curvature)
-        fields = self.probes
-        for _ in range(steps):
-            fields = after @ fields
-        return float(np.sqrt((fields**2).mean()))
+    @cached_property
+    def chebyshev_step(self) -> sparse.csr_matrix:
+        """I − 2L/λ, whose eigenvalues lie between −1 and 1."""
+        return (sparse.identity(self.laplacian.shape[0]) - self.laplacian * (2 / self.largest)).tocsr()
+
+    @cached_property
+    def losses(self) -> dict[float, float]:
+        """Standard deviation that heat flow leaves of unit white noise, by curvature."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -179,15 +190,36 @@ class PointNoise:
         return idct(best, axis=1, norm="ortho")
 
 
-def measure_point_noise(values: np.ndarray, smoothing: MeshSmoothing) -> PointNoise:
+def measure_point_noise(
+    values: np.ndarray,
+    smoothing: MeshSmoothing,
+    times: np.ndarray | None = None,
+    misses: sparse.csr_matrix | None = None,
+) -> PointNoise:
     """Standard deviation and colour of the noise of scattered sensors.
 
-    Sixth differences in time give the strength of white noise, the fitted law that of correlated noise.
+    Sixth differences in time give the strength of white noise, the fitted law that of correlated noise. Where readings are few,
+    the misses of local fits in space count as well; both also see what the signal adds, so the smaller one is taken.
+
+    Args:
+        values: sensors × times.
+        smoothing: heat flow along the mesh of the sensors.
+        times: of the readings, if they are not equally far apart.
+        misses: matrix that takes values to how far each is from a local fit to its neighbours, with rows of unit norm.
     """
-    if values.shape[1] <= 2 * DIFFERENCES:
-        raise InputError(f"scattered data need more than {2 * DIFFERENCES} reading times, but have {values.shape[1]}")
-    white = PointNoise(float(np.median(np.abs(high_differences(values, 1))) / MEDIAN_TO_SD), smoothing)
-    if values.shape[1] < FEWEST_READINGS:
+    few = values.shape[1] <= 2 * DIFFERENCES
+    order = min(DIFFERENCES, values.shape[1] - 2)
+    seen = [high_differences(values, 1, order, times)] if order >= FEWEST_DIFFERENCES else []
+    if few and misses is not None:
+        seen.append(misses @ values)
+    if not seen:
+        raise InputError(
+            f"noise of scattered data needs more than {FEWEST_DIFFERENCES + 1} reading times or fits in space, but there are "
+            f"{values.shape[1]} times"
+        )
+    white = PointNoise(min(float(np.median(np.abs(part)) / MEDIAN_TO_SD) for part in seen), smoothing)
+    irregular = times is not None and not is_uniform(times)
+    if values.shape[1] < FEWEST_READINGS or irregular:
         return white
     best = fitted_law(values, smoothing)
     if best is None or best.scatter > UNDERSTOOD or max(best.along, best.time) < WHITE:

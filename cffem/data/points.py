@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Weak rows on scattered sensors or the nodes of an unstructured mesh, in two and three dimensions.
 
-Between the points the data are interpolated linearly on a Delaunay mesh and integrated against smooth boxes of bumps; every
+Between the points the data are polyharmonic splines, integrated over a Delaunay mesh against smooth boxes of bumps; every
 spatial integral ∫ f(u) ∂^d φ_k is then one sparse matrix applied to the nodal values. Time is handled as on grids.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -21,19 +21,32 @@ from scipy.special import roots_jacobi
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
-from cffem.data.grid import BLOCKS, COARSER, OVERLAP, TIME_SHARE
+from cffem.data.grid import BLOCKS, COARSER, OVERLAP, TIME_SHARE, block_counts, fewest_half
+from cffem.data.noise import DIFFERENCES, noise_ratio
 from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
-from cffem.data.testfunctions import Axis, bump_derivatives, half_width, power_for, spectral_corner
+from cffem.data.reconstruction import Spline, exponents, monomials
+from cffem.data.testfunctions import Axis, bump_derivative, half_width, power_for, spectral_corner
+from cffem.data.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 
+FEW_HALF = 4  # readings in time per half width that are accurate where they are few
 LARGEST_SHARE = 1 / 8  # of the extent of the domain, for the half width of a test function
 FEWEST_POINTS = 4.0  # point distances per half width that resolve a test function
 LONG_EDGE = 4.0  # simplices with edges this many times longer than usual bridge a hole or a concave boundary
+CLOSEST = 3.0  # how many times nearer than usual two points may be; nearer ones would make heat flow slow everywhere else
 COVERED = 0.999
 LARGEST_SPACE_POWER = 8
 NEIGHBOURS = {2: 20, 3: 40}
+MANY = 5000  # points from which triangles are small beside a test function
 GAUSS_POINTS = {2: 3, 3: 2}
+DEGREES = {2: 3, 3: 2}  # of polynomials that are reconstructed exactly between the points
+WIDTHS = WidthRule()
+DENSE = 12.0  # point distances per half width from which reconstructions of any order agree
+NOISE_DECIDES = 1e-4  # smoothing from which noise is larger than the error of a reconstruction
+
+
+Support = tuple[np.ndarray, np.ndarray, np.ndarray]  # test function, quadrature point, scaled offset of each pair
 
 
 class PointSampling:
@@ -44,10 +57,16 @@ class PointSampling:
             raise InputError("these data lie on a grid; scattered data come from Dataset.from_points")
         self.data, self.orders, self.points = data, orders, data.points
         self.mesh = PointMesh.cached(self.points)
-        self.noises = {name: measure_point_noise(v, self.mesh.smoothing) for name, v in data.values.items()}
-        self.radius = self._radius()
+        times = data.coordinates[COORDINATES[3]]
+        misses = self.mesh.misses if len(times) <= 2 * DIFFERENCES else None
+        self.noises = {n: measure_point_noise(v, self.mesh.smoothing, times, misses) for n, v in data.values.items()}
         self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
-        self.time = self._time_axis()
+        ratio = noise_ratio(self.noises, data.values)
+        self.spline = Spline(degree=DEGREES[data.dim]).smoothed(ratio)
+        self.radius, self.time = self._radius(), self._time_axis()
+        if ratio > WIDTHS.noisy:
+            best = best_width(list(self._candidates()), WIDTHS)
+            self.radius, self.time = self.radius * best.factor, self._axis_of(best.half)
 
     def _radius(self) -> np.ndarray:
         """Half width of the test functions along each axis, from the spectrum of the data on a background grid."""
@@ -71,16 +90,60 @@ class PointSampling:
         times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
         white = [self.noises[name].whitened(v) for name, v in self.data.values.items()]
         wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in white)
-        half = min(wanted, max(2, len(times) // TIME_SHARE))
+        fewest = fewest_half(len(times), orders, COORDINATES[3])
+        largest = max(len(times) // TIME_SHARE, min(FEW_HALF, (len(times) - 1) // 2))
+        return self._axis_of(max(min(wanted, largest), fewest))
+
+    def _axis_of(self, half: int) -> Axis:
+        """Bumps of one half width in time."""
+        times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
         return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+
+    def _candidates(self) -> Iterator[Width]:
+        """Wider test functions than the spectrum asks for, with what they would make of the noise."""
+        count, extent = len(self.data.coordinates[COORDINATES[3]]), np.ptp(self.points, axis=0)
+        halves = sorted({self.time.half} | {h for share in WIDTHS.shares if (h := round(share * count)) >= self.time.half})
+        for factor in WIDTHS.factors:
+            if factor > 1 and (self.radius * factor > WIDTHS.largest_share * extent).any():
+                continue
+            radius = self.radius * factor
+            step = self._some_matrices(radius)
+            fields = {name: [matrix @ values for matrix in step] for name, values in self.data.values.items()}
+            for half in halves:
+                axis = self._axis_of(half)
+                rows = float(np.prod(np.maximum(1.0, extent / radius - 1))) * axis.independent
+                errors = [self._error_of(axis, step, fields[name], name, rows) for name in self.data.values]
+                yield Width(factor, half, max(errors), rows)
+
+    def _some_matrices(self, radius: np.ndarray) -> list[sparse.csr_matrix]:
+        """∫ φ_k, and ∫ ∂_i^d φ_k with the highest derivative along each axis, for some test functions inside the domain."""
+        low, high = self.points.min(axis=0) + radius, self.points.max(axis=0) - radius
+        centres = np.random.default_rng(0).uniform(low, np.maximum(high, low), (WIDTHS.samples, self.data.dim))
+        support = self.mesh.supports(radius, centres)
+        highest = [tuple(self.orders[i] * (i == axis) for i in range(self.data.dim)) for axis in range(self.data.dim)]
+        first = tuple(int(self.data.projected and i == 0) for i in range(self.data.dim))
+        return [self._matrix(radius, len(centres), support, order) for order in (first, *highest)]
+
+    def _error_of(self, axis: Axis, steps: list, fields: list[np.ndarray], name: object, rows: float) -> float:
+        """Expected error of the anchor's rows and of those with the highest derivatives."""
+        signals, noises = [], []
+        for number, (matrix, values) in enumerate(zip(steps, fields, strict=True)):
+            weights = axis.matrices[axis.orders if number == 0 else 0]
+            noise = self.noises[name].sd ** 2 * float(matrix.power(2).sum(axis=1).mean() * (weights**2).sum(axis=1).mean())
+            signals.append(unbiased_energy(values @ weights.T, noise))
+            noises.append(noise)
+        return expected_error(signals, noises, rows, WIDTHS.lack)
 
     @cached_property
     def coarser(self) -> PointSampling | None:
-        """The same integrals with weights of a lower order in time, where the difference can matter."""
-        if self.time.resolved:
+        """The same integrals with reconstructions of a lower order in space and time, where the difference can matter."""
+        spacing = (np.prod(np.ptp(self.points, axis=0)) / len(self.points)) ** (1 / self.data.dim)
+        dense = bool((self.radius > DENSE * spacing).all()) or self.spline.smoothing > NOISE_DECIDES
+        if self.time.resolved and dense:
             return None
         other = copy.copy(self)
-        other.time = replace(self.time, rule=COARSER)
+        other.time = self.time if self.time.resolved else replace(self.time, rule=COARSER)
+        other.spline = self.spline if dense else replace(self.spline, degree=self.spline.degree - 1, power=3)
         return other
 
     def averaged(self, noise_ratio: float) -> Dataset:
@@ -108,6 +171,17 @@ class PointSampling:
     @cached_property
     def centres(self) -> np.ndarray:
         """Centres of the spatial test functions whose whole support is covered by the mesh."""
+        return self._tests[0]
+
+    @cached_property
+    def _tests(self) -> tuple[np.ndarray, Support]:
+        """Centres of the spatial test functions, and the quadrature points under each; kept with the mesh for the next data."""
+        key = (*self.radius, self.power)
+        if key not in self.mesh.tests:
+            self.mesh.tests = {key: self._covered_tests()}
+        return self.mesh.tests[key]
+
+    def _covered_tests(self) -> tuple[np.ndarray, Support]:
         points = self.points
         low, high = points.min(axis=0) + self.radius, points.max(axis=0) - self.radius
         if (high < low).any():
@@ -117,27 +191,34 @@ class PointSampling:
         centres = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.data.dim)
         _, weights = self.mesh.quadrature
         volume = np.prod(2 * self.radius)
-        rows, columns, _ = self.mesh.supports(tuple(self.radius), centres)
+        rows, columns, offsets = self.mesh.supports(self.radius, centres)
         covered = np.bincount(rows, weights[columns], len(centres))
         # Quadrature points near the edge of a box are in or out, so coverage is only known to about one layer of cells.
         layer = len(weights) ** (-1 / self.data.dim)
         kept = covered >= (COVERED - 2 * layer) * volume
         if not kept.any():
             raise InputError("the points are too few or too clustered for a weak design: no test function is covered by them")
-        return centres[kept]
+        inside = kept[rows]
+        return centres[kept], ((np.cumsum(kept) - 1)[rows[inside]], columns[inside], offsets[inside])
 
     def space_matrix(self, order: tuple[int, ...]) -> sparse.csr_matrix:
         """∫ (nodal interpolant) ∂^order φ_k for all spatial test functions; kept with the mesh for the next data on it."""
-        key = (tuple(self.radius), self.power, order)
+        key = (tuple(self.radius), self.power, order, self.spline)
         if key not in self.mesh.matrices:
-            rows, columns, offsets = self.mesh.supports(tuple(self.radius), self.centres)
-            _, weights = self.mesh.quadrature
-            entries = weights[columns] / np.prod(self.radius)
-            for i in range(self.data.dim):
-                entries = entries * bump_derivatives(offsets[:, i], self.power, order[i])[-1] / self.radius[i] ** order[i]
-            tests = sparse.csr_matrix((entries, (rows, columns)), shape=(len(self.centres), len(weights)))
-            self.mesh.matrices[key] = (tests @ self.mesh.interpolation).tocsr()
+            self.mesh.matrices[key] = self._matrix(self.radius, len(self.centres), self._tests[1], order)
         return self.mesh.matrices[key]
+
+    def _matrix(self, radius: np.ndarray, count: int, support: Support, order: tuple[int, ...]) -> sparse.csr_matrix:
+        """∫ (nodal interpolant) ∂^order φ_k for test functions with given quadrature points."""
+        rows, columns, offsets = support
+        _, weights = self.mesh.quadrature
+        entries = weights[columns] / np.prod(radius)
+        for i in range(self.data.dim):
+            entries *= bump_derivative(offsets[:, i], self.power, order[i])
+            entries /= radius[i] ** order[i]
+        starts = np.searchsorted(rows, np.arange(count + 1))
+        tests = sparse.csr_matrix((entries, columns, starts), shape=(count, len(weights)))
+        return (tests @ self.mesh.interpolation(self.spline)).tocsr()
 
     def integrate(self, values: np.ndarray, order: Order, memory: dict, key: Hashable) -> np.ndarray:
         """∫ values ∂^order φ_k for all test functions, sharing work between orders through `memory`."""
@@ -153,7 +234,8 @@ class PointSampling:
     @cached_property
     def blocks(self) -> np.ndarray:
         """Resampling block of every test function."""
-        *space, slabs = BLOCKS[self.data.dim]
+        counts = [len(np.unique(column)) for column in self.centres.T]
+        *space, slabs = block_counts(BLOCKS[self.data.dim], [*counts, len(self.time.centres)])
         label = np.zeros(len(self.centres), dtype=int)
         for axis, parts in enumerate(space):
             # Ties on a lattice of centres must not be split at random, so cut between distinct positions.
@@ -188,7 +270,10 @@ class PointMesh:
     def __init__(self, points: np.ndarray) -> None:
         self.points, self.dim = points, points.shape[1]
         self.matrices: dict = {}
-        self._supports: tuple | None = None
+        self.tests: dict = {}
+        self._interpolations: dict[Spline, sparse.csr_matrix] = {}
+        self._tree: tuple[np.ndarray, cKDTree] | None = None
+        self.gauss_points = GAUSS_POINTS[self.dim] - (self.dim == 2 and len(points) >= MANY)
         simplices = Delaunay(points).simplices
         corners = points[simplices]
         longest = np.max([np.linalg.norm(corners[:, i] - corners[:, j], axis=1)
@@ -200,30 +285,26 @@ class PointMesh:
     @cached_property
     def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
         """Points and weights of a conical Gauss rule on every simplex."""
-        barycentric, weights = conical_rule(self.dim, GAUSS_POINTS[self.dim])
+        barycentric, weights = conical_rule(self.dim, self.gauss_points)
         nodes = np.einsum("qk,skd->sqd", barycentric, self.points[self.simplices])
         return nodes.reshape(-1, self.dim), (self.volumes[:, None] * weights).ravel()
 
-    @cached_property
-    def interpolation(self) -> sparse.csr_matrix:
+    def interpolation(self, spline: Spline) -> sparse.csr_matrix:
         """Values at the quadrature points from nodal values."""
-        barycentric, weights = conical_rule(self.dim, GAUSS_POINTS[self.dim])
-        count = len(self.simplices) * len(weights)
-        rows = np.repeat(np.arange(count), self.dim + 1)
-        columns = np.repeat(self.simplices, len(weights), axis=0).ravel()
-        entries = np.tile(barycentric, (len(self.simplices), 1)).ravel()
-        return sparse.csr_matrix((entries, (rows, columns)), shape=(count, len(self.points)))
+        if spline not in self._interpolations:
+            nodes, _ = self.quadrature
+            self._interpolations[spline] = spline.matrix(self.points, nodes.reshape(len(self.simplices), -1, self.dim))
+        return self._interpolations[spline]
 
-    def supports(self, radius: tuple[float, ...], centres: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def supports(self, radius: np.ndarray, centres: np.ndarray) -> Support:
         """Test function, quadrature point and scaled offset for all quadrature points in the box around each centre."""
-        if self._supports is None or self._supports[0] != (radius, centres.tobytes()):
-            scaled = self.quadrature[0] / np.asarray(radius)
-            near = cKDTree(scaled).query_ball_point(centres / radius, 1.0, p=np.inf)
-            rows = np.repeat(np.arange(len(near)), [len(n) for n in near])
-            columns = np.concatenate([np.asarray(n, dtype=int) for n in near])
-            offsets = np.clip(scaled[columns] - centres[rows] / radius, -1, 1)
-            self._supports = ((radius, centres.tobytes()), (rows, columns, offsets))
-        return self._supports[1]
+        shape = radius / radius[0]
+        if self._tree is None or not np.allclose(self._tree[0], shape, rtol=1e-12):
+            self._tree = (shape, cKDTree(self.quadrature[0] / shape))
+        near = self._tree[1].query_ball_point(centres / shape, radius[0], p=np.inf, return_sorted=False)
+        rows = np.repeat(np.arange(len(near)), [len(n) for n in near])
+        columns = np.concatenate([np.asarray(n, dtype=int) for n in near])
+        return rows, columns, np.clip((self.quadrature[0][columns] - centres[rows]) / radius, -1, 1)
 
     @cached_property
     def laplacian(self) -> sparse.csr_matrix:
@@ -231,7 +312,7 @@ class PointMesh:
         pairs = np.concatenate([self.simplices[:, [i, j]] for i in range(self.dim + 1) for j in range(i)])
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         lengths = np.linalg.norm(self.points[pairs[:, 0]] - self.points[pairs[:, 1]], axis=1)
-        weight = (np.median(lengths) / lengths) ** 2
+        weight = np.minimum(np.median(lengths) / lengths, CLOSEST) ** 2
         matrix = sparse.coo_matrix((weight, (pairs[:, 0], pairs[:, 1])), shape=(len(self.points),) * 2)
         matrix = (matrix + matrix.T).tocsr()
         return (sparse.diags(np.asarray(matrix.sum(axis=1)).ravel()) - matrix).tocsr()
@@ -240,6 +321,19 @@ class PointMesh:
     def smoothing(self) -> MeshSmoothing:
         """Heat flow along the mesh."""
         return MeshSmoothing(self.laplacian, self.dim)
+
+    @cached_property
+    def misses(self) -> sparse.csr_matrix:
+        """How far the value at each point is from a polynomial fit to its nearest neighbours, with rows of unit norm."""
+        powers = exponents(DEGREES[self.dim], self.dim)
+        count = min(NEIGHBOURS[self.dim] + 4, len(self.points) - 1)
+        _, near = cKDTree(self.points).query(self.points, count + 1)
+        offset = self.points[near[:, 1:]] - self.points[:, None, :]
+        fitted = np.linalg.pinv(monomials(offset / np.abs(offset).max(axis=(1, 2), keepdims=True), powers))[:, 0]
+        entries = np.column_stack([np.ones(len(near)), -fitted])
+        entries /= np.linalg.norm(entries, axis=1, keepdims=True)
+        starts = (count + 1) * np.arange(len(near) + 1)
+        return sparse.csr_matrix((entries.ravel(), near.ravel(), starts), shape=(len(near),) * 2)
 
     @cached_property
     def first_derivatives(self) -> list[sparse.csr_matrix]:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import Polynomial, legendre
 from scipy.optimize import brentq
 
 from cffem.data.noise import is_uniform
@@ -43,16 +43,24 @@ def bump_derivatives(s: np.ndarray, power: int, orders: int) -> np.ndarray:
         array([[ 1.,  0.],
                [ 0., -0.]])
     """
-    if orders >= power:
-        raise ValueError(f"a bump of power {power} has only {power - 1} continuous derivatives, but {orders} are needed")
-    inside = np.clip(1 - s**2, 0, None)
-    factor = np.polynomial.Polynomial([1.0])
-    base, slope = np.polynomial.Polynomial([1.0, 0.0, -1.0]), np.polynomial.Polynomial([0.0, 1.0])
-    rows = []
-    for d in range(orders + 1):
-        rows.append(inside ** (power - d) * factor(s))
-        factor = base * factor.deriv() - 2 * (power - d) * slope * factor
-    return np.array(rows)
+    return np.array([bump_derivative(s, power, order) for order in range(orders + 1)])
+
+
+def bump_derivative(s: np.ndarray, power: int, order: int) -> np.ndarray:
+    """The derivative of (1 − s²)^p of one order, zero outside [−1, 1]."""
+    if order >= power:
+        raise ValueError(f"a bump of power {power} has only {power - 1} continuous derivatives, but {order} are needed")
+    return np.clip(1 - s**2, 0, None) ** (power - order) * np.polynomial.polynomial.polyval(s, bump_factor(power, order))
+
+
+@lru_cache(maxsize=256)
+def bump_factor(power: int, order: int) -> tuple[float, ...]:
+    """Coefficients of q_d, lowest first."""
+    if order == 0:
+        return (1.0,)
+    lower, base = Polynomial(bump_factor(power, order - 1)), Polynomial([1.0, 0.0, -1.0])
+    factor = base * lower.deriv() - 2 * (power - order + 1) * Polynomial([0.0, 1.0]) * lower
+    return tuple(factor.coef)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from cffem.data import Dataset
 from cffem.data.integrands import hermite
 from cffem.data.noise import measure_noise, noise_sd
 from cffem.data.points import PointMesh, conical_rule
+from cffem.data.reconstruction import Spline
 from cffem.data.rows import RowBlock
 from cffem.data.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
 
@@ -275,7 +276,7 @@ def test_quadrature_on_scattered_points_is_exact_for_linear_data(dim):
     points = np.concatenate([points, np.stack(np.meshgrid(*[[0.0, 1.0]] * dim), axis=-1).reshape(-1, dim)])
     mesh = PointMesh(points)
     _, weights = mesh.quadrature
-    assert weights @ (mesh.interpolation @ (1 + 2 * points[:, 0])) == pytest.approx(mesh.volumes.sum() + 2 * (
+    assert weights @ (mesh.interpolation(Spline()) @ (1 + 2 * points[:, 0])) == pytest.approx(mesh.volumes.sum() + 2 * (
         mesh.volumes @ points[mesh.simplices].mean(axis=1)[:, 0]
     ))  # fmt: skip
     assert conical_rule(dim)[1].sum() == pytest.approx(1)
