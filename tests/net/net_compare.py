@@ -85,11 +85,13 @@ def compare_coupled(kind: str, seed: int, findings: Findings) -> None:
         return
     order = np.zeros(reference.size, dtype=int)
     for unknown in reference.fields:
-        order[reference.where[unknown]] = same_unknowns(reference.own[unknown], model, unknown)
+        # Multipliers and auxiliary fields are cffem's own; they are known by their names.
+        (named,) = (f for f in model.spaces.fields if f.name == unknown.name)
+        order[reference.where[unknown]] = same_unknowns(reference.own[unknown], model, named)
     wrong = forms_differ(reference, model, order)
     states, _ = reference.solve()
-    # What a constraint's multiplier is at the start is nobody's business.
-    asked = reference.where[reference.fields[0]] if problem.constraint is not None else slice(None)
+    # What multipliers and auxiliary fields are at the start is nobody's business.
+    asked = np.concatenate([reference.where[f] for f in problem.anchors])
     wrong += states_differ("state", solution.states[:1], states[:1], order, reference.condition, asked)
     wrong += states_differ("state", solution.states[1:], states[1:], order, reference.condition)
     model.destroy()

@@ -54,7 +54,7 @@ class Coupled:
         name: what it is, for messages.
         cell: the type of cells.
         elements: family and degree of each field, multipliers included.
-        anchors: for each field None (no anchor), "value" or "rate".
+        anchors: for each field None (no anchor), "value", "rate" or "acceleration".
         entries: the terms.
         given: essential conditions as (field or component, value, sides).
         natural: other conditions as cffem takes them.
@@ -92,8 +92,8 @@ class Coupled:
 
     @property
     def order(self) -> int:
-        """One where a field has a rate, else zero."""
-        return int("rate" in self.anchors.values())
+        """The highest order in time."""
+        return max({"rate": 1, "acceleration": 2}.get(str(kind), 0) for kind in self.anchors.values())
 
     def __str__(self) -> str:
         terms = " + ".join(f"{e.coefficient:.3g} {e.of}/{e.name}" for e in self.entries)
@@ -105,7 +105,8 @@ class Coupled:
         libraries = {}
         for unknown, kind in self.anchors.items():
             terms = {e.name: e.symbols for e in self.entries if e.of == unknown}
-            anchor = {None: None, "value": unknown, "rate": cf.dt(unknown)}[kind]
+            anchors = {None: None, "value": unknown, "rate": cf.dt(unknown), "acceleration": cf.dt(cf.dt(unknown))}
+            anchor = anchors[kind]
             libraries[unknown] = cf.Library(anchor=anchor, terms=terms, unknown=unknown)
         alone = len(libraries) == 1
         boundary = [cf.Dirichlet(f, value, on=on) for f, value, on in self.given]
@@ -125,8 +126,9 @@ class Coupled:
 class Values:
     """What forms by hand are written with: values, rates and tests by field, coordinates, normal and measures."""
 
-    def __init__(self, domain: Any, values: dict, rates: dict, tests: dict, time: Any):
-        self.values, self.rates, self.tests, self.t = values, rates, tests, time
+    def __init__(self, domain: Any, split: list[dict], tests: dict, time: Any):
+        self.values, self.rates, self.accelerations = split
+        self.tests, self.t = tests, time
         self.x, self.n = ufl.SpatialCoordinate(domain.mesh), ufl.FacetNormal(domain.mesh)
         self.dx = ufl.Measure("dx", domain=domain.mesh)
         self._ds = ufl.Measure("ds", domain=domain.mesh, subdomain_data=domain.facet_tags)
@@ -156,14 +158,14 @@ class CoupledReference(Dense):
         self.time = fem.Constant(mesh, default_scalar_type(0))
         split = [dict(zip(self.fields, ufl.split(state))) for state in self.states]
         tests = dict(zip(self.fields, ufl.split(ufl.TestFunction(self.space))))
-        self.hand = Values(domain, split[0], split[1], tests, self.time)
+        self.hand = Values(domain, split, tests, self.time)
         self.equation = {(e.of, e.name): self._part(e.by_hand(self.hand), -e.coefficient) for e in problem.entries}
         self.others = [self._part(form, 1.0) for form in self._other_forms()]
         self._given = [(self._positions(f, on), f, value) for f, value, on in problem.given if not self._weak(f)]
         zeros = [self._positions(f, sides(2)) for f in problem.zeros]
         every = [*(dofs for dofs, _, _ in self._given), *zeros]
         self.fixed = np.unique(np.concatenate(every)).astype(int) if every else np.array([], dtype=int)
-        still = [self.where[f] for f in self.fields if problem.anchors.get(f) != "rate"]
+        still = [self.where[f] for f in self.fields if problem.anchors.get(f) not in ("rate", "acceleration")]
         self.algebraic = np.concatenate(still) if still and problem.order else None
 
     def _part(self, form: Any, factor: float) -> Part:
@@ -174,7 +176,8 @@ class CoupledReference(Dense):
         forms = [extra(h) for extra in problem.extra]
         for f, kind in problem.anchors.items():
             if kind is not None:
-                forms.append(ufl.inner(h.rates[f] if kind == "rate" else h.values[f], h.tests[f]) * h.dx)
+                left = {"value": h.values, "rate": h.rates, "acceleration": h.accelerations}[kind]
+                forms.append(ufl.inner(left[f], h.tests[f]) * h.dx)
         for f, value in problem.forcing.items():
             if not hasattr(value, "function_space"):
                 value = ufl.as_vector([in_space(c, h) for c in value]) if f.shape else in_space(value, h)
@@ -223,6 +226,14 @@ class CoupledReference(Dense):
             result[dofs] = self.interpolated(unknown, rate_of(value) if rate else value, time)[dofs]
         return result
 
+    @property
+    def second_order(self) -> np.ndarray:
+        """Over all unknowns, whether they are of second order in time."""
+        mask = np.zeros(self.size, dtype=bool)
+        for f, kind in self.problem.anchors.items():
+            mask[self.where[f]] = kind == "acceleration"
+        return mask
+
     @cached_property
     def folding(self) -> np.ndarray:
         """All states without essential values whose floating field has mean zero."""
@@ -244,25 +255,34 @@ class CoupledReference(Dense):
 
     def start(self, rate: bool = False) -> np.ndarray:
         """Initial values, projected onto what a constraint admits."""
-        state = sum((self.interpolated(f, value, 0.0) for f, value in self.problem.start.items()), np.zeros(self.size))
-        state[self.fixed] = self.given(0.0)[self.fixed]
+        fields = {f: cf.dt(f) if rate else f for f in self.problem.anchors}
+        given = {f: self.problem.start[key] for f, key in fields.items() if key in self.problem.start}
+        state = sum((self.interpolated(f, value, 0.0) for f, value in given.items()), np.zeros(self.size))
+        held = self.fixed[self.second_order[self.fixed]] if rate else self.fixed
+        state[held] = self.given(0.0, rate)[held]
+        if rate:
+            return state
         if self.problem.constraint is not None:
             return self._projected(state)
-        return state if self.algebraic is None else self._consistent(state)
+        return state if self.algebraic is None else self._consistent(state, self.start(rate=True))
 
-    def _consistent(self, state: np.ndarray) -> np.ndarray:
+    def _consistent(self, state: np.ndarray, speed: np.ndarray) -> np.ndarray:
         """The algebraic unknowns that obey their equations at the start, rates of the others being those of theirs."""
         still = np.isin(np.arange(self.size), self.algebraic)
         guess = np.where(still, self.given(0.0), self.given(0.0, rate=True))
         guess[np.setdiff1d(np.arange(self.size), self.fixed)] = 0.0
 
+        second = self.second_order
+        first = ~still & ~second
+        guess[second & (guess != 0)] = 0.0
+
         def states(found):
-            return np.where(still, found, state), np.where(still, 0.0, found), None
+            rate = np.where(second, speed, np.where(first, found, 0.0))
+            return np.where(still, found, state), rate, np.where(second, found, 0.0)
 
         fold, found = self.folding, guess
         for _ in range(20):
-            by_state, by_rate = (self.jacobian(c, states(found), 0.0) for c in ((1.0, 0, 0), (0, 1.0, 0)))
-            matrix = fold.T @ np.where(still, by_state, by_rate) @ fold
+            matrix = fold.T @ self.jacobian((1.0 * still, 1.0 * first, 1.0 * second), states(found), 0.0) @ fold
             found = found - fold @ np.linalg.solve(matrix, fold.T @ self.residual(states(found), 0.0))
         return np.where(still, found, state)
 
@@ -349,7 +369,8 @@ def flow(rng: np.random.Generator, seed: int) -> Coupled:
 
 def reaction(rng: np.random.Generator, seed: int) -> Coupled:
     """Two scalars that act on each other, one of them possibly without a rate."""
-    kinds = [("rate", "rate"), ("rate", None), (None, None)][rng.integers(3)]
+    pairs = [("rate", "rate"), ("rate", None), (None, None), ("acceleration", "rate"), ("acceleration", None)]
+    kinds = pairs[rng.integers(len(pairs))]
     bent = bool(rng.uniform() < 0.4)
 
     def diffusion(f):
@@ -372,7 +393,7 @@ def reaction(rng: np.random.Generator, seed: int) -> Coupled:
     ]
     if bent:
         entries.append(Entry(u, "uw", u * w, 0.2, lambda h: h.values[u] * h.values[w] * h.tests[u] * h.dx))
-    if kinds[0] == "rate":
+    if kinds[0] is not None and rng.uniform() < 0.7:
         entries.append(Entry(w, "rate of u", cf.dt(u), 0.3, lambda h: h.rates[u] * h.tests[w] * h.dx))
     strength = entries[3].coefficient
     return Coupled(
@@ -385,7 +406,8 @@ def reaction(rng: np.random.Generator, seed: int) -> Coupled:
         natural=[cf.Robin(w, x + y, on=("right", "bottom"), coefficient=2)],
         extra=[lambda h: -strength * (h.x[0] + h.x[1] - 2 * h.values[w]) * h.tests[w] * h.ds(("right", "bottom"))],
         forcing={u: 2 - x * y} if rng.uniform() < 0.5 else {},
-        start={f: polynomial(rng, 2) for f, kind in zip((u, w), kinds) if kind == "rate"},
+        start={f: polynomial(rng, 2) for f, kind in zip((u, w), kinds) if kind is not None}
+        | ({cf.dt(u): polynomial(rng, 2)} if kinds[0] == "acceleration" else {}),
         scheme=("sdirk2", "backward-euler")[rng.integers(2)] if kinds[0] else None,
         nonlinear=bent,
         seed=seed,
@@ -429,9 +451,12 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
     """A field without divergence on Nédélec elements between conducting walls."""
     order, multiplier = int(rng.integers(2)), cf.ScalarField("E_multiplier")
 
+    weighted = bool(rng.uniform() < 0.4)
+
     def constraint(h):
+        weight = 1 + h.x[0] if weighted else 1
         first = ufl.inner(h.values[E], ufl.grad(h.tests[multiplier]))
-        return (first + ufl.inner(h.tests[E], ufl.grad(h.values[multiplier]))) * h.dx
+        return weight * (first + ufl.inner(h.tests[E], ufl.grad(h.values[multiplier]))) * h.dx
 
     degree = int(rng.integers(1, 3))
     value = (0, 0) if rng.uniform() < 0.5 else tuple(polynomial(rng, 2) for _ in range(2))
@@ -451,7 +476,7 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
             Entry(E, "loss", -x * E, 0.7, lambda h: -h.x[0] * ufl.inner(h.values[E], h.tests[E]) * h.dx),
         ],
         given=[(E, value, sides(2))],
-        constraint=cf.DivergenceFree(E),
+        constraint=cf.DivergenceFree(E, weight=1 + x if weighted else None),
         extra=[constraint],
         zeros=(multiplier,),
         forcing={E: (1 - y, x * y)},
@@ -489,7 +514,58 @@ def coefficient(rng: np.random.Generator, seed: int) -> Coupled:
     )
 
 
-KINDS = {"flow": flow, "reaction": reaction, "darcy": darcy, "conductor": conductor, "coefficient": coefficient}
+def weak_divergence(rng: np.random.Generator, seed: int) -> Coupled:
+    """grad div on Nédélec elements, through the weak divergence s: (s, r) = −(E, ∇r) for all r that vanish on the boundary.
+
+    Between conducting walls div E vanishes there, and where E is free its natural trace (div E) n says so.
+    """
+    order, degree, s = int(rng.integers(2)), int(rng.integers(1, 3)), cf.ScalarField("div_E", dim=2)
+    free = bool(rng.uniform() < 0.5)
+
+    def definition(h):
+        return (h.values[s] * h.tests[s] + ufl.inner(h.values[E], ufl.grad(h.tests[s]))) * h.dx
+
+    return Coupled(
+        name=f"grad div on Nédélec {degree}",
+        cell=("triangle", "quadrilateral")[rng.integers(2)],
+        elements={E: ("N1curl", degree), s: ("Lagrange", degree)},
+        anchors={E: "rate" if order else None},
+        entries=[
+            Entry(
+                E,
+                "grad div",
+                grad(div(E)),
+                float(rng.uniform(0.5, 2)),
+                lambda h: ufl.inner(ufl.grad(h.values[s]), h.tests[E]) * h.dx,
+            ),
+            Entry(
+                E,
+                "curl curl",
+                -cf.curl(cf.curl(E)),
+                float(rng.uniform(0.5, 2)),
+                lambda h: -ufl.inner(ufl.curl(h.values[E]), ufl.curl(h.tests[E])) * h.dx,
+            ),
+            Entry(E, "loss", -E, 2.0, lambda h: -ufl.inner(h.values[E], h.tests[E]) * h.dx),
+        ],
+        given=[] if free else [(E, tuple(polynomial(rng, 2) for _ in range(2)), sides(2))],
+        natural=[cf.Neumann(E, 0)] if free else [],
+        extra=[definition],
+        zeros=(s,),
+        forcing={E: (1 - y, x * y)},
+        start={E: tuple(polynomial(rng, 2) for _ in range(2))} if order else {},
+        scheme=("sdirk2", "backward-euler")[rng.integers(2)] if order else None,
+        seed=seed,
+    )
+
+
+KINDS = {
+    "flow": flow,
+    "reaction": reaction,
+    "darcy": darcy,
+    "conductor": conductor,
+    "coefficient": coefficient,
+    "weak divergence": weak_divergence,
+}
 
 
 def coupled(kind: str, seed: int) -> tuple[Coupled, Any]:

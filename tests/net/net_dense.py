@@ -151,13 +151,13 @@ class Dense:
             np.zeros(self.size),
         )
 
-    def jacobian(self, weights: tuple[float, ...], states: tuple[Any, Any, Any], time: float) -> np.ndarray:
-        """Σ c_k weight · ∂F_k."""
+    def jacobian(self, weights: tuple[Any, ...], states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+        """Σ c_k ∂F_k · weight, a number for all columns or one for each."""
         self.place(states, time)
         total = np.zeros((self.size, self.size))
         for p in self.parts():
             for order, weight in enumerate(weights):
-                if p.present[order] and weight:
+                if p.present[order] and np.any(weight):
                     total += p.factor * weight * p.matrix(order)
         return total
 
@@ -205,44 +205,47 @@ class Dense:
         return states, speeds
 
     def step(self, state: np.ndarray, speed: Any, start: float, step: float) -> tuple[np.ndarray, Any]:
-        """One step of the scheme."""
+        """One step of the scheme, each stage solved for rates, or accelerations where the order in time is two."""
         rows, ends = SCHEMES[self.problem.scheme or "midpoint"]
-        second = speed is not None
+        second = self.second_order if speed is not None else np.zeros(self.size, dtype=bool)
+        fast = np.zeros(self.size) if speed is None else speed
         rates: list[np.ndarray] = []
         accelerations: list[np.ndarray] = []
         for row in rows:
             gamma, time = row[-1] * step, start + sum(row) * step
             base = state + step * sum((a * k for a, k in zip(row, rates)), np.zeros(self.size))
+            low = fast + step * sum((a * k for a, k in zip(row, accelerations)), np.zeros(self.size))
             if self.algebraic is not None:
                 base[self.algebraic] = 0.0
-            if second:
-                low = speed + step * sum((a * k for a, k in zip(row, accelerations)), np.zeros(self.size))
-                given = self.stage_values(start, step, time, rows, rate=True)
-                guess = np.zeros(self.size)
-                guess[self.fixed] = ((given - low) / gamma)[self.fixed]
-                found = self.newton(
-                    guess,
-                    lambda a, b=base, s=low, g=gamma: (b + g * (s + g * a), s + g * a, a),
-                    (gamma**2, gamma, 1.0),
-                    time,
-                )
-                accelerations.append(found)
-                rates.append(low + gamma * found)
-            else:
-                given = self.stage_values(start, step, time, rows)
-                guess = np.zeros(self.size)
-                guess[self.fixed] = ((given - base) / gamma)[self.fixed]
-                found = self.newton(guess, lambda k, b=base, g=gamma: (b + g * k, k, None), (gamma, 1.0, 0.0), time)
-                rates.append(found)
+            values, slopes = (self.stage_values(start, step, time, rows, rate) for rate in (False, True))
+            if self.algebraic is not None:
+                values[self.algebraic] = self.given(time)[self.algebraic]
+            guess = np.zeros(self.size)
+            guess[self.fixed] = np.where(second, (slopes - low) / gamma, (values - base) / gamma)[self.fixed]
+
+            def states(found, base=base, low=low, gamma=gamma):
+                rate = np.where(second, low + gamma * found, found)
+                return base + gamma * rate, rate, np.where(second, found, 0.0)
+
+            weights = (np.where(second, gamma**2, gamma), np.where(second, gamma, 1.0), np.where(second, 1.0, 0.0))
+            found = self.newton(guess, states, weights, time)
+            rates.append(states(found)[1])
+            accelerations.append(states(found)[2])
         new = state + step * sum(b * k for b, k in zip(ends, rates))
         if self.algebraic is not None:
             new[self.algebraic] = rows[-1][-1] * step * rates[-1][self.algebraic]
         new[self.fixed] = self.given(start + step)[self.fixed]
-        if not second:
+        if speed is None:
             return new, None
-        fast = speed + step * sum(b * k for b, k in zip(ends, accelerations))
-        fast[self.fixed] = self.given(start + step, rate=True)[self.fixed]
+        fast = np.where(second, fast + step * sum(b * k for b, k in zip(ends, accelerations)), 0.0)
+        held = self.fixed[second[self.fixed]]
+        fast[held] = self.given(start + step, rate=True)[held]
         return new, fast
+
+    @property
+    def second_order(self) -> np.ndarray:
+        """Over all unknowns, whether they are of second order in time."""
+        return np.ones(self.size, dtype=bool)
 
     def stage_values(self, start: float, step: float, time: float, rows: Any, rate: bool = False) -> np.ndarray:
         """Boundary values, or rates, of a stage."""
