@@ -145,7 +145,8 @@ class _Observed:
         if self.model not in self._integrals:
             self._integrals[self.model] = LinearObservable(self.model, self.observable, self.measurement.nodes)
         found = self._integrals[self.model]
-        assert found is not None
+        if found is None:
+            raise NotCovered("the observable is not linear, or not of the only scalar unknown")
         return found
 
     def margin(self, name: str, deleted: Any) -> ObservableMargin:

@@ -21,7 +21,8 @@ class Certification:
 
     Args:
         epsilon: the tolerance ε of a deletion score, positive.
-        relative: whether ε is multiplied by the norm of the factual solution.
+        relative: whether ε is multiplied by the norm of the factual solution; by default where there are several fields, each of
+            which is judged against its own norm.
         norm: the norm in which deletions are measured: "L2", "H1", "H(curl)", "H(div)" or "energy".
         refine: whether the mesh and the time step are refined for terms whose error bars reach ε, until they are decided or the
             budget is spent.
@@ -38,7 +39,7 @@ class Certification:
     """
 
     epsilon: float = 1e-3
-    relative: bool = False
+    relative: bool | None = None
     norm: str = "L2"
     refine: bool = False
     budget: float = BUDGET
@@ -49,7 +50,7 @@ class Certification:
         if self.scores not in SCORES:
             raise InputError(f"scores are {', '.join(map(repr, SCORES))}, not {self.scores!r}")
         for name in ("relative", "refine", "enriched"):
-            if not isinstance(getattr(self, name), bool):
+            if not isinstance(getattr(self, name), bool) and not (name == "relative" and self.relative is None):
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
         for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
             value = getattr(self, name)

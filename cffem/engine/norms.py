@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Norms of states and trajectories.
 
-Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do not count). The norm of a
-trajectory integrates its piecewise linear interpolant in time exactly: on a step with values a, b
+Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do not count); "L2[T]" is that of
+the field T alone. The norm of a trajectory integrates its piecewise linear interpolant in time exactly: on a step with values a, b
 
     ∫ ‖(1−s) a + s b‖² = Δt/3 (‖a‖² + (a, b) + ‖b‖²).
 """
@@ -32,23 +32,22 @@ class Norm:
 
     Args:
         equation: the assembled equation; the energy norm is made of its current coefficients.
-        kind: one of `NORMS`.
+        kind: one of `NORMS`, or that of one field, such as "L2[T]".
     """
 
     def __init__(self, equation: Equation, kind: str = "L2"):
-        if kind not in NORMS:
-            raise InputError(f"unknown norm {kind!r}; there are {', '.join(NORMS)}")
+        base, field = parsed(kind, equation.discretisation)
         self.kind = kind
         self.comm = equation.comm
         self._state, self._image = equation.new_vector(), equation.new_vector()
         mass = equation.mass() if kind == "L2" else None
         self._own = mass is None
-        if kind == "energy":
+        if base == "energy":
             self.matrix = energy_matrix(equation)
         elif mass is not None:
             self.matrix = mass[1]
         else:
-            form = _compat.form(norm_form(equation.discretisation, kind), equation.comm)
+            form = _compat.form(norm_form(equation.discretisation, base, field), equation.comm)
             self.matrix = equation.assembled_matrix(form)
 
     def image(self, state: np.ndarray) -> np.ndarray:
@@ -138,12 +137,25 @@ def root(squared: float, scale: float) -> float:
     return math.sqrt(max(squared, 0.0))
 
 
-def norm_form(discretisation: Discretisation, kind: str) -> Any:
-    """The bilinear form of a norm, over the unknown fields."""
+def parsed(kind: str, discretisation: Discretisation) -> tuple[str, Any]:
+    """The norm and its field, None for all, that a name stands for."""
+    base, _, rest = kind.partition("[")
+    if base not in NORMS:
+        raise InputError(f"unknown norm {kind!r}; there are {', '.join(NORMS)}")
+    if not rest:
+        return base, None
+    known = {str(unknown): unknown for unknown in discretisation.unknowns}
+    if not rest.endswith("]") or rest[:-1] not in known or base == "energy":
+        raise InputError(f"unknown norm {kind!r}; the norm of one field is written L2[{next(iter(known))}]")
+    return base, known[rest[:-1]]
+
+
+def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> Any:
+    """The bilinear form of a norm, over the unknown fields or one of them."""
     space = discretisation.spaces.space
     trial = discretisation.spaces.parts(ufl.TrialFunction(space))
     form = 0
-    for unknown in discretisation.unknowns:
+    for unknown in discretisation.unknowns if only is None else (only,):
         u, v = trial[unknown], discretisation.tests[unknown]
         form += ufl.inner(u, v) * ufl.dx
         if kind == "H1":

@@ -11,7 +11,7 @@ from cffem.study.canvas import formula
 from cffem.study.field_pictures import field_pictures, left_out
 from cffem.study.markup import Raw, bullets, details, facts, figure, number, paragraph, skipped, table, text, verdict
 from cffem.study.report import TermReport
-from cffem.study.summary import plain, term_epsilon
+from cffem.study.summary import by_field, plain, term_epsilon
 from cffem.study.verdict_pictures import comparable, disagreements, error_bars, scatter, score_bars
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def verdict_table(report: Report) -> Raw:
             term_epsilon(report, term),
             term.certificate or "none",
             verdict(term.decision),
-            term.reason,
+            "; ".join(filter(None, [by_field(term).strip(" ()"), term.reason, term.conditions])),
         )
         for term in report.terms.values()
     ]

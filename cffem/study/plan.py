@@ -51,7 +51,7 @@ def stations(study: Study, terms: int, up_to: str, classes: int) -> list[str]:
         f"  deletions: {up_to}{count * classes * terms} solves" + (" (with and without refit)" if classes > 1 else ""),
         f"  linearised: {up_to}{count * terms} solves",
         f"  observables: {count * len(study.observables)} backward solves" if study.observables else "  observables: skipped, none",
-        f"  verdicts: ε = {asked.epsilon:g}{' · ‖u‖' * asked.relative}, norm {asked.norm}",
+        f"  verdicts: ε = {asked.epsilon:g}{' · ‖u‖' if asked.relative else ''}, norm {asked.norm}",
     ]
 
 

@@ -8,11 +8,12 @@ again. `report.schema.json` beside this file states what the JSON holds; the key
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class TermReport:
         conditions: which essential conditions the deleted equation cannot carry and were released.
         misfit: how far the deleted solution is from the data, relative to them, where there are data.
         code: what `reason` is about, as a `Code`, for programs.
+        field, fields: the field that the numbers are about, and the decision for each field, where each is judged by itself.
         proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
     """
 
@@ -59,9 +61,11 @@ class TermReport:
     code: str = ""
     misfit: float | None = None
     conditions: str = ""
+    field: str = ""
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-COLUMNS = tuple(f.name for f in fields(TermReport) if f.name != "proof")
+COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields"))
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Report:
     """
 
     terms: Mapping[str, TermReport]
-    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         missing = [name for name in SECTIONS if name not in self.sections]

@@ -10,6 +10,7 @@ A station that does not apply is skipped, and the report says why. A verdict nee
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cffem.engine.experiment import Experiment
 from cffem.engine.model import checked_coefficients
 from cffem.screening.screening import Screening
 from cffem.study import settings
+from cffem.study.counted import counted_fields
 from cffem.study.report import Report
 from cffem.study.running import Run
 from cffem.study.stations import (
@@ -92,7 +94,10 @@ class Study:
         self.coefficients = None if coefficients is None else dict(coefficients)
         self.refit = refit
         self.screening = screening or Screening(random_state=seed)
-        self.certification = certification or Certification()
+        asked = certification or Certification()
+        self.fields = counted_fields(library, asked.norm)
+        relative = bool(self.fields) if asked.relative is None else asked.relative
+        self.certification = replace(asked, relative=relative)
         self.observables = checked_observables(observables or {})
         self.petsc_options = dict(petsc_options or {})
         self.candidates = named_experiments(candidates) if candidates else {}
@@ -164,8 +169,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     )
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
     sizes = {name: found.factual[name]["norm"] for name in run.models}
-    thresholds = {name: study.certification.threshold(size) for name, size in sizes.items()}
-    deletions = deleting.Deletions(run, thresholds, nulls, refits)
+    deletions = deleting.Deletions(run, found.factual, nulls, refits)
     found.deletions = deletions.all()
     found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)
     found.adjoints = scoring.adjoints(run)

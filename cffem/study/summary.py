@@ -85,6 +85,17 @@ def notice(report: Report) -> str:
     return f"Note: {'; '.join(plain(str(text)) for text in told)}." if told else ""
 
 
+def by_field(term: TermReport) -> str:
+    """For which fields a term matters, in brackets; nothing where there is one field.
+
+    Example:
+        >>> from cffem.study.report import TermReport
+        >>> by_field(TermReport("thermal", "", 1.0, decision="relevant", fields={"u": "relevant", "T": "irrelevant"}))
+        ' (u: relevant, T: irrelevant)'
+    """
+    return f" ({', '.join(f'{plain(name)}: {decision}' for name, decision in term.fields.items())})" if term.fields else ""
+
+
 def decided(report: Report) -> str:
     """The terms with a verdict and what it says."""
     found = [term for term in report.terms.values() if term.decision in ("relevant", "irrelevant")]
@@ -238,6 +249,11 @@ def mend_deletion(report: Report, terms: Sequence[TermReport]) -> str:
     return f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of it the problem was not solved"
 
 
+def give_tolerance(report: Report, terms: Sequence[TermReport]) -> str:
+    """A field that vanishes has no relative tolerance."""
+    return f"give an absolute ε (relative=False) for {joined(t.name for t in terms)}: a field vanishes in the factual solution"
+
+
 ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {
     Code.MODEL_BACKWARD: mend_model,
     Code.MODEL_UNSOLVED: mend_model,
@@ -252,6 +268,7 @@ ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {
     Code.UNSELECTED: look_closer,
     Code.ZERO_COEFFICIENT: give_coefficient,
     Code.UNSOLVABLE: mend_deletion,
+    Code.FIELD_VANISHES: give_tolerance,
 }
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cffem.study.summary import notice, plain, screen_sentence, sentences
+from cffem.study.summary import by_field, notice, plain, screen_sentence, sentences
 
 if TYPE_CHECKING:
     from cffem.study.report import Report
@@ -32,7 +32,7 @@ def as_text(report: Report, width: int = 110) -> str:
     ):
         table.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
     for term in report.terms.values():
-        verdict = term.decision if not term.reason else f"{term.decision}: {plain(term.reason)}"
+        verdict = f"{term.decision}{by_field(term)}" + (f": {plain(term.reason)}" if term.reason else "")
         numbers = [f"{term.coefficient:g}", *(shown(value) for value in (term.deletion, term.linearised, term.margin))]
         # Names are the user's: shown as they are, never read as markup.
         table.add_row(Text(plain(term.name, LONGEST_NAME)), *numbers, Text(term.certificate or "none"), Text(verdict))

@@ -28,6 +28,7 @@ class Code(StrEnum):
     MODEL_UNSOLVED = "model-unsolved"
     MODEL_BACKWARD = "model-backward-in-time"
     MODEL_GROWS = "model-grows"
+    FIELD_VANISHES = "field-vanishes"
 
 
 @dataclass(frozen=True)

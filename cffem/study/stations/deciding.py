@@ -30,6 +30,7 @@ class Verdict:
         spread: the part of the margin that comes from the intervals of estimated coefficients.
         kind, method: of the certificate.
         decision, reason, code: the verdict, why it is none, and the same as a `Code`.
+        field: the field that it is about, where each is judged by itself.
     """
 
     term: str
@@ -46,6 +47,7 @@ class Verdict:
     decision: str
     reason: str
     code: str = ""
+    field: str = ""
 
     @property
     def gap(self) -> float:
@@ -113,6 +115,21 @@ def without_model(term: str, experiment: str, intervention: str, epsilon: float 
     return Verdict(
         term, experiment, intervention, epsilon, None, None, None, None, None, None, None, UNRESOLVED, reason.text, str(reason.code)
     )
+
+
+def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None) -> Verdict:
+    """The verdict for a field that vanishes in the factual solution, so that a relative tolerance is zero."""
+    bound = (fact or {}).get("certificate") or {}
+    score, margin = (fact or {}).get("score"), bound.get("margin")
+    if score is not None and margin is not None and score > margin:
+        decision, reason = RELEVANT, Reason(Code.NONE)
+    else:
+        why = "the field vanishes in the factual solution, so that nothing is small relative to it; give an absolute ε"
+        decision, reason = UNRESOLVED, Reason(Code.ZERO_COEFFICIENT if fact is None else Code.FIELD_VANISHES, why)
+    return Verdict(
+        term, experiment, intervention, 0.0, score, margin, None, bound.get("eta_factual"), bound.get("eta_counterfactual"),
+        bound.get("kind"), bound.get("method"), decision, reason.text, str(reason.code),
+    )  # fmt: skip
 
 
 def decided(

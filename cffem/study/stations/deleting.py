@@ -23,6 +23,7 @@ from cffem.certify.decisions import UNRESOLVED, decide
 from cffem.certify.refinement import decide_by_refinement
 from cffem.engine.refit import deleting
 from cffem.engine.sweep import Deletion
+from cffem.study.counted import norm_of
 from cffem.study.running import Run, WatchedModel
 from cffem.study.stations.misfit import Comparison
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 ALONE, REFITTED = "deletion", "deletion with refit"
+# What is known of a deletion for each field that is judged by itself.
+FIELD_FACTS = ("score", "certificate", "level", "levels", "unrefined")
 
 
 class Deletions:
@@ -38,7 +41,7 @@ class Deletions:
 
     Args:
         run: the run.
-        thresholds: the absolute tolerance of each experiment.
+        factual: facts of the factual solution of each experiment.
         nulls: for each experiment the terms that vanish on its constraint class, which get no certificate.
         refits: the refitted coefficients of the others for a deleted term, from data; None where they come from the solution.
 
@@ -49,11 +52,11 @@ class Deletions:
     def __init__(
         self,
         run: Run,
-        thresholds: Mapping[str, float],
+        factual: Facts,
         nulls: Mapping[str, Mapping[str, Any]],
         refits: Callable[[str], Mapping[str, float]] | None,
     ):
-        self.run, self.thresholds, self.nulls, self.refits = run, thresholds, nulls, refits
+        self.run, self.factual, self.nulls, self.refits = run, factual, nulls, refits
         self.cameras: dict[str, Camera] = {}
         self.pictures: dict[str, Any] = {}
         self.comparisons: dict[str, Comparison] = {}
@@ -87,15 +90,23 @@ class Deletions:
         fact = run.once(key, lambda: self.solve(kind, key, model, term, held), label, levels)
         if fact["status"] != "solved" or term in self.nulls.get(model.name, {}):
             run.progress.done += 1
-            return {**fact, "certificate": None}
+            return {**fact, "certificate": None, "fields": {}}
 
-        def certificate() -> Facts:
+        def certificates() -> Facts:
             deletion = held[0] if held else self.again(kind, key, model, fact)
             if kind == ALONE:
                 self.photograph(model, deletion)
-            return certified(run, model, deletion)
+            asked = run.study.certification
+            if not run.study.fields:
+                return certified(model, deletion, asked)
+            norms = {field: replace(asked, norm=norm_of(asked.norm, field)) for field in run.study.fields}
+            return {field: certified(model, deletion, own) for field, own in norms.items()}
 
-        return {**fact, "certificate": run.once(f"certificates/{key}", certificate, f"error bound of {label}")}
+        found = run.once(f"certificates/{key}", certificates, f"error bound of {label}")
+        if not run.study.fields:
+            return {**fact, "certificate": found, "fields": {}}
+        fields = {field: {"score": fact["scores"][field], "certificate": found[field]} for field in run.study.fields}
+        return {**fact, "certificate": None, "fields": fields}
 
     def solve(self, kind: str, key: str, model: WatchedModel, term: str, held: list[Deletion]) -> Facts:
         """Solve one deleted problem."""
@@ -115,6 +126,7 @@ class Deletions:
             observed = {o: float(model.measurement(what).value(deletion.solution)) for o, (what, _) in study.observables.items()}
         return {
             "score": deletion.score if deletion.status == "solved" else None,
+            "scores": self.scores(model, deletion.solution),
             "status": deletion.status,
             "reason": deletion.reason,
             "cause": deletion.cause,
@@ -126,6 +138,11 @@ class Deletions:
             "observables": observed,
             "misfit": self.misfit(model, deletion.solution) if kind == ALONE else None,
         }
+
+    def scores(self, model: WatchedModel, solution: Any) -> dict[str, float]:
+        """The score of each field that is judged by itself."""
+        norm, fields = self.run.study.certification.norm, self.run.study.fields
+        return {} if solution is None else {f: float(solution.distance(model.factual, norm_of(norm, f))) for f in fields}
 
     def misfit(self, model: WatchedModel, solution: Any) -> float | None:
         """How far a deleted solution is from the data of its experiment, relative to them."""
@@ -147,7 +164,20 @@ class Deletions:
 
     def refined(self, kind: str, model: WatchedModel, facts: Facts) -> Facts:
         """The deletions of an experiment; those that an error bar left open are decided on finer levels, if the budget allows."""
-        asked, epsilon = self.run.study.certification, self.thresholds[model.name]
+        asked, factual = self.run.study.certification, self.factual[model.name]
+        if not self.run.study.fields:
+            return self.refined_in(kind, model, facts, asked, factual["norm"], "")
+        result = {term: {**fact, "fields": dict(fact["fields"])} for term, fact in facts.items()}
+        for field, size in factual["norms"].items():
+            mine = {term: in_field(fact, field) for term, fact in facts.items() if fact["fields"]}
+            own = replace(asked, norm=norm_of(asked.norm, field))
+            for term, fact in self.refined_in(kind, model, mine, own, size, f"/{field}").items():
+                result[term]["fields"][field] = {k: fact[k] for k in FIELD_FACTS if k in fact}
+        return result
+
+    def refined_in(self, kind: str, model: WatchedModel, facts: Facts, asked: Certification, size: float, suffix: str) -> Facts:
+        """The same in one norm, in which the factual solution has this size."""
+        epsilon = asked.threshold(size)
         left = [term for term, fact in facts.items() if fact["certificate"] is not None and undecided(fact, epsilon, asked)]
         if not left:
             return facts
@@ -159,7 +189,7 @@ class Deletions:
         levels = Refinement(model, asked, first, changes)
         result = dict(facts)
         for term in left:
-            key = f"refinement/{kind}/{model.name}/{term}"
+            key = f"refinement/{kind}/{model.name}/{term}{suffix}"
             finer = self.run.once(key, lambda term=term: on_levels(term, asked, levels, facts[term]), term)
             if "score" in finer:
                 result[term] = {**facts[term], **finer}
@@ -244,7 +274,7 @@ def known_bound(fact: Facts) -> Any:
 
 def on_levels(term: str, asked: Certification, levels: Refinement, fact: Facts) -> Facts:
     """Refine until one term is decided; its score and certificate on the level where that was."""
-    found = decide_by_refinement([term], asked.epsilon, levels, relative=asked.relative)[term]
+    found = decide_by_refinement([term], asked.epsilon, levels, relative=bool(asked.relative))[term]
     if found.decision == UNRESOLVED:
         return {"level": 0, "reason": found.reason, "levels": levels_tried(found)}
     if found.level:
@@ -262,9 +292,14 @@ def levels_tried(found: Any) -> list[Facts]:
     return [{"level": level, "score": score, "margin": margin} for level, score, margin in found.tried]
 
 
-def certified(run: Run, model: WatchedModel, deletion: Deletion) -> Facts:
+def in_field(fact: Facts, field: str) -> Facts:
+    """A deletion as one field sees it; as a whole where fields are not judged by themselves, or there is no error bar."""
+    return {**fact, **fact["fields"].get(field, {"score": fact["scores"].get(field, fact["score"])})}
+
+
+def certified(model: WatchedModel, deletion: Deletion, asked: Certification) -> Facts:
     """The error bound of a score as plain data, or the reason why there is none."""
-    bound = certify_sweep(model, {deletion.term: deletion}, run.study.certification)[deletion.term]
+    bound = certify_sweep(model, {deletion.term: deletion}, asked)[deletion.term]
     return plain_bound(with_residuals(bound, deletion.error))
 
 

@@ -24,11 +24,12 @@ from cffem.study.stations.deciding import (
     Verdict,
     combined,
     observable_verdict,
+    vanishing,
     verdict,
     with_identification,
     without_model,
 )
-from cffem.study.stations.deleting import ALONE, REFITTED
+from cffem.study.stations.deleting import ALONE, REFITTED, in_field
 from cffem.study.stations.identifying import alias_groups
 from cffem.study.stations.intervals import total_spread
 from cffem.study.stations.solving import unsolved
@@ -115,9 +116,10 @@ class Reporting:
 
     # Verdicts -----------------------------------------------------------------------------------------------------------------
 
-    def threshold(self, experiment: str) -> float | None:
+    def threshold(self, experiment: str, field: str = "") -> float | None:
         """The absolute tolerance in one experiment; None where it is relative to a solution that does not exist."""
-        certification, size = self.study.certification, self.found.factual[experiment]["norm"]
+        certification, fact = self.study.certification, self.found.factual[experiment]
+        size = fact["norms"][field] if field and fact["norm"] is not None else fact["norm"]
         if size is None and certification.relative:
             return None
         return certification.threshold(size)
@@ -126,16 +128,28 @@ class Reporting:
         """Verdicts of one intervention class by term, one for each experiment."""
         result: dict[str, list[Verdict]] = {}
         for name in self.names:
-            result[name] = [self._verdict(kind, name, experiment) for experiment in self.run.experiments]
+            result[name] = [
+                self._verdict(kind, name, experiment, field)
+                for experiment in self.run.experiments
+                for field in self.study.fields or ("",)
+            ]
         return result
 
-    def _verdict(self, kind: str, name: str, experiment: str) -> Verdict:
-        """The verdict on one term in one experiment."""
+    def _verdict(self, kind: str, name: str, experiment: str, field: str) -> Verdict:
+        """The verdict on one term in one experiment, for one field where fields are judged by themselves."""
+        found = self._whole_verdict(kind, name, experiment, field)
+        return replace(found, field=field)
+
+    def _whole_verdict(self, kind: str, name: str, experiment: str, field: str) -> Verdict:
         null = nulls_of(self.found.constraint, experiment).get(name)
-        epsilon, reason = self.threshold(experiment), unsolved(self.found.factual[experiment])
+        epsilon, reason = self.threshold(experiment, field), unsolved(self.found.factual[experiment])
         if epsilon is None or (reason is not None and null is None):
             return without_model(name, experiment, kind, epsilon, reason or Reason(Code.MODEL_UNSOLVED))
         fact = self.found.deletions[kind].get(experiment, {}).get(name)
+        if field and fact is not None:
+            fact = in_field(fact, field)
+        if epsilon == 0:
+            return vanishing(name, experiment, kind, fact)
         spread, certification = total_spread(self.found.spreads, experiment, name), self.study.certification
         relative = certification.epsilon if certification.relative else None
         return verdict(name, experiment, kind, epsilon, fact, null, spread, relative)
@@ -162,14 +176,25 @@ class Reporting:
             margin=chosen.margin,
             epsilon=chosen.epsilon,
             experiment=chosen.experiment,
+            field=chosen.field,
+            fields=self._by_field(name),
             certificate=chosen.kind,
             method=chosen.method,
             decision=decision,
             reason=reason.text,
             code=str(reason.code),
             conditions=(self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}).get("conditions", ""),
-            proof=(self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}).get("certificate"),
+            proof=self._proof(name, chosen),
         )
+
+    def _by_field(self, name: str) -> dict[str, str]:
+        """What the verdicts on a term are for each field that is judged by itself."""
+        singles = self.single[self.headline][name]
+        return {field: combined([v for v in singles if v.field == field]).decision for field in self.study.fields}
+
+    def _proof(self, name: str, chosen: Verdict) -> Facts | None:
+        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name)
+        return None if fact is None else in_field(fact, chosen.field)["certificate"] if chosen.field else fact["certificate"]
 
     def _unselected(self, name: str) -> tuple[str, Reason]:
         """Irrelevant where the screen provably kept every active term; else nobody deleted the term."""
@@ -203,6 +228,9 @@ class Reporting:
         relative = f"{certification.epsilon:.3g}·‖u_h‖" if certification.relative else f"{certification.epsilon:.3g}"
         absolute = self.threshold(first)
         epsilon = f"{absolute:.3g}" if len(experiments) == 1 and absolute is not None else relative
+        if self.study.fields:
+            each = "each field's own norm" if certification.relative else "each field"
+            epsilon = f"{certification.epsilon:.3g} of {each}" if certification.relative else f"{relative} for {each}"
         which = (
             f"this experiment {self._when(first)}" if len(experiments) == 1 else f"these {len(experiments)} experiments ({RULE})"
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from cffem.engine.linear import SolveError
 from cffem.engine.wellposed import check_direction_of_time
+from cffem.study.counted import norm_of
 from cffem.study.running import Run, WatchedModel
 from cffem.symbols.errors import InputError
 from cffem.symbols.reasons import Code, Reason
@@ -69,8 +70,9 @@ def solved(run: Run, model: WatchedModel) -> Facts:
             f"the model cannot be solved in {model.name!r}, before anything is deleted: {error}; look at the signs and sizes of "
             "its coefficients and at its boundary conditions, or take more time steps"
         ) from error
-    found = {"norm": solution.norm(run.study.certification.norm), "record": asdict(solution.record), **size}
-    return {**found, "notes": list(model.notes)}
+    norm = run.study.certification.norm
+    norms = {field: solution.norm(norm_of(norm, field)) for field in run.study.fields}
+    return {"norm": solution.norm(norm), "norms": norms, "record": asdict(solution.record), **size, "notes": list(model.notes)}
 
 
 def dimension(model: WatchedModel) -> int:
