@@ -24,7 +24,8 @@ from cffem.engine.collective import summed
 from cffem.engine.consistent import rates_and_values
 from cffem.engine.dirichlet import Clock, EssentialConditions
 from cffem.engine.equation import Equation
-from cffem.engine.linear import LinearSolver, SolveError, SolveRecord
+from cffem.engine.growth import Growth
+from cffem.engine.linear import LinearSolver, SolveRecord
 from cffem.engine.newton import NEWTON, Newton, NewtonSettings
 from cffem.engine.presets import plan
 
@@ -264,6 +265,7 @@ def march(
     guess = equation.new_vector()
     # One number for all steps: differences of rounded times would each ask for a factorisation of their own.
     step = float(times[-1] - times[0]) / (len(times) - 1)
+    growth = Growth(stage, marching.dynamic, times, start, velocity, scheme.a[-1][-1] * step)
     for level in range(1, len(times)):
         w_rates: list[np.ndarray] = []
         v_rates: list[np.ndarray] = []
@@ -287,8 +289,7 @@ def march(
         if v is not None:
             v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))
             stage.essential.set_velocities(v, times[level])
-        if not np.isfinite(w.norm()):
-            raise SolveError(f"the solution is not finite after step {level}", cause="blow-up")
+        growth.check(level, w.array_r)
         if keep(level, w.array_r.copy(), v):
             break
     for vector in (w, base, guess, v0):

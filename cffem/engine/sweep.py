@@ -25,6 +25,7 @@ import numpy as np
 
 from cffem.engine.collective import portable
 from cffem.engine.difference import MASS, Difference, Differences, applies, marches
+from cffem.engine.growth import LARGEST_GROWTH
 from cffem.engine.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.lockstep import Deleted, Lockstep
 from cffem.engine.norms import TrajectoryNorm
@@ -301,8 +302,16 @@ class Score:
         """The deletion, after the last level."""
         if not np.isfinite(self.reached):
             raise SolveError("the score is not finite", cause="not finite")
+        if self.reached > LARGEST_GROWTH * self._factual() > 0:
+            raise SolveError(f"the solution blows up: its distance from the factual one is {self.reached:.1e}", cause="blow-up")
         status = "decided" if self.early else "solved"
         return Deletion(self.name, self.reached, status, "", self.record, (), self.solution, self.change, self.strategy, error)
+
+    def _factual(self) -> float:
+        """About the norm of the factual solution, from its ends and its middle."""
+        states, norm = self.model.factual.states, self.model.norm(self.demand.norm)
+        largest = max(norm(states[k]) for k in {0, len(states) // 2, len(states) - 1})
+        return largest * (math.sqrt(self.length) if len(self.steps) > 1 else 1.0)
 
     def unsolvable(self, error: SolveError) -> Deletion:
         """The deletion whose problem could not be solved."""

@@ -128,6 +128,38 @@ def test_scores_to_some_accuracy_are_the_same_in_all_units():
         assert scores(reaction, units, accuracy=1e-4) == pytest.approx(expected, rel=1e-3), units
 
 
+def ring(length):
+    """A cavity with a hole, whose class of fields without divergence holds a harmonic one."""
+    field = cf.VectorField("E", dim=2)
+    domain = cf.mesh.annulus(MPI.COMM_SELF, 0.4)
+    domain.mesh.geometry.x[:] *= length
+    library = cf.Library(
+        anchor=dt(dt(field)), terms={"cc": -cf.curl(cf.curl(field)), "gd": cf.grad(cf.div(field)), "damp": -dt(field)}
+    )
+    experiment = cf.Experiment(
+        mesh=domain,
+        elements={field: ("N1curl", 1)},
+        initial={field: (y / length * sp.exp(-((x / length) ** 2)), -x / length), dt(field): (0, 0)},
+        boundary=[cf.Tangential(field, 0)],
+        time=cf.Window(0, 0.5 * length, steps=3),
+        constraint=cf.DivergenceFree(field),
+    )
+    return cf.Model(library, {"cc": 1.0, "gd": 0.7, "damp": 0.3 / length}, experiment)
+
+
+def test_a_constrained_ring_of_any_size_has_the_same_scores_nulls_and_bounds():
+    found = []
+    for length in (1.0, 1e3, 1e-6):
+        with ring(length) as model:
+            whole = model.factual.norm()
+            deletions = model.deletions()
+            found.append({name: d.score / whole for name, d in deletions.items()})
+            found[-1]["margin"] = cf.certify_deletion(model, "damp").margin / whole
+            assert [null.term for null in model.constraint_nulls()] == ["gd"]
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], rel=1e-8, abs=1e-12)
+
+
 def test_the_scale_of_blocks_follows_their_units():
     """Rows and columns in other units: the balanced blocks are the same, up to the powers of two that factors are."""
     blocks = np.array([[1.7e2, 0.2, 0.1], [0.2, 0.0, 0.0], [0.2, 0.0, 6e-3]])
