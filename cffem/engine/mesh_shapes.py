@@ -103,7 +103,9 @@ def shape(name: str, comm: Any, h: float, cells: str | None = None, degree: int 
     dimension = DIMENSION.get(name, 2)
     simplex, product = (("interval", "interval"), ("triangle", "quadrilateral"), ("tetrahedron", "hexahedron"))[dimension - 1]
     check_arguments(h, cells or simplex, (simplex, product), degree, numbers)
-    size = max([1.0, *(value for key, value in numbers.items() if key != "layers")])
+    round_shapes = {"disk": "radius", "annulus": "outer", "torus": "major"}
+    lengths = [numbers[round_shapes[name]]] if name in round_shapes else [1.0, numbers.get("length", 1.0)]
+    size = max(lengths)
     if DENSITY[dimension] * (size / h) ** dimension > MAX_CELLS:
         raise MeshError(f"h = {h} asks for more than {MAX_CELLS} cells; choose a larger h")
 
