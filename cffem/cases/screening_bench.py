@@ -17,6 +17,17 @@ from typing import Any
 import numpy as np
 
 from cffem.cases import screening_data as cases
+from cffem.cases.identification_bench import (
+    Identification,
+    Record,
+    flows,
+    identify_families,
+    lacking_terms,
+    null_fields,
+)
+from cffem.cases.identification_data import families
+from cffem.cases.identification_page import page
+from cffem.cases.identification_peer import peers
 from cffem.cases.measuring import Board
 from cffem.data import Dataset
 from cffem.design import Design
@@ -93,37 +104,6 @@ def identification(board: Board, seeds: int) -> None:
     board.target("confidently wrong", wrong, wrong == 0, "0")
     coverage = float(np.nanmean([r.covered for r in outcomes]))
     board.target("coverage of 95 % intervals", coverage, coverage >= 0.9, ">= 0.9")
-
-
-def pysindy_beside(board: Board, seeds: int) -> None:
-    """The weak form of PySINDy on the same noisy data at 50 %, where it is installed."""
-    try:
-        import pysindy
-    except ImportError:
-        board.line("PySINDy is not installed (extra `bench`): comparison skipped")
-        return
-    truths = {"Burgers": {"x0x0_1", "x0_11"}, "KdV": {"x0x0_1", "x0_111"}, "KS": {"x0x0_1", "x0_11", "x0_1111"}}
-    for example, orders in zip(cases.examples(), (2, 3, 4), strict=True):
-        exact, seconds = 0, []
-        for seed in range(seeds):
-            noisy = cases.with_noise(example.values, 0.5, seed)
-            grid = np.stack(np.meshgrid(example.x, example.t, indexing="ij"), axis=-1)
-            start = time.process_time()
-            np.random.seed(seed)  # noqa: NPY002 (PySINDy places its domains with the global generator)
-            library = pysindy.WeakPDELibrary(
-                function_library=pysindy.PolynomialLibrary(degree=2, include_bias=False),
-                derivative_order=orders, spatiotemporal_grid=grid, is_uniform=True, K=1000,
-            )  # fmt: skip
-            model = pysindy.SINDy(feature_library=library, optimizer=pysindy.STLSQ(threshold=0.05, normalize_columns=True))
-            model.fit(noisy[..., None], t=example.t)
-            seconds.append(time.process_time() - start)
-            names = model.get_feature_names()
-            found = {n for n, c in zip(names, model.coefficients()[0], strict=True) if c != 0}
-            exact += found == truths[example.name]
-        board.line(
-            f"PySINDy {pysindy.__version__} weak form, {example.name} at 50 %: exact {exact}/{seeds}, {np.median(seconds):.1f} s"
-        )
-        board.figures[f"PySINDy {example.name}"] = exact
 
 
 def meshes(board: Board, seeds: int) -> None:
@@ -390,10 +370,14 @@ def streaming(board: Board, seeds: int) -> None:
     board.target("streaming: memory growth in MB", growth, growth < 200, "< 200")
 
 
-SECTIONS: dict[str, Callable[[Board, int], None]] = {
+SECTIONS: dict[str, Callable[[Any, int], None]] = {
+    "families": identify_families,
+    "lacking": lacking_terms,
+    "null": null_fields,
+    "flow": flows,
+    "peer": peers,
     "streaming": streaming,
     "identification": identification,
-    "pysindy": pysindy_beside,
     "meshes": meshes,
     "heat": heat,
     "coherent": coherent,
@@ -411,17 +395,24 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="cffem bench screening", description="Identification from noisy data against known truth."
     )
-    parser.add_argument("--seeds", type=int, default=10, help="noise draws per case (default 10)")
+    parser.add_argument("--seeds", type=int, default=10, help="noise draws per case (default 10; families take at most 5)")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), help="run only these sections")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--families", nargs="+", choices=list(families()), help="of the first sections only these families")
+    parser.add_argument("--json", type=Path, help="write the figures and the records of all runs to this file")
+    parser.add_argument("--join", nargs="+", type=Path, default=[], help="take the records of such files, too")
+    parser.add_argument("--page", type=Path, help="write the records as a page, docs/identification.md say")
     options = parser.parse_args(list(arguments))
-    board = Board()
-    for name in options.only or SECTIONS:
+    board = Identification(chosen=tuple(options.families or ()))
+    for name in options.only or ([] if options.join else SECTIONS):
         board.line(f"== {name}")
         SECTIONS[name](board, options.seeds)
     board.line(
         f"{len(board.figures)} figures, {len(board.missed)} missed" + (": " + "; ".join(board.missed) if board.missed else "")
     )
     if options.json:
-        options.json.write_text(json.dumps({"figures": board.figures, "missed": board.missed}, indent=1))
+        written = {"figures": board.figures, "missed": board.missed, "records": board.to_plain()}
+        options.json.write_text(json.dumps(written, indent=1))
+    if options.page:
+        joined = [Record(**r) for file in options.join for r in json.loads(file.read_text())["records"]]
+        options.page.write_text(page([*joined, *board.records]))
     return 1 if board.missed else 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cffem import t, x
-from cffem.cases import screening_bench
+from cffem.cases import identification_bench, screening_bench
 from cffem.cases import screening_data as cases
 from cffem.cases.measuring import Board
 from cffem.data import Dataset
@@ -18,6 +18,7 @@ from cffem.screening.subset import candidates, search
 from cffem.symbols.library import Library
 
 u = cases.u
+RANDOM = identification_bench.random_field
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_pure_noise_selects_nothing_confidently():
 def test_sections_of_the_screening_benchmark_meet_their_targets(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pysindy", None)  # as if it were not installed
     file = tmp_path / "figures.json"
-    chosen = ["heat", "coherent", "missing", "pysindy"]
+    chosen = ["heat", "coherent", "missing", "peer"]
     assert screening_bench.main(["--only", *chosen, "--seeds", "1", "--json", str(file)]) == 0
     shown = capsys.readouterr().out
     assert [line for line in shown.splitlines() if line.startswith("==")] == [f"== {name}" for name in chosen]
@@ -140,6 +141,34 @@ def test_sections_of_the_screening_benchmark_meet_their_targets(tmp_path, capsys
     written = json.loads(file.read_text())
     assert len(written["figures"]) == 6
     assert written["missed"] == []
+
+
+def test_the_page_of_identification_is_made_of_the_records_of_several_runs(tmp_path, capsys):
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file, family in zip(files, ("Klein–Gordon", "Allen–Cahn, thin fronts"), strict=True):
+        code = screening_bench.main(["--only", "families", "--families", family, "--seeds", "1", "--json", str(file)])
+        assert code == 0
+    page = tmp_path / "page.md"
+    assert screening_bench.main(["--join", *map(str, files), "--page", str(page)]) == 0
+    text = page.read_text()
+    assert "| Klein–Gordon | 100% | 1/1 | 1 | 0 | 100% |" in text
+    assert "| confidently wrong | 0 (0.0%) | ≤ 1 % |" in text
+    assert "## Below the detection limit" in text
+    assert "confidently wrong 0" in capsys.readouterr().out
+
+
+def test_lacking_and_random_runs_are_counted(monkeypatch):
+    from cffem.cases import identification_bench as bench
+    from cffem.cases.identification_page import page
+
+    board = bench.Identification(chosen=("Klein–Gordon",))
+    bench.lacking_terms(board, 1)
+    monkeypatch.setattr(bench, "random_field", lambda seed: RANDOM(seed, 17, 60))
+    bench.null_fields(board, 1)
+    assert board.missed == []
+    text = page(board.records)
+    assert "0 of 4 runs believed" in text
+    assert "| random fields, strong rows | 0 of 4 | – |" in text
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")  # of errors of coefficients, when no support is right

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.ndimage import gaussian_filter1d
 
 import cffem as cf
 from cffem import dot, dt, grad, lap, t, x, y
 from cffem.cases import screening_data as cases
+from cffem.cases.identification_bench import random_field
 from cffem.cases.identification_data import allen_cahn, families
 from cffem.design import Design
 from cffem.screening import Screening
@@ -182,37 +182,25 @@ def test_false_terms_are_expected_where_they_were_forced_in():
     assert false_share(screen.design_, refit(screen.design_, [0, 1, 4])) > 0.3
 
 
-def random_field(seed, kind, size=33, frames=200):
+def random_design(seed, kind, **sizes):
     """The design of smooth random fields that follow no equation."""
-    random = np.random.default_rng(seed)
-    grid, times = np.linspace(0, 1, size), np.arange(float(frames))
-    a, b = np.meshgrid(grid, grid, indexing="ij")
-    values = np.zeros((size, size, frames))
-    for k in range(5):
-        for m in range(5):
-            amplitude = gaussian_filter1d(random.standard_normal((2, frames)), 3.0, axis=1) / (1 + k * k + m * m)
-            phases = 2 * np.pi * random.uniform(size=2)
-            values += (np.cos(np.pi * k * a + phases[0]) * np.cos(np.pi * m * b + phases[1]))[..., None] * amplitude[0]
-    values += 0.02 * values.std() * random.standard_normal(values.shape)
-    terms = {"u": u, "u^2": u**2, "u_x": u.diff(x), "u_y": u.diff(y), "lap u": lap(u),
-             "|grad u|^2": u.diff(x) ** 2 + u.diff(y) ** 2, "1": cf.x * 0 + 1}  # fmt: skip
-    data = cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: values})
-    return Design.from_fields(cf.Library(anchor=dt(u), terms=terms), data, kind=kind)
+    library, data = random_field(seed, **sizes)
+    return Design.from_fields(library, data, kind=kind)
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_random_fields_are_not_believed(kind):
-    assert sum(Screening().fit(random_field(seed, kind)).reliable_ for seed in range(4)) == 0
+    assert sum(Screening().fit(random_design(seed, kind)).reliable_ for seed in range(4)) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_at_most_one_random_field_in_twenty_is_believed(kind):
-    assert sum(Screening().fit(random_field(seed, kind)).reliable_ for seed in range(20)) <= 1
+    assert sum(Screening().fit(random_design(seed, kind)).reliable_ for seed in range(20)) <= 1
 
 
 def test_strong_rows_count_their_independent_points():
-    design = random_field(0, "strong", frames=60)
+    design = random_design(0, "strong", frames=60)
     assert design.effective_rows < design.rows / 20
     assert design.grams.noise is not None
 
