@@ -26,6 +26,7 @@ from cffem.study.running import Run
 from cffem.study.stations import (
     constraining,
     deleting,
+    detecting,
     fitting,
     identifying,
     intervals,
@@ -177,6 +178,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     alone = found.deletions[deleting.ALONE]
     found.spreads = intervals.spreads(run, ranges, alone, found.adjoints)
     left_open = intervals.relative_spread(found.spreads, sizes)
+    found.limits = detecting.limits(run, found.screening)
     found.misfits = misfit.misfits(run, found.design, left_open, misfit.discretisation_errors(alone, sizes))
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")

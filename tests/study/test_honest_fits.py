@@ -211,3 +211,41 @@ def test_a_study_of_a_wave_takes_state_and_rate_from_the_data():
     (found,) = report.sections["screening"]["misfit"].values()
     assert found["misfit"] < 2e-2
     assert report.terms["lap"].decision == "relevant"
+
+
+# Detection limits ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_strangers():
+    """Heat data and a library with terms that are not there."""
+    library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "u_x": u.diff(x), "u": u, "u^2": u**2})
+    data = decay(modes=((1, 1.0), (2, 0.7), (3, 0.5), (5, 0.3)), noise=0.002, times=81)
+    experiment = heat_experiment()
+    return {
+        epsilon: cf.Study(library, experiment, data=data, certification=cf.Certification(epsilon=epsilon)).run()
+        for epsilon in (1e-1, 1e-9)
+    }
+
+
+def test_a_term_that_could_do_nothing_at_its_detection_limit_is_irrelevant(with_strangers):
+    report = with_strangers[1e-1]
+    assert report.sections["screening"]["support"] == ["lap"]
+    assert report.sections["screening"]["reliable"]
+    for name in ("u_x", "u", "u^2"):
+        low, high = report.sections["screening"]["limits"][name]
+        assert low <= 0 <= high
+        term = report.terms[name]
+        assert term.decision == "irrelevant"
+        assert term.certificate == "estimated"
+        assert term.deletion + term.margin < 1e-1
+        assert f"{max(low, high, key=abs):.2g}" in term.reason
+
+
+def test_a_term_that_could_matter_at_its_detection_limit_is_unresolved(with_strangers):
+    report = with_strangers[1e-9]
+    for name in ("u_x", "u", "u^2"):
+        assert report.terms[name].decision == "unresolved"
+        assert report.terms[name].code == "detection-limit"
+        assert "it could be as large as" in report.terms[name].reason
+    assert "u_x" in sentences(report)[2]

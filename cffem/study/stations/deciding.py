@@ -117,6 +117,34 @@ def without_model(term: str, experiment: str, intervention: str, epsilon: float 
     )
 
 
+def at_limit(
+    term: str, experiment: str, intervention: str, epsilon: float, effect: float, limit: float, allowance: float
+) -> Verdict:
+    """The verdict on a term that was not selected, from what it does at the largest coefficient that the data allow.
+
+    Args:
+        term, experiment, intervention, epsilon: as of `verdict`.
+        effect: how far the solution moves with the term.
+        limit: its coefficient there.
+        allowance: the error of the effect, relative to it.
+
+    Example:
+        >>> at_limit("u_x", "e", "deletion", 0.1, 0.01, 2e-3, 0.25).decision
+        'irrelevant'
+        >>> at_limit("u_x", "e", "deletion", 0.1, 0.5, 2e-3, 0.25).reason
+        'not selected, but it could be as large as 0.002, which changes the solution by 0.5'
+    """
+    margin = allowance * effect
+    below = effect + margin < epsilon
+    could = f"it could be as large as {limit:.2g}, which changes the solution by {effect:.2g}"
+    reason = f"not selected; {could}" if below else f"not selected, but {could}"
+    code = Code.NONE if below else Code.DETECTION_LIMIT
+    return Verdict(
+        term, experiment, intervention, epsilon, effect, margin, None, None, None, "estimated",
+        "at the largest coefficient that the data allow", IRRELEVANT if below else UNRESOLVED, reason, str(code),
+    )  # fmt: skip
+
+
 def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None) -> Verdict:
     """The verdict for a field that vanishes in the factual solution, so that a relative tolerance is zero."""
     bound = (fact or {}).get("certificate") or {}

@@ -22,6 +22,7 @@ from cffem.study.stations.constraining import nulls_everywhere, nulls_of
 from cffem.study.stations.deciding import (
     UNSOLVABLE,
     Verdict,
+    at_limit,
     combined,
     observable_verdict,
     vanishing,
@@ -30,6 +31,7 @@ from cffem.study.stations.deciding import (
     without_model,
 )
 from cffem.study.stations.deleting import ALONE, REFITTED, in_field
+from cffem.study.stations.detecting import ALLOWANCE
 from cffem.study.stations.identifying import alias_groups
 from cffem.study.stations.intervals import total_spread
 from cffem.study.stations.solving import unsolved
@@ -56,6 +58,7 @@ class Findings:
     observable_bounds: Facts = field(default_factory=dict)
     spreads: Facts = field(default_factory=dict)
     misfits: Facts = field(default_factory=dict)
+    limits: Facts = field(default_factory=dict)
     proposal: Facts | None = None
 
 
@@ -159,6 +162,9 @@ class Reporting:
         decision, reason = with_identification(chosen, self.groups, self.found.coefficients if self.estimated else None)
         if self.estimated and reason.code == Code.ZERO_COEFFICIENT:
             decision, reason = self._unselected(name)
+            chosen = self._at_limit(name, chosen)
+            if decision != "irrelevant" and chosen.score is not None:
+                decision, reason = chosen.decision, Reason(Code(chosen.code), chosen.reason)
         residual = self.found.residuals.get(chosen.experiment, {}).get(name, {})
         return TermReport(
             name=name,
@@ -204,6 +210,17 @@ class Reporting:
                 often = f"selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates"
                 return decision, Reason(Code.UNSELECTED, f"{why} ({often})")
         return "unresolved", Reason(Code.UNSELECTED, "not screened: it cannot be identified on the constraint class")
+
+    def _at_limit(self, name: str, chosen: Verdict) -> Verdict:
+        """The verdict on an unselected term at the largest coefficient that it could have; as it was where none is known."""
+        found = []
+        for experiment, facts in self.found.limits.items():
+            for which, effect in ((facts.get(name) or {}).get("effects") or {}).items():
+                epsilon = self.threshold(experiment, which)
+                if epsilon:
+                    made = at_limit(name, experiment, self.headline, epsilon, effect, facts[name]["limit"], ALLOWANCE)
+                    found.append(replace(made, field=which))
+        return combined(found) if found else chosen
 
     def _pruning(self, terms: Mapping[str, TermReport]) -> Facts:
         """The screening-to-pruning contract: whether the relevant terms found are exactly the relevant ones."""
