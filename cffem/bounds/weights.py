@@ -29,7 +29,7 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Field, ScalarField
 
 # Weights are looked at until what is not seen of them is this part of them, or cells have so many parts.
-CLOSE = Resolution(share=0.0, vague=0.0, rounding=1e-9, parts=12_000, depth=14)
+CLOSE = Resolution(share=0.0, vague=0.0, rounding=1e-9, parts=60_000, depth=8)
 
 
 @dataclass(frozen=True)
