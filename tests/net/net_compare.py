@@ -39,8 +39,11 @@ class Findings:
 
 def reason_of(error: Exception) -> str:
     """A refusal without what is particular to one problem."""
-    text = re.sub(r"'[^']*'|\([^()]*\)|-?\d[\d.e+-]*", "…", str(error))
-    return f"{type(error).__name__}: {' '.join(text.split()[:14])}"
+    text, before = str(error), ""
+    while text != before:
+        text, before = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|'[^']*'", "", text), text
+    text = re.sub(r"-?\d[\d.e+-]*", "…", text)
+    return f"{type(error).__name__}: {' '.join(text.split()[:12])}"
 
 
 def compare(problem: Problem, findings: Findings) -> None:
@@ -48,7 +51,7 @@ def compare(problem: Problem, findings: Findings) -> None:
     domain = problem.mesh()
     reference = Reference(problem, domain)
     try:
-        model = declared(problem, domain, reference.force)
+        model = declared(problem, domain, reference.force, reference.hand.flux)
         solution = model.solve()
         deleted = model.deletions([problem.deleted]) if problem.deleted else None
     except (cf.InputError, cf.SolveError) as error:

@@ -63,12 +63,23 @@ class Family:
 
 @dataclass(frozen=True)
 class Condition:
-    """What holds on some sides: "essential", "neumann" or "robin", with its data."""
+    """What holds on some sides.
+
+    Attributes:
+        kind: "essential", "neumann" or "robin".
+        sides: their names.
+        value: SymPy data, or "function" for natural data that are a DOLFINx function.
+        coefficient: of a Robin condition.
+        component: the one that an essential condition gives, None for all.
+        called: whether an essential value is handed over as a Python function of the points.
+    """
 
     kind: str
     sides: tuple[str, ...]
     value: Any = 0
     coefficient: Any = 0
+    component: int | None = None
+    called: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,9 @@ class Problem:
 
     def __str__(self) -> str:
         terms = " + ".join(f"{c:.3g} {term.name}" for term, c in self.terms)
-        said = ", ".join(f"{c.kind} {c.value} on {'+'.join(c.sides)}" for c in self.conditions)
+        said = ", ".join(
+            f"{c.kind} {'' if c.component is None else c.component} {c.value} on {'+'.join(c.sides)}" for c in self.conditions
+        )
         time = "steady" if self.order == 0 else f"order {self.order} {self.scheme}"
         return (
             f"{self.family} ({time}, seed {self.seed}): {terms}; {said or 'no condition'}"
@@ -151,7 +164,7 @@ def pooled(rng: np.random.Generator, family: Family, transient: bool) -> Any:
     return tuple(pool[(chosen + i) % len(pool)] for i in range(family.dimension)) if chosen else 0
 
 
-LAYOUTS = ("all given", "all given", "one side given", "robin", "mixed", "all free", "periodic")
+LAYOUTS = ("all given", "all given", "one side given", "robin", "mixed", "all free", "periodic", "slip")
 
 
 def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tuple[tuple[Condition, ...], bool]:
@@ -170,13 +183,20 @@ def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tu
         coefficient = -coefficient
     if family.kind == "discontinuous":
         return (), False
+    if layout == "slip" and family.kind == "vector":
+        # One component on each pair of sides; nothing pulls at the others.
+        first = [Condition("essential", pair, polynomial(rng, family.dimension), component=i)
+                 for i, pair in enumerate(zip(every[::2], every[1::2]))]  # fmt: skip
+        return (*first, Condition("neumann", every, 0)), False
+    if rng.uniform() < 0.25 and family.kind in ("scalar", "vector"):
+        flux = "function"
     if layout == "periodic":
         rest = tuple(name for name in every if name not in ("left", "right"))
         kind = ("essential", "neumann")[rng.integers(2)]
         value = 0 if kind == "essential" else flux
         return ((Condition(kind, rest, value),) if rest else ()), True
-    if layout == "all given":
-        return (Condition("essential", every, value),), False
+    if layout in ("all given", "slip"):
+        return (Condition("essential", every, value, called=order == 0 and rng.uniform() < 0.3),), False
     if layout == "one side given":
         return (
             Condition("essential", every[:1], value),
@@ -261,13 +281,25 @@ def unknown_of(family: Family, name: str = "u") -> Any:
     return cf.VectorField(name, dim=family.dimension)
 
 
-def declared(problem: Problem, domain: Any, forcing: Any) -> cf.Model:
+def as_called(value: Any) -> Any:
+    """SymPy data as a Python function of the points."""
+    parts = [sp.lambdify(SPACE, part, "numpy") for part in (value if isinstance(value, tuple) else (value,))]
+
+    def called(points: np.ndarray) -> np.ndarray:
+        rows = np.array([np.broadcast_to(f(*points), points.shape[1:]) for f in parts], dtype=float)
+        return rows if isinstance(value, tuple) else rows[0]
+
+    return called
+
+
+def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> cf.Model:
     """cffem's model.
 
     Args:
         problem: what was drawn.
         domain: the mesh with its names.
         forcing: the DOLFINx function for forcing "function".
+        flux: the DOLFINx function for natural data "function".
     """
     family = problem.family
     u = unknown_of(family)
@@ -282,12 +314,13 @@ def declared(problem: Problem, domain: Any, forcing: Any) -> cf.Model:
     )
     boundary: list[Any] = [cf.Periodic(on="right", to="left")] if problem.periodic else []
     for c in problem.conditions:
+        value = flux if isinstance(c.value, str) else as_called(c.value) if c.called and c.value != 0 else c.value
         if c.kind == "essential":
-            boundary.append(cf.Dirichlet(u, c.value, on=c.sides))
+            boundary.append(cf.Dirichlet(u if c.component is None else u[c.component], value, on=c.sides))
         elif c.kind == "neumann":
-            boundary.append(cf.Neumann(u, c.value, on=c.sides))
+            boundary.append(cf.Neumann(u, value, on=c.sides))
         else:
-            boundary.append(cf.Robin(u, c.value, on=c.sides, coefficient=c.coefficient))
+            boundary.append(cf.Robin(u, value, on=c.sides, coefficient=c.coefficient))
     given = forcing if problem.forcing == "function" else problem.forcing
     initial = {u: problem.start} if problem.order else {}
     experiment = cf.Experiment(

@@ -35,6 +35,9 @@ class Hand:
 
     def __init__(self, problem: Any, domain: Any, u: Any, rate: Any, v: Any, time: Any, strength: Any):
         self.problem = problem
+        shape = tuple(u.ufl_shape)
+        self.flux = fem.Function(fem.functionspace(domain.mesh, ("Lagrange", 1, shape) if shape else ("Lagrange", 1)))
+        self.flux.x.array[:] = np.random.default_rng(problem.seed + 2).normal(size=len(self.flux.x.array))
         self.dimension = domain.mesh.geometry.dim
         self.u, self.rate, self.v = u, rate, v
         self.x, self.n = ufl.SpatialCoordinate(domain.mesh), ufl.FacetNormal(domain.mesh)
@@ -53,8 +56,12 @@ class Hand:
         for c in self.problem.conditions:
             if c.kind == "essential":
                 continue
-            value = (0,) * self.dimension if c.value == 0 and self.u.ufl_shape else c.value
-            trace = in_ufl(rate_of(value) if rate else value, self)
+            nothing = (0,) * self.dimension if self.u.ufl_shape else 0
+            if isinstance(c.value, str):
+                trace = in_ufl(nothing, self) if rate else self.flux
+            else:
+                value = nothing if c.value == 0 else c.value
+                trace = in_ufl(rate_of(value) if rate else value, self)
             if c.kind == "robin":
                 trace = trace - in_ufl(c.coefficient, self) * (self.rate if rate else self.u)
             if self.u.ufl_shape or not isinstance(trace, int | float) or trace:
@@ -131,7 +138,9 @@ class Reference(Dense):
                 where = np.concatenate([facets.find(self.domain.names[name][1]) for name in c.sides])
                 blocks = fem.locate_dofs_topological(self.space, mesh.topology.dim - 1, where)
                 size = self.space.dofmap.index_map_bs
-                found.append(((blocks[:, None] * size + np.arange(size)).ravel(), c.value))
+                chosen = np.arange(size) if c.component is None else np.array([c.component])
+                value = c.value if c.component is None else (c.value,) * self.components
+                found.append(((blocks[:, None] * size + chosen).ravel(), value))
         fixed = np.unique(np.concatenate([dofs for dofs, _ in found])) if found else np.array([], dtype=int)
         return fixed.astype(int), found
 

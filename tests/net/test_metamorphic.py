@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -10,9 +11,11 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
+import sympy as sp
 from net_studies import ADDED, DrawnStudy, Way, drawn_study
 
 import cffem as cf
+from cffem import x
 
 SEEDS, FEW = range(20), (0, 3, 5)
 # Scores agree to this part of the norm of the solution; direct solves and Newton's method leave less.
@@ -98,6 +101,36 @@ def check_one_by_one_and_strategies(seed: int) -> None:
                     )
 
 
+def check_interventions(seed: int) -> None:
+    """An intervention leads to the solution of the problem that it makes."""
+    study = drawn_study(seed)
+    u, name = cf.ScalarField("u"), next(iter(study.coefficients))
+    library, coefficients = study.written(PLAIN)
+    experiment = study.experiment(PLAIN)
+    forcing, start = {u: 1 + x}, {u: sp.sin(sp.pi * x) ** 2}
+    on = next(c for c in experiment.boundary if isinstance(c, cf.Dirichlet)).on
+    others = [c for c in experiment.boundary if not isinstance(c, cf.Dirichlet)]
+    changed = {
+        cf.scale(name, 0.5): (coefficients | {name: coefficients[name] / 2}, experiment),
+        cf.set(name, 0.3): (coefficients | {name: 0.3}, experiment),
+        cf.force(forcing): (coefficients, dataclasses.replace(experiment, forcing=forcing)),
+        cf.boundary(cf.Dirichlet(u, x / 4, on=on)): (
+            coefficients,
+            dataclasses.replace(experiment, boundary=[cf.Dirichlet(u, x / 4, on=on), *others]),
+        ),
+    }
+    if study.order:
+        began = dataclasses.replace(experiment, initial={**experiment.initial, **start})
+        changed[cf.start(start)] = (coefficients, began)
+    with cf.Model(library, coefficients, experiment) as model:
+        for intervention, (numbers, made) in changed.items():
+            with cf.Model(library, numbers, made) as other:
+                expected = [np.array(state) for state in other.solve().states]
+            found = [np.array(state) for state in model.solve(intervention).states]
+            gap = np.abs(np.array(found) - np.array(expected)).max()
+            assert gap <= SAME * np.abs(expected).max(), (seed, intervention, gap)
+
+
 def verdicts(study: DrawnStudy, way: Way) -> dict[str, str]:
     library, coefficients = study.written(way)
     certification = cf.Certification(epsilon=study.relative, relative=True)
@@ -117,6 +150,7 @@ CHECKS = {
     "units": check_units,
     "halves": check_halves,
     "one by one and in any strategy": check_one_by_one_and_strategies,
+    "interventions": check_interventions,
 }
 
 
