@@ -158,16 +158,29 @@ def _check_part(discretisation: Discretisation, part: str, conditions: Sequence[
                 f"{condition}: on H(curl) and H(div) elements div(sym(grad({field}))) is made of grad(div) and curl(curl), whose "
                 "traces are not the traction; write lap, or take a Lagrange element"
             )
-        zero = isinstance(condition, Neumann) and is_zero(condition.value)
-        if not zero and not tangential and (space == HCURL or isinstance(condition, Neumann)):
-            raise InputError(
-                f"{condition}: the trace of the auxiliary field {_names(discretisation, field)} on {part!r} can be zero only"
-                + ("" if space == HCURL else f"; give Tangential({field}, …) instead")
-            )
+        if not closed and not tangential and field not in discretisation.closed_fields:
+            _check_trace(discretisation, part, condition, space)
 
 
-def _names(discretisation: Discretisation, field: Field) -> str:
-    return ", ".join(f"{a.field} = {a.definition.term}" for a, leader in discretisation.leaders.items() if leader == field)
+def _check_trace(discretisation: Discretisation, part: str, condition: BoundaryCondition, space: str) -> None:
+    """Whether a natural condition is about the traces of the auxiliary fields of its field, and can hold."""
+    field = condition.unknown
+    mine = [a for a, leader in discretisation.leaders.items() if leader == field]
+    weighted = [str(a.definition.term) for a in mine if not _is_plain(a, field)]
+    if weighted:
+        raise InputError(f"{condition}: the trace is that of {weighted[0]}, which a condition on {field} itself does not give")
+    zero = isinstance(condition, Neumann) and is_zero(condition.value)
+    if not zero and (space == HCURL or isinstance(condition, Neumann)):
+        names = ", ".join(f"{a.field} = {a.definition.term}" for a in mine)
+        raise InputError(
+            f"{condition}: the trace of the auxiliary field {names} on {part!r} can be zero only"
+            + ("" if space == HCURL else f"; give Tangential({field}, …) instead")
+        )
+
+
+def _is_plain(auxiliary: Auxiliary, leader: Field) -> bool:
+    """Whether an auxiliary field is the divergence or curl of the field itself, or of its rate."""
+    return auxiliary.definition.term.args[0] in (leader, dt(leader), dt(dt(leader)))
 
 
 def takes_strain(discretisation: Discretisation, field: Field) -> bool:

@@ -62,7 +62,7 @@ class Dirichlet(BoundaryCondition):
     """The field itself is given: its values, on H(curl) its tangential part, on H(div) its normal part.
 
     Where two conditions give the same value, at a corner for one, the later counts. A discontinuous field has no values at the
-    boundary; there the value replaces the field in the fluxes.
+    boundary; there the value replaces the field in the fluxes, and for transport only where the flow enters.
 
     Args:
         balance: whether the net flux of these values may be removed where a divergence constraint on a closed boundary needs it,
@@ -82,6 +82,10 @@ class Dirichlet(BoundaryCondition):
     def is_balanced(self) -> bool:
         """Whether the values may be changed so that they have no net flux."""
         return not is_formula(self.value) if self.balance is None else self.balance
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return said if self.balance is None else f"{said[:-1]}, balance={self.balance})"
 
 
 @dataclass(frozen=True)

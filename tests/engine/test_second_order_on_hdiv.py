@@ -35,6 +35,7 @@ MOVING = {
     2: (sp.exp(x) * sp.sin(2 * y) + x * y, sp.cos(2 * x + y) + y**2),
     3: (sp.exp(x) * sp.sin(y + z), sp.cos(x + y) * z, x * y + sp.sin(z)),
 }
+JUMP = sp.Piecewise((1, x < sp.Rational(1, 2)), (3, True))
 PLANE = [(family, degree) for family in ("RT", "BDM") for degree in (1, 2, 3)]
 
 
@@ -264,6 +265,8 @@ def test_conditions_that_would_not_do_what_they_say_are_refused():
         steady(-curl(curl(B2)), cf.Dirichlet(B2, 0), cf.Neumann(B2, (1, 0)))
     with pytest.raises(cf.InputError, match="whose traces are not the traction"):
         steady(div(sym(grad(B2))), cf.Dirichlet(B2, 0), cf.Neumann(B2, 0))
+    with pytest.raises(cf.InputError, match="which a condition on B itself does not give"):
+        steady(-curl(curl(JUMP * B2)), cf.Dirichlet(B2, 0), cf.Neumann(B2, 0))
     with pytest.raises(cf.InputError, match="two conditions for the tangential part"):
         steady(lap(B2), *all_round, cf.Robin(B2, 0, coefficient=-1))
     assert steady(div(sym(grad(B2))), *all_round).solve().norm() > 0
