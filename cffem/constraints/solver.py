@@ -16,7 +16,8 @@ import numpy as np
 from petsc4py import PETSc
 
 from cffem.engine.errors import SolveError
-from cffem.engine.factorisation import options_for, sound
+from cffem.engine.factorisation import sound
+from cffem.engine.petsc_options import options_for
 
 _PREFIXES = itertools.count()
 

@@ -36,9 +36,9 @@ from petsc4py import PETSc
 
 from cffem.engine.collective import summed
 from cffem.engine.equation import add
-from cffem.engine.factorisation import options_for
 from cffem.engine.krylov import Directions, Memory, accumulate
 from cffem.engine.linear import SolveError, SolveRecord
+from cffem.engine.petsc_options import options_for
 from cffem.engine.presets import incomplete_factors
 from cffem.engine.tangent import combined
 from cffem.symbols.interventions import Intervention

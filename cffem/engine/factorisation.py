@@ -25,6 +25,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import structural_rank
 
 from cffem.engine.errors import SolveError
+from cffem.engine.petsc_options import options_for
 
 _PREFIXES = itertools.count()
 
@@ -47,19 +48,6 @@ WORKSPACE = Workspace()
 TOO_SMALL = (-8, -9, -11, -12, -14, -15, -17, -18, -20)
 NO_MEMORY = (-5, -7, -13, -19)
 SINGULAR = (-6, -10)
-
-
-@contextmanager
-def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
-    """Options in PETSc's database while a solver reads them, inner solvers at their set-up; afterwards nothing of ours stays."""
-    database = PETSc.Options()
-    for key, value in options.items():
-        database[prefix + key] = value
-    try:
-        yield
-    finally:
-        for key in options:
-            database.delValue(prefix + key)
 
 
 def sound(create: Callable[[int], Any], matrix: Any, what: str) -> Any:

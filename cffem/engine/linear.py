@@ -10,11 +10,8 @@ over them.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
-import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,13 +20,11 @@ import numpy as np
 from mpi4py import MPI
 from petsc4py import PETSc
 
-from cffem.engine.errors import SolveError
-from cffem.engine.factorisation import WORKSPACE, failure, options_for, sound
+from cffem.engine.errors import SolveError, as_raised, petsc_words
+from cffem.engine.factorisation import WORKSPACE, failure, sound
+from cffem.engine.petsc_options import options_for, warn_of_unread
 from cffem.engine.presets import Plan, plan, symmetric
 from cffem.engine.scaling import Equilibration
-
-log = logging.getLogger("cffem.engine")
-_WARNED: set[str] = set()  # options that were warned of already
 
 _PREFIXES = itertools.count()
 
@@ -40,13 +35,6 @@ ITERATIVE_TOLERANCE = 1e-10
 ROUNDED = 1e-15
 # Beyond this condition number, measured after row scaling, fewer than three digits of a solution are left.
 SINGULAR = 1e13
-
-
-def petsc_words(error: PETSc.Error) -> str:
-    """What PETSc says about an error last, which tells most."""
-    lines = str(error).splitlines()
-    said = re.sub(r"^\[\d+\] *", "", lines[-1]) if len(lines) > 1 else ""
-    return f"PETSc error {error.ierr}: {said}" if said else f"PETSc error {error.ierr}"
 
 
 @dataclass
@@ -72,25 +60,6 @@ class SolveRecord:
     solver: str = ""
     reasons: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-
-
-def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
-    """Say which of the user's options this solver has not read: they are misspelt or belong to another solver."""
-    library = ctypes.CDLL(PETSc.__file__)
-    for name in options:
-        read = [ctypes.c_int(0), ctypes.c_int(0)]
-        # Whether names are asked for with their dash differs between versions of PETSc.
-        for dash, answer in zip(("", "-"), read, strict=True):
-            library.PetscOptionsUsed(None, f"{dash}{prefix}{name}".encode(), ctypes.byref(answer))
-        if not any(answer.value for answer in read) and name not in _WARNED:
-            _WARNED.add(name)
-            if ksp.comm.rank == 0:
-                log.warning(
-                    "the PETSc option %s has no effect: the solver %s with %s does not read it",
-                    name,
-                    ksp.getType(),
-                    ksp.getPC().getType(),
-                )
 
 
 def collect_garbage(comm: Any) -> None:
@@ -179,10 +148,11 @@ class LinearSolver:
 
     def _set_up(self, what: str) -> None:
         try:
-            self._scale()
-            self._make(what)
-            if self.direct:
-                self._check_factors(what)
+            with as_raised():
+                self._scale()
+                self._make(what)
+                if self.direct:
+                    self._check_factors(what)
         except PETSc.Error as error:
             self._forget()
             solver = "the solver of the given options" if self.plan.name == "own" else f"the solver {self.plan.name!r}"
@@ -446,7 +416,8 @@ class LinearSolver:
         if not self.direct:
             self.ksp.setConvergenceHistory()
         try:
-            apply(right, solution)
+            with as_raised():
+                apply(right, solution)
         except PETSc.Error as error:
             raise SolveError(f"{what} could not be solved: {petsc_words(error)}") from None
         self.record.solves += 1

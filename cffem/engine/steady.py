@@ -15,7 +15,8 @@ import numpy as np
 
 from cffem.engine.continuation import Branch
 from cffem.engine.errors import SolveError
-from cffem.engine.linear import SolveRecord, log
+from cffem.engine.linear import SolveRecord
+from cffem.engine.petsc_options import log
 from cffem.engine.stability import is_looked_for, stability
 from cffem.symbols.interventions import Intervention
 

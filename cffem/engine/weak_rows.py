@@ -158,7 +158,8 @@ class WeakRows(StrongRows):
         """Whether each centre is in the domain: a box that meets no boundary is inside or outside as a whole."""
         corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][:, :, : self.dimension]
         low, high = (corners.min(axis=1), corners.max(axis=1)) if self.owned else (np.empty((0, self.dimension)),) * 2
-        found = [bool(np.any(np.all((low <= c + 1e-10) & (high >= c - 1e-10), axis=1))) for c in centres]
+        slack = 1e-10 * np.abs(corners).max(initial=0.0)
+        found = [bool(np.any(np.all((low <= c + slack) & (high >= c - slack), axis=1))) for c in centres]
         return np.logical_or.reduce(self.model.comm.allgather(np.array(found)))
 
     def moments_of_bumps(self) -> list[tuple[float, float]]:
