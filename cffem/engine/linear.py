@@ -24,7 +24,7 @@ from cffem.engine.errors import SolveError, as_raised, petsc_words
 from cffem.engine.factorisation import WORKSPACE, failure, sound
 from cffem.engine.petsc_options import options_for, warn_of_unread
 from cffem.engine.presets import Plan, plan, symmetric
-from cffem.engine.scaling import Equilibration
+from cffem.engine.scaling import Equilibration, row_sizes
 
 _PREFIXES = itertools.count()
 
@@ -70,17 +70,6 @@ def collect_garbage(comm: Any) -> None:
     if comm.size > 1:
         gc.collect()
         PETSc.garbage_cleanup(comm)
-
-
-def row_sizes(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The largest absolute value in each row of this rank, one where a row is empty, and the sum of all of them."""
-    starts, _, values = matrix.getValuesCSR()
-    sizes, filled = np.abs(values), np.flatnonzero(np.diff(starts))
-    largest, total = np.ones(len(starts) - 1), np.zeros(len(starts) - 1)
-    if len(filled):
-        largest[filled] = np.maximum.reduceat(sizes, starts[:-1][filled])
-        total[filled] = np.add.reduceat(sizes, starts[:-1][filled])
-    return largest, total
 
 
 class LinearSolver:
@@ -172,7 +161,7 @@ class LinearSolver:
         """Make the solver, or bring the one that is there up to date."""
         # One Krylov solver serves all steps of Newton's method, so that one must take any matrix.
         steady = self.plan.equation is None or self.plan.equation.affine
-        is_symmetric = self.plan.name == "direct" or (steady and symmetric(self.matrix))
+        is_symmetric = self.plan.name == "direct" or (steady and symmetric(self.matrix, self.plan.held))
         if self.ksp is not None and is_symmetric != self.symmetric:
             self._forget_solver()
         self.symmetric = is_symmetric

@@ -23,7 +23,7 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.presets import Plan
-from cffem.engine.scaling import Equilibration
+from cffem.engine.scaling import Equilibration, row_sizes
 from cffem.forms.elements import before
 from cffem.symbols.errors import InputError
 
@@ -94,7 +94,9 @@ class AuxiliarySpaces:
         self.gradient.mult(potential, edges)
         image = matrix.createVecLeft()
         matrix.mult(edges, image)
-        size = matrix.norm(PETSc.NormType.NORM_INFINITY) * edges.norm()
+        sums = row_sizes(matrix)[1]
+        sums[essential_rows - start] = 0.0
+        size = self.mesh.comm.allreduce(float(sums.max(initial=0.0)), op=MPI.MAX) * edges.norm()
         vanishes = image.norm() <= 1e-12 * size
         for vector in (edges, potential, touched, image):
             vector.destroy()

@@ -84,7 +84,8 @@ def incomplete_factors(dimension: int, unknowns: int) -> dict[str, Any]:
         unknowns: on all ranks.
     """
     levels = 0 if dimension > 2 else LEVELS[unknowns > FILLED]
-    return {"sub_pc_factor_levels": levels, "sub_pc_factor_mat_ordering_type": "rcm"}
+    # A pivot is zero where it is zero, and not where it is small in the units of a problem.
+    return {"sub_pc_factor_levels": levels, "sub_pc_factor_mat_ordering_type": "rcm", "sub_pc_factor_zeropivot": 1e-300}
 
 
 @dataclass
@@ -257,11 +258,17 @@ def _degree(equation: Equation) -> int:
     return equation.spaces.elements[equation.spaces.fields[0]].embedded_superdegree
 
 
-def symmetric(matrix: Any) -> bool:
-    """Whether a matrix is symmetric up to rounding, by its action on a vector without structure."""
+def symmetric(matrix: Any, held: Any = ()) -> bool:
+    """Whether a matrix is symmetric up to rounding, by its action on a vector without structure.
+
+    Args:
+        matrix: the matrix.
+        held: global numbers of this rank's rows that are rows of the identity, whose size says nothing about the others.
+    """
     start, end = matrix.getOwnershipRange()
     vector, image, transposed = matrix.createVecRight(), matrix.createVecLeft(), matrix.createVecRight()
     vector.array[:] = np.cos(1.7 * np.arange(start, end) ** 1.5)
+    vector.array[np.asarray(held, dtype=np.int64) - start] = 0.0
     matrix.mult(vector, image)
     matrix.multTranspose(vector, transposed)
     size = image.norm()

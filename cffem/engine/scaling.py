@@ -23,6 +23,17 @@ from scipy.sparse.csgraph import connected_components
 from cffem.engine.collective import summed
 
 
+def row_sizes(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The largest absolute value in each row of this rank, one where a row is empty, and the sum of all of them."""
+    starts, _, values = matrix.getValuesCSR()
+    sizes, filled = np.abs(values), np.flatnonzero(np.diff(starts))
+    largest, total = np.ones(len(starts) - 1), np.zeros(len(starts) - 1)
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(sizes, starts[:-1][filled])
+        total[filled] = np.add.reduceat(sizes, starts[:-1][filled])
+    return largest, total
+
+
 class FieldBlocks:
     """Which field each row and column of a system belongs to.
 

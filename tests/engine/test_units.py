@@ -128,6 +128,38 @@ def test_scores_to_some_accuracy_are_the_same_in_all_units():
         assert scores(reaction, units, accuracy=1e-4) == pytest.approx(expected, rel=1e-3), units
 
 
+def drifting(length, options):
+    """Steady, not symmetric without its Laplacian; rows of the identity say nothing about that, however small the others are."""
+    library = cf.Library(terms={"lap": cf.lap(u), "adv": -u.diff(x), "u": -u}, unknown=u)
+    experiment = cf.Experiment(mesh=square(length), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1.0})
+    return cf.Model(library, {"lap": 0.1 * length**2, "adv": 3.0 * length, "u": 0.2}, experiment, options)
+
+
+def closed_box(length, options):
+    """Stokes in a closed box."""
+    library = cf.Library(terms={"visc": cf.lap(v), "drag": -v}, unknown=v)
+    experiment = cf.Experiment(
+        mesh=square(length),
+        elements={v: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(v, 0)],
+        forcing={v: (sp.sin(sp.pi * y / length), x / length)},
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    return cf.Model(library, {"visc": 0.1 * length**2, "drag": 0.5}, experiment, options)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "preset"), [(drifting, "u", "amg"), (drifting, "adv", "ilu"), (closed_box, "drag", "stokes")]
+)
+def test_presets_solve_in_all_units(make, name, preset):
+    found = []
+    for length in (1.0, 1e-9, 1e9):
+        with make(length, {"preset": preset}) as model:
+            found.append(model.deletions([name])[name].score / model.factual.norm())
+            assert model.factual.record.solver == preset
+    assert found == pytest.approx([found[0]] * 3, rel=1e-6)
+
+
 def ring(length):
     """A cavity with a hole, whose class of fields without divergence holds a harmonic one."""
     field = cf.VectorField("E", dim=2)
