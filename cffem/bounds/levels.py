@@ -210,6 +210,29 @@ class LevelCertifier:
         """Whether the factual solution itself leaves no doubt that its gaps go on shrinking."""
         return all(map(_firm, self._known["L2"].gaps))
 
+    def field_gaps(self, solutions: Sequence[Any]) -> tuple[Gaps, ...]:
+        """The gaps that shrink slowest among those of the factual field and of its difference to a deleted one; collective.
+
+        Numbers taken from fields that are not resolved may agree on three levels by accident.
+
+        Args:
+            solutions: those of the deleted problem on all levels.
+
+        Raises:
+            NotCovered: saturation of a field was not observed, or no level sees all of the data.
+        """
+        if self.data.unseen().total:
+            raise NotCovered("no level sees all of the data, and what that changes in an observable is not known")
+        factual = self._known["L2"]
+        difference = self._levels("L2", self.factual.minus(self._trajectories(solutions)), factual.reported)
+        found = []
+        for pair in zip(factual.gaps, difference.gaps, strict=True):
+            worst = max(pair, key=lambda gaps: 0.0 if gaps.rounded else gaps.saturation)
+            if not worst.accepted:
+                raise NotSaturated(f"the field behind the observable is not resolved: σ is {worst}")
+            found.append(worst)
+        return tuple(found)
+
     # Certificates -----------------------------------------------------------------------------------------------------------
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None, change: Any = None, firm: bool = False) -> DeletionBound:

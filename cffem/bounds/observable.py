@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,7 +239,13 @@ class _Observed:
             factual = [model.measurement(self.observable).value(model.factual) for model in models]
             solutions, _ = levels.deleted_solutions(delete(name), deleted, accuracy=0.0)
             pairs = [self._effect(m, m.factual, solution) for m, solution in zip(models, solutions, strict=True)]
-            found = scalar_levels([pair.value for pair in pairs], way, max(map(abs, factual)))
+            try:
+                fields = levels.field_gaps(solutions)
+            except NotCovered as reason:
+                reasons.append(str(reason))
+                continue
+            shrinking = [0.0 if gaps.rounded else gaps.saturation for gaps in fields]
+            found = scalar_levels([pair.value for pair in pairs], way, max(map(abs, factual)), shrinking)
             # What the integrals on levels may be off by, and the computed effect from that of exact integrals.
             own = abs(abs(pairs[0].value) - score) + sum(pair.radius for pair in pairs)
             if math.isfinite(found.shift):
@@ -266,8 +272,14 @@ class _Observed:
             self._dual.destroy()
 
 
-def scalar_levels(effects: list[float], way: str, scale: float) -> Levels:
+def scalar_levels(effects: list[float], way: str, scale: float, shrinking: Sequence[float] = ()) -> Levels:
     """What the levels say about a number: the given one, two in space and, for transient problems, two in time.
+
+    Args:
+        effects: the number on all levels.
+        way: by what the levels in space go up.
+        scale: what rounding errors are relative to.
+        shrinking: σ of the fields behind the number, by ways; it is not taken to converge faster than they do.
 
     Example:
         >>> found = scalar_levels([1.0, 1.08, 1.1], "mesh", 1.0)
@@ -276,9 +288,10 @@ def scalar_levels(effects: list[float], way: str, scale: float) -> Levels:
     """
     triples = [(way, effects[:3])] + ([(TIME, [effects[0], *effects[3:]])] if len(effects) > 3 else [])
     gaps = []
-    for kind, (low, middle, high) in triples:
+    for place, (kind, (low, middle, high)) in enumerate(triples):
         first, second = abs(low - middle), abs(middle - high)
-        gaps.append(Gaps(kind, first, max(second, ACCIDENT * first), abs(low - high), 1e-10 * scale))
+        least = max([ACCIDENT, *shrinking[place : place + 1]])
+        gaps.append(Gaps(kind, first, max(second, least * first), abs(low - high), 1e-10 * scale))
     combined = effects[2] + (effects[4] - effects[0] if len(effects) > 3 else 0.0)
     return Levels(tuple(gaps), abs(effects[0]), abs(combined))
 
@@ -301,7 +314,10 @@ def _estimated(found: Levels, way: str, score: float, own: float) -> Certificate
         formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \lesssim |\Delta^*-\Delta_h| + \rho + q = {margin:.4g}",
         hypotheses=(
             ("the gaps between further levels shrink at least as fast as those measured", "three levels: evidence, no proof"),
-            ("saturation of the effect on the observable", f"measured: {', '.join(map(str, found.gaps))}"),
+            (
+                "saturation of the effect on the observable, no faster than that of the fields",
+                f"measured: {', '.join(map(str, found.gaps))}",
+            ),
         ),
         constants={"ρ": found.rest, "Δ*": found.combined, "quadrature of the observable": own},
         method=f"three levels of the observable by the {way}",

@@ -30,6 +30,8 @@ from cffem.engine.enclosure import NotEnclosed, distances
 from cffem.engine.numeric import numeric
 from cffem.symbols.coordinates import t
 
+# Where there is no room for all parts that should be divided, more is asked of them in steps of this factor.
+STRICTER = 1.5
 # Cells are evaluated so many at a time.
 BLOCK = 2048
 
@@ -43,7 +45,7 @@ class Resolution:
         share: what is not seen shall be at most this part of what a projection misses anyway.
         vague: what a projection misses shall be known up to this part of it.
         rounding: what is smaller than this part of the data is a rounding error.
-        parts: about how many parts the cells of a rank may have altogether, beside their own number.
+        parts: how many parts divided cells may have altogether, on all ranks.
         depth: how often a part may be divided.
         blind: how often cells are divided at least for functions that cannot be enclosed.
     """
@@ -330,20 +332,24 @@ class Resolver:
         pieces: Pieces,
         kept: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells and which parts of cells are divided next: the worst ones, as far as there is room."""
+        """Which cells and which parts of cells are divided next: the worst ones, as far as there is room.
+
+        All ranks share the room, so that the choice does not depend on how many there are.
+        """
         many = 2 ** (self.grid.dim + (self.grid.spans is not None))
-        room = (self.resolution.parts - len(pieces)) // many
+        room = (self.resolution.parts - self.comm.allreduce(len(pieces))) // many
+        nothing = np.zeros(0, dtype=int)
         if room <= 0 or not np.isfinite(wanted).any():
-            return np.zeros(0, dtype=int), np.zeros(0, dtype=int)
+            return nothing, nothing
         with np.errstate(all="ignore"):
             size = np.concatenate([self.sizes, self._piece_sizes(pieces)])
             excess = np.concatenate([radii, kept], axis=1) ** 2 * size / wanted[:, None]
-        excess = np.nan_to_num(excess, nan=0.0, posinf=1e300).max(axis=0)
+        excess = np.nan_to_num(excess, nan=0.0, posinf=1e300).max(axis=0, initial=0.0)
         excess[: len(every)][~whole] = 0.0
-        places = np.flatnonzero(excess > 1)
-        if len(places) > room:
-            places = places[np.argsort(-excess[places], kind="stable")[:room]]
-        places = np.sort(places)
+        least = 1.0
+        while self.comm.allreduce(int((excess > least).sum())) > room:
+            least *= STRICTER
+        places = np.flatnonzero(excess > least)
         return places[places < len(every)], places[places >= len(every)] - len(every)
 
     def _piece_sizes(self, pieces: Pieces) -> np.ndarray:
