@@ -38,6 +38,7 @@ class ContinuationSettings:
         correction: the largest correction by Newton's method, relative to the predicted move.
         shortest: the shortest step in ρ, relative to 1 − ρ: where the leading term goes, solutions change with log(1 − ρ). A
             branch that cannot be followed that far has turned back.
+        last: the smallest 1 − ρ: a branch that comes so close to its end without reaching it has none.
         most: the largest number of steps.
         turning: by how much ‖du/dρ‖ has grown where a branch turns back.
         same: the distance relative to their size from which two solutions are not the same.
@@ -46,6 +47,7 @@ class ContinuationSettings:
     contraction: float = 0.5
     correction: float = 0.5
     shortest: float = 1 / 256
+    last: float = 1e-6
     most: int = 100
     turning: float = 5.0
     same: float = 1e-6
@@ -53,7 +55,7 @@ class ContinuationSettings:
 
 SETTINGS = ContinuationSettings()
 # On a branch a step is taken whole or not at all.
-WHOLE = replace(NEWTON, shortest=1.0, most=12)
+WHOLE = replace(NEWTON, shortest=1.0, most=10)
 
 
 class Branch:
@@ -124,6 +126,8 @@ class Branch:
                     raise self._ends(rho, start, speeds[-1] > self.settings.turning * min(speeds))
             rho, length, value = goal, 2.0 * length, found
             self.steps += 1
+            if 0.0 < 1.0 - rho < self.settings.last:
+                raise self._ends(rho, start, True)
         self._cross(1.0)
         return value
 
@@ -180,10 +184,13 @@ class Branch:
         return self.stage.size(first - second) <= self.settings.same * max(self.stage.size(first), self.stage.size(second))
 
     def _ends(self, rho: float, start: np.ndarray, turning: bool) -> SolveError:
-        how = "it turns back there (a fold)" if turning else "Newton's method leaves it there, however short the step"
-        text = (
-            f"the branch of solutions that begins at the factual one cannot be followed beyond ρ = {rho:.3g} of this change: {how}"
-        )
+        if 1.0 - rho < self.settings.last:
+            where = "to the end of this change: the solution grows without bound on the way, or jumps there"
+        elif turning:
+            where = f"beyond ρ = {rho:.3g} of this change: it turns back there (a fold)"
+        else:
+            where = f"beyond ρ = {rho:.3g} of this change: Newton's method leaves it there, however short the step"
+        text = f"the branch of solutions that begins at the factual one cannot be followed {where}"
         if self.other is not None:
             share = self.stage.size(self.other - start) / max(self.stage.size(start), self.stage.size(self.other))
             text += f"; the changed problem has a solution that is not on it, {share:.2g} of its size away from the factual one"

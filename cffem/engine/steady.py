@@ -2,8 +2,9 @@
 """Steady problems: where Newton's method starts, and which of several solutions is meant.
 
 The factual problem starts from `initial`, or from zero. A changed nonlinear problem starts at the factual solution and stays on
-the branch that begins there, see `cffem.engine.continuation`. What is to be said about either is kept with the record of its
-solves: several solutions that were met, or a factual solution that no march in time would stay at.
+the branch that begins there, see `cffem.engine.continuation`, unless conditions change with it, which happens at once. What is to
+be said about either is kept with the record of its solves: several solutions that were met, or a factual solution that no march in
+time would stay at.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
     state = stage.equation.new_vector()
     state.array[:] = factual
     stage.essential.set_values(state.array, 0.0)
-    if change.only_coefficients:
+    if model.changes_coefficients_only(change):
         along_branch(model, change, stage, state)
     else:
         stage.solve(state, None, None, None, 0.0, "the steady problem")
