@@ -8,6 +8,7 @@ the forcing makes of a state of zero in one stage. These are looked at when a so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,13 +33,21 @@ class Growth:
         times: all time levels.
         start, velocity: initial state and velocity (owned values).
         gamma: γ of a stage.
+        stages: where the stages of a step are, as fractions of it.
     """
 
     def __init__(
-        self, stage: Stage, dynamic: np.ndarray, times: np.ndarray, start: np.ndarray, velocity: np.ndarray | None, gamma: float
+        self,
+        stage: Stage,
+        dynamic: np.ndarray,
+        times: np.ndarray,
+        start: np.ndarray,
+        velocity: np.ndarray | None,
+        gamma: float,
+        stages: Sequence[float] = (),
     ):
         self.stage, self.dynamic, self.times, self.gamma = stage, dynamic, times, gamma
-        self.start, self.velocity = start, velocity
+        self.start, self.velocity, self.stages = start, velocity, stages
         self._initial: float | None = None
         self._known = 0  # levels whose data were looked at
         self._data = 0.0
@@ -71,7 +80,10 @@ class Growth:
         """Measure boundary values and forcing up to a level: what all stages so far could have made of zero."""
         stage, new = self.stage, self.stage.equation.new_vector
         zero, state = new(), new()
-        for time in self.times[self._known : level + 1]:
+        # A forcing may vanish at all levels and act between them, where the stages see it.
+        steps = [(n, share) for n in range(self._known, level + 1) for share in {1.0, *self.stages} if n or share == 1]
+        for n, share in steps:
+            time = share * self.times[n] + (1 - share) * self.times[n - 1]
             state.set(0.0)
             stage.essential.set_values(state.array, float(time))
             given = stage.size(state.array_r)

@@ -265,7 +265,7 @@ def march(
     guess = equation.new_vector()
     # One number for all steps: differences of rounded times would each ask for a factorisation of their own.
     step = float(times[-1] - times[0]) / (len(times) - 1)
-    growth = Growth(stage, marching.dynamic, times, start, velocity, scheme.a[-1][-1] * step)
+    growth = Growth(stage, marching.dynamic, times, start, velocity, scheme.a[-1][-1] * step, scheme.c)
     for level in range(1, len(times)):
         w_rates: list[np.ndarray] = []
         v_rates: list[np.ndarray] = []
