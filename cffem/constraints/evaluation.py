@@ -71,6 +71,7 @@ class Evaluation:
     def _prepare_auxiliaries(self, names: set[str]) -> None:
         """The equations that define auxiliary fields, and a solver for them with everything else held."""
         parts = [part for _, part in self.equation.fixed if part.ingredient.name in names]
+        self._defining = parts
         matrices = [part.matrix(0) for part in parts]
         self._definitions = matrices[0].copy()
         for matrix in matrices[1:]:
@@ -97,13 +98,26 @@ class Evaluation:
         self.model.essential.complete(state)
         return state
 
-    def completed(self, state: np.ndarray) -> np.ndarray:
-        """The state with its auxiliary fields solved for."""
+    def completed(self, state: np.ndarray, time: float | None = None) -> np.ndarray:
+        """The state with its auxiliary fields solved for.
+
+        Args:
+            state: fields and multipliers; what it has in the places of auxiliary fields does not count.
+            time: that of the boundary data in their definitions (a moving wall, say); None for zero data.
+        """
         if self._auxiliaries is None:
             return state
         self._a.array[:] = state * (1.0 - self.auxiliary)
         self._definitions.mult(self._a, self._b)
-        return state * (1.0 - self.auxiliary) - self._auxiliaries.solve(self._b.array_r, "the auxiliary fields")
+        right = self._b.array_r.copy()
+        if time is not None:
+            self.model.discretisation.time.value = time
+            right += sum(part.constant() for part in self._defining if part.ingredient.constant is not None)
+        return state * (1.0 - self.auxiliary) - self._auxiliaries.solve(right, "the auxiliary fields")
+
+    def is_complete(self, state: np.ndarray) -> bool:
+        """Whether a state has its auxiliary fields already, as solutions do, boundary data included; collective."""
+        return self.comm.allreduce(float(np.abs(state * self.auxiliary).sum())) > 0.0
 
     # Terms ----------------------------------------------------------------------------------------------------------------
 
@@ -117,12 +131,12 @@ class Evaluation:
         return ingredient.by_matrix and ingredient.constant is None and bool(self.orders(name))
 
     def functional(self, name: str, states: tuple[np.ndarray | None, ...], time: float = 0.0) -> np.ndarray:
-        """⟨T_j[w], v_i⟩ for the free test functions, auxiliary fields of the state solved for."""
+        """⟨T_j[w], v_i⟩ for the free test functions, auxiliary fields solved for where the state has none."""
         vectors = []
-        for values in states:
+        for order, values in enumerate(states):
             vector = None if values is None else self.equation.new_vector()
             if vector is not None:
-                vector.array[:] = self.completed(values)
+                vector.array[:] = values if order == 0 and self.is_complete(values) else self.completed(values)
             vectors.append(vector)
         out = self.equation.new_vector()
         first, second, third = vectors

@@ -117,3 +117,9 @@ def test_norm_bound_finds_a_needle():
         assert 1.0 <= bound(lambda state, n=needle, r=row: n * float(r @ state)) <= 200.0
     forward, _ = evaluation.operator("viscosity", 0)
     assert bound(forward) >= evaluation.largest_singular_value(*evaluation.operator("viscosity", 0))
+
+
+def test_a_moving_lid_is_in_the_weak_curl_of_solenoidal_fields():
+    """The share of viscosity in the flow tends to that of Taylor–Hood, 0.68; without the lid's motion it tends to one."""
+    shares = [leray_column("cavity", "RT", h, MPI.COMM_SELF)["viscosity"] for h in (0.2, 0.1)]
+    assert 0.68 < shares[1] < shares[0] < 0.75
