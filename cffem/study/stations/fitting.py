@@ -12,6 +12,7 @@ import numpy as np
 from cffem.data.dataset import Dataset
 from cffem.engine.boundary import Dirichlet
 from cffem.engine.experiment import Experiment
+from cffem.study.auxiliary_fields import plain_equation, with_auxiliaries
 from cffem.study.measured_fields import measures
 from cffem.study.starting import start_with_rate
 from cffem.symbols.operators import dt
@@ -20,7 +21,7 @@ from cffem.symbols.operators import dt
 def from_data(experiment: Experiment, data: Dataset, library: Any) -> Experiment:
     """The experiment with the initial values that it does not state, and all boundary values if it states none, from the data."""
     smooth, noise = denoised(data, library)
-    measured = [u for u in library.unknowns if measures(data, u)]
+    measured = [u for u in library.unknowns if measures(smooth, u)]
     initial = dict(experiment.initial)
     for unknown in measured:
         order = library.equations[unknown].time_order
@@ -38,10 +39,10 @@ def denoised(data: Dataset, library: Any) -> tuple[Dataset, Mapping[Any, float]]
     """The data without their noise, as far as it can be removed, and its size; as they are where that is not possible."""
     from cffem.data.weak import Plan
 
-    equation = next(iter(library.equations.values()))
     try:
-        plan = Plan(data, equation)
-        return dataclasses.replace(data, values=plan.denoised), {name: model.sd for name, model in plan.noise.items()}
+        plan = Plan(data, plain_equation(library))
+        values = with_auxiliaries(plan, library)
+        return dataclasses.replace(data, values=values), {name: model.sd for name, model in plan.noise.items()}
     except ValueError:
         return data, {}
 

@@ -20,6 +20,7 @@ from sklearn.base import clone
 from cffem.design.design import Design
 from cffem.screening.screening import Screening
 from cffem.screening.skill import held_out_skill
+from cffem.study.auxiliary_fields import definitions
 from cffem.study.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -55,10 +56,11 @@ class Identification:
     @cached_property
     def equations(self) -> dict[str, EffectiveEquation]:
         """The effective library of each equation."""
-        library = self.run.study.library
-        found = {}
+        library, found = self.run.study.library, {}
+        # Solutions have their auxiliary fields; data have what defines them.
+        defined = definitions(library) if self.run.study.coefficients is None else {}
         for unknown, equation in library.equations.items():
-            mine = {name: library[name] for name in self.names if library.locate(name)[0] == unknown}
+            mine = {name: library[name].xreplace(defined).doit() for name in self.names if library.locate(name)[0] == unknown}
             if mine:
                 found[str(unknown)] = EffectiveEquation(equation.anchor, mine, unknown)
         return found

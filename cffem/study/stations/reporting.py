@@ -16,6 +16,7 @@ import sympy as sp
 import cffem
 from cffem.certify.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 from cffem.study.description import observable_text
+from cffem.study.measured_fields import measures
 from cffem.study.report import Report, TermReport
 from cffem.study.running import Run
 from cffem.study.stations.constraining import nulls_everywhere, nulls_of
@@ -240,7 +241,9 @@ class Reporting:
         certification = self.study.certification
         experiments = {name: self._experiment(name) for name in self.run.experiments}
         first = next(iter(experiments))
-        fields = ", ".join(map(str, self.study.library.unknowns))
+        unknowns = self.study.library.unknowns
+        measured = [u for u in unknowns if any(measures(data, u) for data in self.study.data.values())]
+        fields = ", ".join(map(str, measured or unknowns))
         observation = f"measured values of {fields}" if self.study.data else f"full observation of {fields}"
         relative = f"{certification.epsilon:.3g}·‖u_h‖" if certification.relative else f"{certification.epsilon:.3g}"
         absolute = self.threshold(first)
