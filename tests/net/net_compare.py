@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from net_coupled import CoupledReference, coupled
+from net_coupled import CoupledReference
+from net_coupled_problems import coupled
 from net_problems import Problem, declared, drawn
 from net_reference import Reference
 

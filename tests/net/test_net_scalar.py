@@ -16,13 +16,13 @@ FAMILIES = {
     Family("quadrilateral", ("Lagrange", 2), "scalar"): 14,
     Family("tetrahedron", ("Lagrange", 1), "scalar"): 10,
     Family("hexahedron", ("Lagrange", 1), "scalar"): 6,
-    Family("quadrilateral", ("DG", 1), "discontinuous"): 6,
 }
 MORE = [
     Family("interval", ("Lagrange", 1), "scalar", 4),
     Family("interval", ("Lagrange", 3), "scalar", 2),
     Family("quadrilateral", ("Lagrange", 1), "scalar", 3),
     Family("triangle", ("DG", 0), "discontinuous", 3),
+    Family("quadrilateral", ("DG", 1), "discontinuous"),
     Family("triangle", ("Lagrange", 3), "scalar"),
     Family("quadrilateral", ("Lagrange", 3), "scalar"),
     Family("quadrilateral", ("serendipity", 2), "scalar"),

@@ -16,7 +16,6 @@ FAMILIES = {
     Family("quadrilateral", ("RTCE", 1), "curl"): 8,
     Family("tetrahedron", ("N1curl", 1), "curl"): 8,
     Family("triangle", ("RT", 1), "div"): 8,
-    Family("quadrilateral", ("RTCF", 1), "div"): 6,
 }
 MORE = [
     Family("triangle", ("Lagrange", 1), "vector"),
@@ -30,6 +29,7 @@ MORE = [
     Family("tetrahedron", ("N2curl", 1), "curl"),
     Family("tetrahedron", ("N1curl", 2), "curl", 1),
     Family("hexahedron", ("NCE", 1), "curl", 1),
+    Family("quadrilateral", ("RTCF", 1), "div"),
     Family("triangle", ("RT", 2), "div"),
     Family("triangle", ("BDM", 2), "div"),
     Family("tetrahedron", ("RT", 1), "div"),
