@@ -8,8 +8,10 @@ data u = a(t)φ_k with −Δφ_k = λ_k φ_k the group is {u, Δu} and the ident
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import sympy as sp
@@ -63,11 +65,19 @@ class NoiseLimits:
         clear: standard errors of the noise energy above which a direction is excited beyond doubt.
         hidden: standard errors below which noise hides a direction, however strong the noise is.
         negligible: energy per column below which a direction is null unless it is excited beyond doubt.
+        rows: independent rows per term below which only relations of a few terms are told from chance.
+        few: terms of such a relation at most.
+        weight: least share that each of its terms has.
+        relations: relations that are tried at most.
     """
 
     clear: float = 3.0
     hidden: float = 1.5
     negligible: float = 1e-3
+    rows: float = 4.0
+    few: int = 3
+    weight: float = 0.1
+    relations: int = 100_000
 
 
 LIMITS = NoiseLimits()
@@ -90,35 +100,82 @@ def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.n
     return np.maximum(np.minimum(LIMITS.clear * deviation, LIMITS.negligible * size), LIMITS.hidden * deviation)
 
 
+Members = list[tuple[np.ndarray, int]]  # the columns of each group and how many directions of it are null
+
+
+def short_groups(sigma: np.ndarray, energy: Callable[[np.ndarray], np.ndarray]) -> Members:
+    """Groups of terms that relations of two or three terms tie, in a normalised, noise-corrected Gram.
+
+    With few independent rows per term some combination of many terms is always hidden by noise, which says nothing about any of
+    them; that two or three terms are tied says something. A term that noise hides alone is a group by itself.
+
+    Args:
+        sigma: the Gram.
+        energy: what noise can leave in directions (columns).
+    """
+    count = len(sigma)
+    alone = np.diag(sigma) <= energy(np.eye(count))
+    excited = np.flatnonzero(~alone)
+    linked = np.zeros((count, count), dtype=bool)
+    for size in range(2, LIMITS.few + 1):
+        if math.comb(len(excited), size) > LIMITS.relations:
+            break
+        chosen = np.array(list(combinations(excited, size)), dtype=int).reshape(-1, size)
+        tied_already = linked[chosen[:, :, None], chosen[:, None, :]].any(axis=(1, 2))  # a shorter relation says it
+        chosen = chosen[~tied_already]
+        values, vectors = np.linalg.eigh(sigma[chosen[:, :, None], chosen[:, None, :]])
+        directions = np.zeros((count, len(chosen)))
+        directions[chosen.T, np.arange(len(chosen))] = vectors[:, :, 0].T
+        balanced = np.abs(vectors[:, :, 0]).min(axis=1) > LIMITS.weight
+        for related in chosen[balanced & (values[:, 0] <= energy(directions))]:
+            linked[np.ix_(related, related)] = True
+    groups: Members = [(np.array([j]), 1) for j in np.flatnonzero(alone)]
+    tied = np.flatnonzero(linked.any(axis=1))
+    _, labels = connected_components(linked[np.ix_(tied, tied)], directed=False)
+    for group in (tied[labels == label] for label in np.unique(labels)):
+        values, vectors = np.linalg.eigh(sigma[np.ix_(group, group)])
+        directions = np.zeros((count, len(group)))
+        directions[group] = vectors
+        groups.append((group, max(1, int((values <= energy(directions)).sum()))))
+    return groups
+
+
+def null_groups(null: np.ndarray, leakage: float) -> Members:
+    """Groups of terms that the null vectors of the whole Gram connect.
+
+    Args:
+        null: m × k orthonormal basis of the null space of the normalised Gram.
+        leakage: share of a null vector that a term may hold by rounding or noise without belonging to the group.
+    """
+    projector = null @ null.T
+    members = member_groups(null, leakage)
+    return [(group, span(projector[np.ix_(group, group)]).shape[1]) for group in members]
+
+
 def alias_groups(
-    null: np.ndarray,
+    members: Members,
     sigma: np.ndarray,
     right: np.ndarray,
     scale: np.ndarray,
     names: Sequence[str],
     symbols: Mapping[str, sp.Symbol] | None = None,
-    leakage: float = 1e-3,
 ) -> list[AliasGroup]:
-    """Split a null space (normalised columns) into groups of terms and write down what each group identifies.
+    """What each group of terms identifies.
 
     Args:
-        null: m × k orthonormal basis of the null space of the normalised Gram.
+        members: the groups.
         sigma: the normalised Gram. The null vectors of a group are computed from its own block, because noise turns the null
             vectors of the whole a little towards terms outside.
         right: Aᵀy/n with normalised columns.
         scale: column norms that turn normalised coefficients into original ones (β = β_normalised / scale).
         names: the terms.
         symbols: symbols of the coefficients; `alpha_NAME` for the rest.
-        leakage: share of a null vector that a term may hold by rounding or noise without belonging to the group.
     """
-    members = member_groups(null, leakage)
-    bases = []
-    for group in members:
-        count = span((null @ null.T)[np.ix_(group, group)]).shape[1]
-        bases.append(np.linalg.eigh(sigma[np.ix_(group, group)])[1][:, :count])
-    estimate = identified_estimate(sigma, right, members, bases) / scale
+    bases = [np.linalg.eigh(sigma[np.ix_(group, group)])[1][:, :count] for group, count in members]
+    columns = [group for group, _ in members]
+    estimate = identified_estimate(sigma, right, columns, bases) / scale
     groups = []
-    for group, basis in zip(members, bases, strict=True):
+    for group, basis in zip(columns, bases, strict=True):
         rows = reduced_rows(span(np.eye(len(group)) - basis @ basis.T).T * scale[group])
         coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"{COEFFICIENT}{names[j]}")) for j in group]
         combinations = [combination(row, coefficients) for row in rows]

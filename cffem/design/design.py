@@ -283,6 +283,14 @@ class Design:
             return vectors[:, values <= tolerance]
         return vectors[:, values <= self.noise_energy(vectors)]
 
+    def _tied(self, tolerance: float | None) -> aliasing.Members:
+        """Terms that null vectors tie: all null vectors, or short ones where there are few independent rows per term."""
+        noisy = self.grams.noise is not None and tolerance is None
+        if noisy and self.effective_rows < aliasing.LIMITS.rows * len(self.names):
+            return aliasing.short_groups(self.normalised_gram("corrected"), self.noise_energy)
+        known = self.grams.noise is None and tolerance is None
+        return aliasing.null_groups(self._null(tolerance), EXACT_LEAKAGE if known else NOISY_LEAKAGE)
+
     def noise_energy(self, directions: np.ndarray) -> np.ndarray:
         """Energy per row that rounding, discretisation and noise can leave in directions (columns, normalised coefficients)."""
         noise = np.zeros((len(self.names),) * 2)
@@ -317,11 +325,7 @@ class Design:
         """
         total = self.grams.total("corrected") / self.grams.weight.sum()
         sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
-        known = self.grams.noise is None and tolerance is None
-        leakage = EXACT_LEAKAGE if known else NOISY_LEAKAGE
-        return aliasing.alias_groups(
-            self._null(tolerance), sigma, total[1:, 0] / self.scale, self.scale, self.names, symbols, leakage
-        )
+        return aliasing.alias_groups(self._tied(tolerance), sigma, total[1:, 0] / self.scale, self.scale, self.names, symbols)
 
     def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
         """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""

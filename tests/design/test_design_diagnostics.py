@@ -155,6 +155,29 @@ def test_rank_tolerance_comes_from_the_noise():
     assert informed.alias_groups()[0].terms == ("a", "b")
 
 
+def test_few_rows_per_term_tie_only_terms_that_a_short_relation_ties():
+    random = np.random.default_rng(2)
+    rows, columns = 90, 30
+    clean = random.standard_normal((rows, columns))
+    clean[:, 7] = clean[:, 3] + 0.02 * random.standard_normal(rows)
+    noisy = clean + 0.5 * random.standard_normal(clean.shape)
+    names = [f"t{k}" for k in range(columns)]
+    design = Design.from_matrix(noisy, clean[:, 0], names, column_noise=0.5)
+    assert design.rank() < columns - 1  # noise hides some combination of thirty terms
+    (group,) = design.alias_groups()
+    assert group.terms == ("t3", "t7")
+    assert group.null.shape[1] == 1
+
+
+def test_a_term_below_its_noise_is_not_excited():
+    random = np.random.default_rng(3)
+    clean = random.standard_normal((60, 20))
+    clean[:, 5] *= 1e-3
+    noisy = clean + 0.4 * random.standard_normal(clean.shape)
+    design = Design.from_matrix(noisy, clean[:, 0], [f"t{k}" for k in range(20)], column_noise=0.4)
+    assert [str(g) for g in design.alias_groups()] == ["t5: not excited by this experiment"]
+
+
 def test_a_stated_tolerance_finds_aliases_behind_discretisation_errors():
     x = np.linspace(0, np.pi, 400)
     u, lap = np.sin(2 * x), -4 * np.sin(2 * x) + 1e-3 * np.cos(40 * x)
