@@ -8,7 +8,7 @@ differences) is the business of the modules beside it. Arrays are stored compone
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Dataset:
         mask: True where a value is missing, or None.
         projected: the equation holds up to a gradient (a pressure), so vector equations are tested with divergence-free
             functions.
+        period: length after which the data repeat themselves, by coordinate.
         notes: filled while rows are made: noise level, test-function widths and other findings.
 
     Example:
@@ -52,10 +53,17 @@ class Dataset:
     mask: np.ndarray | None = None
     projected: bool = False
     notes: dict[str, Any] = field(default_factory=dict, compare=False)
+    period: dict[sp.Symbol, float] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
-        cls, coords: Coordinates, values: Mapping[Field, Any], mask: np.ndarray | None = None, *, projected: bool = False
+        cls,
+        coords: Coordinates,
+        values: Mapping[Field, Any],
+        mask: np.ndarray | None = None,
+        *,
+        projected: bool = False,
+        period: Mapping[Any, float] | None = None,
     ) -> Dataset:
         """Data on a tensor grid.
 
@@ -64,6 +72,7 @@ class Dataset:
             values: an array per scalar field; per vector field an array with the components along the first axis.
             mask: True where data are missing; NaN counts as missing too.
             projected: test vector equations with divergence-free functions (the pressure drops out).
+            period: the length of periodic axes, as in {x: 2π}; the last point may be left out, or repeat the first.
         """
         axes = named_axes(coords)
         shape = tuple(len(a) for a in axes.values())
@@ -72,7 +81,8 @@ class Dataset:
         order = [list(axes).index(c) for c in COORDINATES if c in axes]
         axes = {c: axes[c] for c in COORDINATES if c in axes}
         arrays = {name: np.transpose(a, order) for name, a in arrays.items()}
-        return cls(axes, arrays, None, None if mask is None else np.transpose(mask, order), projected)
+        mask = None if mask is None else np.transpose(mask, order)
+        return cls(axes, arrays, None, mask, projected).repeating(period or {})
 
     @classmethod
     def from_xarray(cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False) -> Dataset:
@@ -154,6 +164,35 @@ class Dataset:
             raise InputError("scattered data must be complete: drop the sensors or the times that contain NaN")
         return cls(axes, arrays, points, None, projected)
 
+    def repeating(self, period: Mapping[Any, float]) -> Dataset:
+        """The same data on axes that repeat themselves; a last point that repeats the first is left out."""
+        data, lengths = self, {}
+        for name, length in period.items():
+            symbol = {str(c): c for c in COORDINATES}.get(str(name))
+            if symbol not in self.coordinates:
+                raise InputError(f"the period of {name} is given, but the data have no such axis")
+            axis, points = list(self.coordinates).index(symbol), data.coordinates[symbol]
+            span, step = points[-1] - points[0], np.diff(points).max()
+            if not (np.isfinite(length) and length >= span * (1 - 1e-9) and length - span <= 2 * step):
+                raise InputError(
+                    f"a period of {length:g} along {name} does not fit points from {points[0]:g} to {points[-1]:g}; it is their "
+                    f"extent plus the step to the first point again, {span + step:g} say"
+                )
+            if length <= span * (1 + 1e-9):
+                data = data.first(axis, len(points) - 1)
+            lengths[symbol] = float(length)
+        return replace(data, period=lengths) if lengths else self
+
+    def first(self, axis: int, count: int) -> Dataset:
+        """The first values along an axis."""
+        symbol, kept = list(self.coordinates)[axis], np.arange(count)
+        return replace(
+            self,
+            coordinates={**self.coordinates, symbol: self.coordinates[symbol][:count]},
+            values={name: np.take(v, kept, axis) for name, v in self.values.items()},
+            mask=None if self.mask is None else np.take(self.mask, kept, axis),
+        )
+
     @property
     def dim(self) -> int:
         """Dimension of space."""
@@ -231,7 +270,7 @@ def component_arrays(values: Mapping[Any, Any], shape: tuple[int, ...]) -> dict[
     """One array per scalar field and vector component."""
     arrays: dict[sp.Expr, np.ndarray] = {}
     for unknown, data in values.items():
-        array = np.asarray(data, dtype=float)
+        array = real_numbers(unknown, data)
         if isinstance(unknown, VectorField):
             if array.shape != (unknown.dim, *shape):
                 raise InputError(f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}")
@@ -245,6 +284,23 @@ def component_arrays(values: Mapping[Any, Any], shape: tuple[int, ...]) -> dict[
     if not arrays:
         raise InputError("a dataset needs values of at least one field")
     return arrays
+
+
+def real_numbers(unknown: Any, data: Any) -> np.ndarray:
+    """Values of a field as floats, refused where that would lose something."""
+    array = np.asarray(data)
+    if np.iscomplexobj(array):
+        raise InputError(
+            f"the values of {unknown} are complex; an equation for a complex field is two for its real and imaginary part, so "
+            "declare two fields and give them values.real and values.imag"
+        )
+    try:
+        array = array.astype(float)
+    except (TypeError, ValueError):
+        raise InputError(f"the values of {unknown} must be numbers, but are of the kind {array.dtype}") from None
+    if np.isinf(array).any():
+        raise InputError(f"the values of {unknown} contain infinity; write NaN where a value is missing")
+    return array
 
 
 def combined_mask(arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:

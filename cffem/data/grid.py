@@ -13,18 +13,22 @@ import numpy as np
 
 from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
+from cffem.data.gaps import DEGREES, Bridge, bridge
 from cffem.data.noise import consistent_noises, measure_noise, noise_ratio
+from cffem.data.reconstruction import NOISE_DECIDES, Spline
 from cffem.data.testfunctions import Axis, MomentRule, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 
 BLOCKS = {0: (12,), 1: (4, 3), 2: (3, 3, 2), 3: (2, 2, 2, 2)}  # by dimension of space, along each axis, time last
 SPACE_SHARE, TIME_SHARE = 8, 6  # a test function spans at most a quarter of space and a third of time
-SMALLEST_HALF = 8  # grid points: narrower bumps are not resolved
+SMALLEST_HALF = 8  # grid points: where there are enough of them, bumps are at least this wide
+SHORT_SHARE = 4  # half widths along an axis of space that is too short for such bumps
 OVERLAP = 4  # centres per half width
 QUIET_OVERLAP = 2  # where noise is weak: denser test functions only average noise better
 RESOLUTION = 14  # grid points per half width that are enough
 COARSER = MomentRule(fewer=2)  # tells how far sums are from integrals
+WRAP = 3  # points from the other end of a period with which differences reach over it
 NOISY = 0.1  # noise level from which neighbouring values are averaged first
 
 
@@ -36,10 +40,13 @@ class GridSampling:
         self.symbols = [c for c in COORDINATES if c in data.coordinates]
         self.orders = [orders[COORDINATES.index(c)] for c in self.symbols]
         self.points = [data.coordinates[c] for c in self.symbols]
-        filled = {name: self.filled(v) for name, v in data.values.items()}
-        self.noises = consistent_noises({n: measure_noise(v, data.mask, self.points) for n, v in filled.items()}, filled)
+        known = data.values if data.mask is None else {name: v[~data.mask] for name, v in data.values.items()}
+        measured = {name: measure_noise(v, data.mask, self.points) for name, v in data.values.items()}
+        self.noises = consistent_noises(measured, known)
+        ratio = noise_ratio(self.noises, known)
+        self.spline = Spline(degree=DEGREES[len(self.symbols)]).smoothed(ratio)
         # Averaged data look less noisy than they were, so `noisy` remembers it.
-        strong = noisy or noise_ratio(self.noises, filled) > NOISY
+        strong = noisy or ratio > NOISY
         self.overlap = OVERLAP if strong else QUIET_OVERLAP
         self.axes = [self._axis(k) for k in range(len(self.symbols))]
 
@@ -47,9 +54,10 @@ class GridSampling:
         symbol, orders = self.symbols[number], self.orders[number]
         points = self.data.coordinates[symbol]
         share = TIME_SHARE if symbol == COORDINATES[3] else SPACE_SHARE
-        white = [self.noises[name].whitened(self.filled(v)) for name, v in self.data.values.items()]
-        wanted = max(half_width(len(points), spectral_corner(v, number)) for v in white)
-        largest = min(max(SMALLEST_HALF, len(points) // share), (len(points) - 1) // 2)
+        wanted = max(half_width(len(points), spectral_corner(v, number)) for v in self.whitened)
+        # On a short axis of space narrow bumps leave several rows; along time there may be one window only.
+        usual = SMALLEST_HALF if symbol == COORDINATES[3] else min(SMALLEST_HALF, len(points) // SHORT_SHARE)
+        largest = min(max(usual, len(points) // share), (len(points) - 1) // 2)
         fewest = fewest_half(len(points), orders, symbol)
         axis = self._axis_of(number, max(min(wanted, largest), fewest))
         if axis.resolved:
@@ -57,10 +65,23 @@ class GridSampling:
         others = [self._axis_of(number, half) for half in range(max(fewest, 2), axis.half)]
         return min([*others, axis], key=lambda a: self._axis_error(number, a))
 
+    @cached_property
+    def whitened(self) -> list[np.ndarray]:
+        """The fields with white noise everywhere, also where values were filled in, so that its floor shows in their spectra."""
+        random = np.random.default_rng(0)
+        fields = []
+        for name, values in self.data.values.items():
+            white = self.noises[name].whitened(self.filled(values))
+            if self.bridge is not None:
+                white = white + self.noises[name].sd * self.bridge.filled * random.standard_normal(white.shape)
+            fields.append(white)
+        return fields
+
     def _axis_of(self, number: int, half: int) -> Axis:
         """Bumps of one half width along an axis."""
         orders = self.orders[number]
-        return Axis(self.points[number], half, power_for(half, orders), max(1, half // self.overlap), orders)
+        period = self.data.period.get(self.symbols[number])
+        return Axis(self.points[number], half, power_for(half, orders), max(1, half // self.overlap), orders, period=period)
 
     def _axis_error(self, number: int, axis: Axis) -> float:
         """How far sums along an axis are from integrals, and what noise they keep, relative to what they measure."""
@@ -78,17 +99,24 @@ class GridSampling:
     @cached_property
     def coarser(self) -> GridSampling | None:
         """The same integrals with weights of a lower order, where the difference can matter."""
-        if all(axis.resolved for axis in self.axes):
+        gaps = self.bridge is not None and self.spline.smoothing < NOISE_DECIDES
+        if all(axis.resolved for axis in self.axes) and not gaps:
             return None
         other = copy.copy(self)
         other.axes = [a if a.resolved else replace(a, rule=COARSER) for a in self.axes]
+        if gaps:
+            other.spline = replace(self.spline, degree=self.spline.degree - 1, power=3)
+            other.__dict__.pop("bridge", None)
         return other
 
+    @cached_property
+    def bridge(self) -> Bridge | None:
+        """How missing values are filled, or None where none is missing."""
+        return None if self.data.mask is None else bridge(self.data.mask, self.spline)
+
     def filled(self, values: np.ndarray) -> np.ndarray:
-        """The values with gaps closed by the mean of the rest; rows that touch a gap are dropped later."""
-        if self.data.mask is None:
-            return values
-        return np.where(self.data.mask, values[~self.data.mask].mean(), values)
+        """The values with gaps bridged from their neighbours; rows that touch a wider gap are dropped later."""
+        return values if self.bridge is None else self.bridge(values)
 
     def averaged(self, noise_ratio: float) -> Dataset:
         """Data averaged over small boxes, where noise is strong and the test functions are resolved far more than needed.
@@ -96,6 +124,9 @@ class GridSampling:
         Averaging lowers the noise before powers of it are taken, and makes everything that follows cheaper.
         """
         factors = [max(1, axis.half // RESOLUTION) for axis in self.axes]
+        # Boxes must fill a period, which they do if their size divides the number of points.
+        factors = [f if a.period is None else max(k for k in range(1, f + 1) if len(a.coordinates) % k == 0)
+                   for f, a in zip(factors, self.axes, strict=True)]  # fmt: skip
         if noise_ratio <= NOISY or max(factors) == 1 or self.data.mask is not None:
             return self.data
         coordinates = {c: box_mean(self.data.coordinates[c], [f]) for c, f in zip(self.symbols, factors, strict=True)}
@@ -113,7 +144,7 @@ class GridSampling:
         """Finite differences of smooth data, fourth order inside the grid."""
         for number, symbol in enumerate(self.symbols):
             for _ in range(order[COORDINATES.index(symbol)]):
-                values = derivative(values, self.data.coordinates[symbol], number)
+                values = derivative(values, self.data.coordinates[symbol], number, self.data.period.get(symbol))
         return values
 
     def integrate(self, values: np.ndarray, order: Order, memory: dict, key: Hashable) -> np.ndarray:
@@ -131,9 +162,9 @@ class GridSampling:
     def complete(self) -> np.ndarray:
         """Test functions whose support holds no missing value."""
         count = math.prod(len(a.centres) for a in self.axes)
-        if self.data.mask is None:
+        if self.bridge is None or not self.bridge.open.any():
             return np.ones(count, dtype=bool)
-        touched = self.data.mask.astype(float)
+        touched = self.bridge.open.astype(float)
         for number, axis in enumerate(self.axes):
             support = (axis.matrices[0] != 0).astype(float)
             touched = along(support, touched, number)
@@ -206,8 +237,13 @@ def box_mean(values: np.ndarray, factors: list[int]) -> np.ndarray:
     return values
 
 
-def derivative(values: np.ndarray, points: np.ndarray, axis: int) -> np.ndarray:
+def derivative(values: np.ndarray, points: np.ndarray, axis: int, period: float | None = None) -> np.ndarray:
     """First derivative along an axis: second order at the ends, fourth order inside where the grid is uniform."""
+    if period is not None:
+        around = np.r_[points[-WRAP:] - period, points, points[:WRAP] + period]
+        ends = np.take(values, range(-WRAP, 0), axis), values, np.take(values, range(WRAP), axis)
+        inner = np.arange(WRAP, WRAP + len(points))
+        return np.take(derivative(np.concatenate(ends, axis=axis), around, axis), inner, axis)
     steps = np.diff(points)
     if len(points) < 6 or np.ptp(steps) > 1e-6 * steps[0]:
         return np.gradient(values, points, axis=axis)

@@ -150,6 +150,25 @@ def check_integrand(core: sp.Expr, data: Dataset) -> None:
     missing = {n for n in needed if n not in data.values}
     if missing:
         raise InputError(f"the dataset has no values of {', '.join(sorted(map(str, missing)))}")
+    absent = core.atoms(sp.Symbol) & set(COORDINATES) - measured_axes(data)
+    if absent:
+        raise InputError(f"a term contains the coordinate {min(map(str, absent))}, along which the data were not measured")
     symbols = core.atoms(sp.Symbol) - set(COORDINATES)
     if symbols:
         raise InputError(f"the term contains the unknown parameter {min(map(str, symbols))}; substitute a number for it")
+
+
+def measured_axes(data: Dataset) -> set[sp.Symbol]:
+    """The coordinates that data depend on."""
+    return set(data.coordinates) | set(SPACE[: data.dim])
+
+
+def check_axes(order: Order, data: Dataset) -> None:
+    """Raise if derivatives are asked for along an axis that the data do not have."""
+    axes = measured_axes(data)
+    for coordinate, count in zip(COORDINATES, order, strict=True):
+        if count and coordinate not in axes:
+            raise InputError(
+                f"the library has derivatives along {coordinate}, but the data have no such axis; they depend on "
+                f"{', '.join(sorted(map(str, axes)))}"
+            )

@@ -9,6 +9,7 @@ coefficient is kept in proportion to how far the mean power around it exceeds th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ SAME_STEP = 1e-6  # relative scatter of steps that count as equal
 MEDIAN_TO_SD = 0.6744897501960817
 MEDIAN_TO_POWER = 0.4549364231195724
 DIFFERENCES = 6
+FEWEST_WINDOWS = 200  # differences without a gap from which their median tells the noise
 OVERSUBTRACTION = 1.5
 BINS = 24
 SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
@@ -106,10 +108,7 @@ def high_differences(data: np.ndarray, axis: int, order: int = DIFFERENCES, poin
     if points is None or is_uniform(points):
         return np.diff(data, order, axis=axis) / np.sqrt(comb(2 * order, order))
     count = len(points) - order
-    windows = points[np.arange(count)[:, None] + np.arange(order + 1)]
-    gaps = (windows[:, :, None] - windows[:, None, :]) / np.ptp(windows, axis=1)[:, None, None] + np.eye(order + 1)
-    weights = 1 / np.prod(gaps, axis=2)  # of divided differences
-    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    weights = divided_difference(points[np.arange(count)[:, None] + np.arange(order + 1)])
     parts = (np.take(data, np.arange(k, k + count), axis) * reshaped(weights[:, k], axis, data.ndim) for k in range(order + 1))
     return sum(parts, np.zeros(1))
 
@@ -130,14 +129,37 @@ def noise_sd(data: np.ndarray, missing: np.ndarray | None = None, points: Sequen
         0.1
     """
     usable = np.ones(data.shape, dtype=bool) if missing is None else ~missing
-    data = np.where(usable, data, 0.0)
+    whole, data = data, np.where(usable, data, 0.0)
     for axis in range(data.ndim):
         if data.shape[axis] > 2 * DIFFERENCES:
             data = high_differences(data, axis, points=None if points is None else points[axis])
             count = data.shape[axis]
             usable = np.logical_and.reduce([np.take(usable, np.arange(k, k + count), axis) for k in range(DIFFERENCES + 1)])
     values = np.abs(data[usable])
+    if missing is not None and len(values) < FEWEST_WINDOWS:
+        return min(noise_between_gaps(whole, missing, axis, points) for axis in range(whole.ndim))
     return float(np.median(values) / MEDIAN_TO_SD) if len(values) else 0.0
+
+
+def noise_between_gaps(data: np.ndarray, missing: np.ndarray, axis: int, points: Sequence[np.ndarray] | None = None) -> float:
+    """Standard deviation of noise from divided differences of known values that follow each other along one axis."""
+    moved, known = np.moveaxis(data, axis, -1), ~np.moveaxis(missing, axis, -1)
+    places = np.arange(data.shape[axis]) if points is None else points[axis]
+    lines, columns = np.nonzero(known.reshape(-1, known.shape[-1]))
+    values, where = moved[known], places[columns]
+    starts = np.flatnonzero(lines[: len(lines) - DIFFERENCES] == lines[DIFFERENCES:])
+    if not len(starts):
+        return math.inf
+    windows = starts[:, None] + np.arange(DIFFERENCES + 1)
+    return float(np.median(np.abs((divided_difference(where[windows]) * values[windows]).sum(axis=1))) / MEDIAN_TO_SD)
+
+
+def divided_difference(windows: np.ndarray) -> np.ndarray:
+    """Weights of unit norm under which polynomials vanish, for points in every row."""
+    count = windows.shape[1]
+    gaps = (windows[:, :, None] - windows[:, None, :]) / np.ptp(windows, axis=1)[:, None, None] + np.eye(count)
+    weights = 1 / np.prod(gaps, axis=2)
+    return weights / np.linalg.norm(weights, axis=1, keepdims=True)
 
 
 def measure_noise(data: np.ndarray, missing: np.ndarray | None = None, points: Sequence[np.ndarray] | None = None) -> Noise:

@@ -24,7 +24,7 @@ from cffem.data.dataset import Dataset
 from cffem.data.grid import BLOCKS, COARSER, OVERLAP, TIME_SHARE, block_counts, fewest_half
 from cffem.data.noise import DIFFERENCES, noise_ratio
 from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
-from cffem.data.reconstruction import Spline, exponents, monomials
+from cffem.data.reconstruction import NOISE_DECIDES, Spline, exponents, monomials
 from cffem.data.testfunctions import Axis, bump_derivative, half_width, power_for, spectral_corner
 from cffem.data.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
 from cffem.symbols.coordinates import COORDINATES, SPACE
@@ -43,7 +43,6 @@ GAUSS_POINTS = {2: 3, 3: 2}
 DEGREES = {2: 3, 3: 2}  # of polynomials that are reconstructed exactly between the points
 WIDTHS = WidthRule()
 DENSE = 12.0  # point distances per half width from which reconstructions of any order agree
-NOISE_DECIDES = 1e-4  # smoothing from which noise is larger than the error of a reconstruction
 
 
 Support = tuple[np.ndarray, np.ndarray, np.ndarray]  # test function, quadrature point, scaled offset of each pair

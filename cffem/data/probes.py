@@ -39,6 +39,7 @@ def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str
         >>> list(probe_terms(library, 1))[:3]
         ['probe u_xx', 'probe u_xxx', 'probe u_xxxx']
     """
+    time_only, dim = dim == 0, max(1, dim)
     anchor = to_components(library.anchor, dim)
     fields = {f for entry in anchor for f in entry.atoms(ScalarField)}
     if len(anchor) != 1 or len(fields) != 1:
@@ -54,7 +55,7 @@ def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str
         carried = all(n <= limit for order in orders for n, limit in zip(order, most, strict=True))
         return carried and max(map(sum, orders)) <= least and signature(term, dim) not in known
 
-    return {name: term for name, term in common_terms(unknown, dim).items() if offered(term)}
+    return {name: term for name, term in common_terms(unknown, 0 if time_only else dim).items() if offered(term)}
 
 
 @lru_cache(maxsize=64)

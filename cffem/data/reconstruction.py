@@ -19,6 +19,8 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 SMOOTHING = 0.25  # times the noise-to-signal ratio of energies: as much as the noise of a stencil asks for
+NOISE_DECIDES = 1e-4  # smoothing from which noise is larger than the error of a reconstruction
+TINY = 1e-11  # what keeps a system regular where its points leave a polynomial undetermined
 MOST_SMOOTHING = 0.1  # from which on a spline is a polynomial fit
 
 
@@ -91,6 +93,7 @@ class Spline:
         sign = 1.0 if self.power == 3 else -1.0
         system[:, :size, :size] = distances(nodes, nodes) ** self.power + sign * self.smoothing * np.eye(size)
         system[:, :size, size:] = monomials(nodes, powers)
+        system[:, size:, size:] = -sign * TINY * np.eye(len(powers))  # a lattice may lack points for some polynomial
         system[:, size:, :size] = np.swapaxes(system[:, :size, size:], 1, 2)
         right = np.concatenate([distances(targets, nodes) ** self.power, monomials(targets, powers)], axis=2)
         return np.swapaxes(np.linalg.solve(system, np.swapaxes(right, 1, 2)), 1, 2)[:, :, :size]

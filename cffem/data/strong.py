@@ -19,7 +19,7 @@ import sympy as sp
 from cffem.data.conservation import Order, orders_of
 from cffem.data.dataset import Dataset
 from cffem.data.grid import BLOCKS, derivative
-from cffem.data.integrands import check_integrand, compiled
+from cffem.data.integrands import check_axes, check_integrand, compiled
 from cffem.data.noise import reshaped
 from cffem.data.points import PointMesh
 from cffem.data.rows import RowBlock
@@ -34,9 +34,11 @@ DRAWS, DRAW_SEED = 3, 20240229
 
 def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     """Rows of the strong design of a library, one space–time block after the other."""
-    entries = [to_components(term, data.dim) for term in (library.anchor, *library.terms.values())]
+    entries = [to_components(term, max(1, data.dim)) for term in (library.anchor, *library.terms.values())]
     for entry in entries:
         for scalar in entry:
+            for found in scalar.atoms(sp.Derivative):
+                check_axes(orders_of(found), data)
             check_integrand(scalar, data)
     inner, labels = interior(data, entries), block_labels(data)
     sampling = sampling_of(data, highest_orders(entries), noisy=False)
@@ -85,7 +87,7 @@ def differentiated(data: Dataset, values: np.ndarray, order: Order) -> np.ndarra
     for number, (symbol, count) in enumerate(zip(COORDINATES, order, strict=True)):
         for _ in range(count):
             if data.points is None or symbol == COORDINATES[3]:
-                values = derivative(values, data.coordinates[symbol], list(axes_of(data)).index(symbol))
+                values = derivative(values, data.coordinates[symbol], list(axes_of(data)).index(symbol), data.period.get(symbol))
             else:
                 values = PointMesh.cached(data.points).first_derivatives[number] @ values
     return values
@@ -111,7 +113,7 @@ def interior(data: Dataset, entries: list[tuple[sp.Expr, ...]]) -> np.ndarray:
         if symbol is None:
             continue
         reach = STENCIL * max((orders_of(d)[COORDINATES.index(symbol)] for d in found), default=0)
-        kept = np.zeros(data.shape[axis], dtype=bool)
+        kept = np.full(data.shape[axis], symbol in data.period)
         kept[reach : data.shape[axis] - reach] = True
         inside = inside & reshaped(kept, axis, len(data.shape))
         for shift in range(-reach, reach + 1) if data.mask is not None else ():
@@ -123,7 +125,7 @@ def interior(data: Dataset, entries: list[tuple[sp.Expr, ...]]) -> np.ndarray:
 
 def block_labels(data: Dataset) -> np.ndarray:
     """Resampling block of every data point."""
-    *space, slabs = BLOCKS[max(1, data.dim)]
+    *space, slabs = BLOCKS[data.dim]
     label = np.zeros(data.shape, dtype=int)
     if data.points is None:
         for axis, (length, parts) in enumerate(zip(data.shape, (*space, slabs), strict=False)):

@@ -17,8 +17,9 @@ import sympy as sp
 
 from cffem.data.conservation import Order, derivative_order, orders_of
 from cffem.data.dataset import Dataset
+from cffem.data.gaps import without_empty_slices
 from cffem.data.grid import GridSampling
-from cffem.data.integrands import Variance, check_integrand, compiled, contributions, hermite
+from cffem.data.integrands import Variance, check_axes, check_integrand, compiled, contributions, hermite
 from cffem.data.noise import noise_ratio
 from cffem.data.points import PointSampling
 from cffem.data.rows import RowBlock
@@ -32,9 +33,10 @@ QUIET = 1e-3  # noise level below which discretisation outweighs noise
 
 def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     """Rows of the weak design of a library, one block of rows after the other."""
-    plan = Plan(data, library)
+    measured = without_empty_slices(data)
+    plan = Plan(measured, library)
     averaged = plan.sampling.averaged(plan.noise_ratio)
-    if averaged is not data:
+    if averaged is not measured:
         plan = Plan(averaged, library, noisy=True)
     raw = plan.evaluate({name: plan.sampling.filled(v) for name, v in plan.data.values.items()})
     smooth = plan.evaluate(plan.denoised, exact=True)
@@ -60,7 +62,7 @@ class Plan:
     def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:
         self.data = data
         vector = solenoidal_field(data)
-        self.columns = [contributions(term, data.dim, vector) for term in (library.anchor, *library.terms.values())]
+        self.columns = [contributions(term, max(1, data.dim), vector) for term in (library.anchor, *library.terms.values())]
         self.families = len(self.columns[0])
         if any(len(column) != self.families for column in self.columns):
             raise InputError("the anchor and all terms of a library must have the same number of components")
@@ -68,6 +70,7 @@ class Plan:
             check_integrand(core, data)
         orders = [c.order for column in self.columns for parts in column for c in parts]
         highest: Order = tuple(max(o[k] for o in orders) for k in range(4))
+        check_axes(highest, data)
         self.sampling = sampling_of(data, highest, noisy)
         self.noise = self.sampling.noises
         self.differentiates = any(derivative_order(c.core) for column in self.columns for parts in column for c in parts)
@@ -124,8 +127,8 @@ class Plan:
         random = np.random.default_rng(20240229)
         rows = []
         for _ in range(DRAWS if self.noise_ratio > QUIET else QUIET_DRAWS):
-            noisy = {name: v + self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
-            rows.append(self.evaluate(noisy))
+            fresh = {name: self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
+            rows.append(self.evaluate({name: v + self.sampling.filled(fresh[name]) for name, v in self.denoised.items()}))
         return np.array(rows)
 
     def quadrature_draws(self, smooth: np.ndarray, count: int) -> np.ndarray | float:
@@ -138,7 +141,8 @@ class Plan:
         if coarse is None or count < 2:
             return 0.0
         steps = np.linspace(-1.0, 1.0, count)
-        error = self.evaluate(self.denoised, exact=True, sampling=coarse) - smooth
+        again = self.denoise({name: coarse.filled(v) for name, v in self.data.values.items()})
+        error = self.evaluate(again, exact=True, sampling=coarse) - smooth
         return (steps / steps.std(ddof=1))[:, None, None] * error
 
     @cached_property

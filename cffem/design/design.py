@@ -127,6 +127,10 @@ class Design:
         """
         if kind not in ("weak", "strong"):
             raise InputError(f"the kind of a design is 'weak' or 'strong', not {kind!r}")
+        if hasattr(library, "anchors"):
+            raise InputError(
+                "a design is of one equation; make one for each of a System: Design.from_fields(system.equations[u], data)"
+            )
         given: list[Any] = [sources] if hasattr(sources, "rows") else list(sources)  # type: ignore[arg-type]
         if not given:
             raise InputError("a design needs at least one solution or dataset")
