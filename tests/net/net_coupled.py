@@ -258,10 +258,10 @@ class CoupledReference(Dense):
         state = sum((self.interpolated(f, value, 0.0) for f, value in given.items()), np.zeros(self.size))
         held = self.fixed[self.second_order[self.fixed]] if rate else self.fixed
         state[held] = self.given(0.0, rate)[held]
-        if rate:
-            return state
         if self.problem.constraint is not None:
             return self._projected(state)
+        if rate:
+            return state
         return state if self.algebraic is None else self._consistent(state, self.start(rate=True))
 
     def _consistent(self, state: np.ndarray, speed: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from cffem import div, grad, lap, x, y
 
 def conductor(rng: np.random.Generator, seed: int) -> Coupled:
     """A field without divergence on Nédélec elements between conducting walls."""
-    order, multiplier = int(rng.integers(2)), cf.ScalarField("E_multiplier")
+    order, multiplier = int(rng.integers(3)), cf.ScalarField("E_multiplier")
 
     weighted = bool(rng.uniform() < 0.4)
 
@@ -29,7 +29,7 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
         name=f"Nédélec {degree}",
         cell=("triangle", "quadrilateral")[rng.integers(2)],
         elements={E: ("N1curl", degree), multiplier: ("Lagrange", degree)},
-        anchors={E: "rate" if order else None},
+        anchors={E: (None, "rate", "acceleration")[order]},
         entries=[
             Entry(
                 E,
@@ -45,8 +45,8 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
         extra=[constraint],
         zeros=(multiplier,),
         forcing={E: (1 - y, x * y)},
-        start={E: tuple(polynomial(rng, 2) for _ in range(2))} if order else {},
-        scheme=("sdirk2", "backward-euler")[rng.integers(2)] if order else None,
+        start={key: tuple(polynomial(rng, 2) for _ in range(2)) for key in (E, cf.dt(E))[:order]},
+        scheme=("sdirk2", "backward-euler", "midpoint")[rng.integers(order + 1)] if order else None,
         seed=seed,
     )
 
