@@ -9,7 +9,7 @@ and the elements of E and B have no such traces. On each part of the boundary ei
 so that its test functions vanish there. For ω = curl B:
 
     Tangential(B, g)       n × B = n × g                                        (with B·n = 0 and g = 0: no slip)
-    Neumann(B, 0)          n × curl B = 0, ω is held at zero                    (with B·n = 0: free slip)
+    Neumann(B, g)          n × curl B = g, ω is held at it                      (with B·n = 0 and g = 0: free slip)
     Robin(B, g, c)         n × curl B + c B_t = g, so n × B = n × (g − n × ω)/c  (Navier's slip)
 
 s = div E is held at zero where the tangential part of E is given, as on a perfect conductor, and where Neumann(E, 0) says so; under
@@ -48,7 +48,7 @@ def leader_of(auxiliary: Auxiliary, kinds: Mapping[Field, str]) -> Field:
 
 
 def is_held(leader: Field, space: str, conditions: Sequence[BoundaryCondition], closed: bool) -> bool:
-    """Whether the auxiliary field of a leader is held at zero where these conditions are declared.
+    """Whether the auxiliary field of a leader is held where these conditions are declared, at zero or at natural data.
 
     Args:
         leader: the field whose divergence or curl it is.
@@ -152,6 +152,8 @@ def _check_part(discretisation: Discretisation, part: str, conditions: Sequence[
     natural = [c for c in mine if isinstance(c, Neumann | Robin)]
     tangential = any(isinstance(c, Tangential) for c in mine)
     closed = essential(conditions, field, space) and (space == HCURL or tangential)
+    if len(natural) > 1:
+        raise InputError(f"two natural conditions for {field} on the boundary part {part!r}")
     for condition in natural:
         if takes_strain(discretisation, field) and not closed:
             raise InputError(
@@ -166,16 +168,13 @@ def _check_trace(discretisation: Discretisation, part: str, condition: BoundaryC
     """Whether a natural condition is about the traces of the auxiliary fields of its field, and can hold."""
     field = condition.unknown
     mine = [a for a, leader in discretisation.leaders.items() if leader == field]
-    weighted = [str(a.definition.term) for a in mine if not _is_plain(a, field)]
+    zero = isinstance(condition, Neumann) and is_zero(condition.value)
+    weighted = [str(a.definition.term) for a in mine if not (_is_plain(a, field) if zero else a.definition.term.args[0] == field)]
     if weighted:
         raise InputError(f"{condition}: the trace is that of {weighted[0]}, which a condition on {field} itself does not give")
-    zero = isinstance(condition, Neumann) and is_zero(condition.value)
-    if not zero and (space == HCURL or isinstance(condition, Neumann)):
+    if not zero and space == HCURL:
         names = ", ".join(f"{a.field} = {a.definition.term}" for a in mine)
-        raise InputError(
-            f"{condition}: the trace of the auxiliary field {names} on {part!r} can be zero only"
-            + ("" if space == HCURL else f"; give Tangential({field}, …) instead")
-        )
+        raise InputError(f"{condition}: the trace of the auxiliary field {names} on {part!r} can be zero only")
 
 
 def _is_plain(auxiliary: Auxiliary, leader: Field) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from dolfinx import fem
-from petsc4py import PETSc
 
 from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
@@ -25,6 +24,7 @@ from cffem.engine.discretisation import Discretisation
 from cffem.engine.floating import FloatingConstant, floating_constant
 from cffem.engine.measured import Measured
 from cffem.engine.periodic import Periodicity
+from cffem.engine.trace_values import trace_values
 from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field
@@ -91,6 +91,10 @@ class EssentialConditions:
         if released and discretisation.multiplier is not None:
             zeros.append(self.spaces.dofs(discretisation.multiplier[0]).astype(np.int64))
         self._zero_positions = self._mine(zeros)
+        self._traces = trace_values(
+            discretisation, lambda field, names: self._mine([positions(self.spaces, self.boundary, field, names)])
+        )
+        self.steady = self.steady and all(trace.timeless for trace in self._traces)
         held = self._mine([entry.where for entry in self.entries] + zeros)
         if self.periodicity is not None:
             self.periodicity.check(held)
@@ -105,9 +109,8 @@ class EssentialConditions:
             self._hold(self._mine([held, self.floating.pinned]))
 
     def _hold(self, positions: np.ndarray) -> None:
-        imap, block = self.spaces.space.dofmap.index_map, self.spaces.space.dofmap.index_map_bs
         self.owned = positions
-        self.rows = (positions + imap.local_range[0] * block).astype(PETSc.IntType)
+        self.rows = self.spaces.global_rows(positions)
 
     def _mine(self, positions: list[np.ndarray]) -> np.ndarray:
         everything = np.unique(np.concatenate(positions)) if positions else np.empty(0, dtype=np.int64)
@@ -143,6 +146,8 @@ class EssentialConditions:
     def set_values(self, state: np.ndarray, time: float) -> None:
         """Put the boundary values at a time into a state (local array of owned values)."""
         state[self._zero_positions] = 0.0
+        for trace in self._traces:
+            trace.put(state, time)
         for entry in self.entries:
             entry.put(state, entry.values_at(time))
         self.complete(state)
@@ -170,6 +175,8 @@ class EssentialConditions:
     def set_stage(self, state: np.ndarray, base: np.ndarray, clock: Clock) -> None:
         """Put boundary values into a stage value W, so that (W − base)/γ and its like are accurate rates of the data."""
         state[self._zero_positions] = 0.0
+        for trace in self._traces:
+            trace.put(state, clock.time)
         for entry in self.entries:
             if entry.order == 0:
                 entry.put(state, entry.values_at(clock.time))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
-from dolfinx import fem, la
 from mpi4py import MPI
 from petsc4py import PETSc
 
@@ -152,14 +151,9 @@ def constant_action(discretisation: Discretisation, positions: np.ndarray) -> tu
 def basis_integrals(discretisation: Discretisation) -> np.ndarray:
     """∫ φ for the multiplier's basis functions, over the owned unknowns of the state."""
     assert discretisation.multiplier is not None
-    space = discretisation.spaces.space
     test = discretisation.tests[discretisation.multiplier[0]]
     form = _compat.form(test * ufl.dx(domain=discretisation.mesh.ufl_domain()), discretisation.mesh.comm)
-    work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
-    work.array[:] = 0.0
-    fem.assemble_vector(work.array, form)
-    work.scatter_reverse(la.InsertMode.add)
-    return work.array[: discretisation.spaces.owned].copy()
+    return discretisation.spaces.assembled(form)
 
 
 def pinned_position(discretisation: Discretisation, candidates: np.ndarray) -> np.ndarray:

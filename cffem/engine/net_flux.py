@@ -136,8 +136,7 @@ def flux_balance(discretisation: Discretisation, entries: Sequence[Entry], flux:
         form += (ufl.dot(u, normal) * ufl.dot(w, normal) if by_normal else ufl.inner(u, w)) * measure
     matrix = _compat.assemble_matrix(_compat.form(form, comm))
     places = np.flatnonzero(mask)
-    imap, block = spaces.space.dofmap.index_map, spaces.space.dofmap.index_map_bs
-    rows = PETSc.IS().createGeneral((places + imap.local_range[0] * block).astype(PETSc.IntType), comm=comm)
+    rows = PETSc.IS().createGeneral(spaces.global_rows(places), comm=comm)
     mass = matrix.createSubMatrix(rows, rows)
     for thing in (matrix, rows):
         thing.destroy()

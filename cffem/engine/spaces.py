@@ -14,6 +14,7 @@ import basix.ufl
 import numpy as np
 import ufl
 from dolfinx import fem, la
+from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
 from cffem.symbols.checks import nearest
@@ -135,6 +136,19 @@ class Spaces:
         result = fem.Function(self.own(unknown)[0], name=unknown.name)
         result.x.array[:] = self.with_ghosts(state)[self.dofs(unknown)]
         return result
+
+    def global_rows(self, positions: np.ndarray) -> np.ndarray:
+        """The global numbers of local positions of unknowns that this rank owns, for PETSc."""
+        imap, block = self.space.dofmap.index_map, self.space.dofmap.index_map_bs
+        return (positions + imap.local_range[0] * block).astype(PETSc.IntType)
+
+    def assembled(self, form: Any) -> np.ndarray:
+        """A compiled linear form on the space of the state, assembled; owned values, collective."""
+        work = la.vector(self.space.dofmap.index_map, self.space.dofmap.index_map_bs)
+        work.array[:] = 0.0
+        fem.assemble_vector(work.array, form)
+        work.scatter_reverse(la.InsertMode.add)
+        return work.array[: self.owned].copy()
 
     def with_ghosts(self, state: np.ndarray) -> np.ndarray:
         """The values of a state on this rank, those that other ranks own included; collective."""
