@@ -11,7 +11,20 @@ pytest.importorskip("dolfinx")
 from cffem.bounds.certificate import NoCertificate
 from cffem.cases import adversary_data, adversary_domains
 from cffem.cases.adversary_modes import decay, fine_times, oscillation, sine_coefficients
-from cffem.cases.certify_adversary import END, START, Finding, attacked, attacks, judged, page_section, write_section
+from cffem.cases.certify_adversary import (
+    END,
+    SAMPLE,
+    START,
+    Finding,
+    adversary_section,
+    attacked,
+    attacks,
+    judged,
+    page_section,
+    write_section,
+)
+from cffem.cases.certify_bench import quick_collection
+from cffem.cases.measuring import Board
 from cffem.symbols import x
 
 
@@ -97,3 +110,12 @@ def test_the_table_of_a_page_is_replaced(tmp_path):
     assert "`second`" in text
     assert "first" not in text
     assert "| pulses | 2 | 1 | 1 | 0 | 0 | 0 |" in text
+
+
+def test_sixty_attacks_break_no_error_bar():
+    board = Board()
+    with quick_collection():
+        found = adversary_section(board, SAMPLE, seed=2)
+    assert len(found) == SAMPLE
+    assert {f.attack for f in found} == {*attacks()}
+    assert board.missed == []
