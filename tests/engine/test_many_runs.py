@@ -17,19 +17,16 @@ DECIDE = cf.Certification(epsilon=1e-2, relative=True)
 
 
 def maxwell(comm):
-    library = cf.Library(
-        anchor=dt(dt(E)),
-        terms={"cc": -cf.curl(cf.curl(E)), "damp": -dt(E), "hall": cf.cross(E, cf.vector(0, 0, 1))},
-    )
+    library = cf.Library(anchor=dt(dt(E)), terms={"cc": -cf.curl(cf.curl(E)), "damp": -dt(E)})
     experiment = cf.Experiment(
-        mesh=cf.mesh.box(comm, 0.35),
+        mesh=cf.mesh.box(comm, 0.6),
         elements={E: ("N1curl", 1)},
         initial={E: (sp.sin(sp.pi * y) * sp.sin(sp.pi * z), 0, 0), dt(E): (0, 0, 0)},
         boundary=[cf.Tangential(E, 0)],
-        time=cf.Window(0, 0.5, steps=3),
+        time=cf.Window(0, 0.5, steps=2),
         constraint=cf.DivergenceFree(E),
     )
-    return cf.Study(library, experiment, coefficients={"cc": 1.0, "damp": 0.05, "hall": 0.1}, certification=DECIDE)
+    return cf.Study(library, experiment, coefficients={"cc": 1.0, "damp": 0.05}, certification=DECIDE)
 
 
 def flow(comm):
@@ -71,10 +68,11 @@ def run_again_and_again(comm):
             report = make(comm).run()
             found = {name: (term.decision, term.deletion, term.margin) for name, term in report.terms.items()}
             first = first or found
-            for name, (decision, score, margin) in found.items():
+            for name, (decision, *numbers) in found.items():
                 assert decision == first[name][0], (make.__name__, run, name)
-                assert score == pytest.approx(first[name][1], rel=1e-9), (make.__name__, run, name)
-                assert margin == pytest.approx(first[name][2], rel=1e-4), (make.__name__, run, name)
+                for number, expected, accuracy in zip(numbers, first[name][1:], (1e-9, 1e-4), strict=True):
+                    same = number is expected or number == pytest.approx(expected, rel=accuracy)
+                    assert same, (make.__name__, run, name, number, expected)
         if comm.rank == 0:
             print(make.__name__, first, flush=True)
 
