@@ -131,15 +131,25 @@ def check_arguments(h: float, cells: str, known: tuple[str, str], degree: int, n
         raise MeshError(f"the geometry has degree 1 or 2, not {degree!r}")
 
 
-def interval(comm: Any, h: float, *, length: float = 1.0) -> MeshData:
-    """The interval (0, length), with ends `left` and `right`.
+def interval(comm: Any, h: float, *, length: float = 1.0, origin: float = 0.0) -> MeshData:
+    """The interval (origin, origin + length), with ends `left` and `right`.
+
+    Args:
+        comm: the MPI communicator.
+        h: cell size.
+        length: of the interval.
+        origin: its left end, which may be negative.
 
     Example:
         >>> from mpi4py import MPI
         >>> interval(MPI.COMM_SELF, 0.1).mesh.topology.index_map(1).size_global
         10
     """
-    return shape("interval", comm, h, length=length)
+    if isinstance(origin, bool) or not isinstance(origin, int | float) or not abs(origin) < float("inf"):
+        raise MeshError(f"origin must be a finite number, not {origin!r}")
+    found = shape("interval", comm, h, length=length)
+    found.mesh.geometry.x[:, 0] += origin
+    return found
 
 
 def square(comm: Any, h: float, *, length: float = 1.0, cells: str = "triangle") -> MeshData:

@@ -85,6 +85,49 @@ class Library(Mapping[str, sp.Expr]):
             check_shape(label, expr, self.shape, "the anchor" if left is not None else "the equation")
         check_distinct(named, left, dim)
 
+    @classmethod
+    def from_terms(
+        cls,
+        terms: str | Iterable[Any],
+        *,
+        products: int = 1,
+        order: int | None = None,
+        anchor: Any = None,
+        unknown: Field | None = None,
+        fields: Iterable[Field] = (),
+        parameters: Mapping[Parameter | str, float] | None = None,
+    ) -> Library:
+        """A generated library: all products of the given terms that fit the equation, named as one would write them.
+
+        Args:
+            terms: expressions, or a text with commas between them; names in it that are not in `fields` are scalar fields.
+            products: how many of them are multiplied at most; two vectors make a dot product.
+            order: largest number of space derivatives in a product; default: no limit.
+            anchor: the left-hand side; default dt of the unknown.
+            unknown: the field the equation is for; default: that of the anchor, or the first that occurs.
+            fields: the fields that a text may name, vectors among them.
+            parameters: see `Library`.
+
+        Example:
+            >>> Library.from_terms("1, u, grad(u), lap(u)", products=2).names
+            ('1', 'u', 'lap(u)', 'u^2', 'u lap(u)', '|grad(u)|^2', 'lap(u)^2')
+        """
+        from cffem.symbols.generation import generated_terms, written_terms
+
+        declared = list(fields)
+        if isinstance(terms, str):
+            atoms, declared = written_terms(terms, declared)
+        else:
+            atoms = [sp.sympify(term) for term in terms]
+            declared += sorted(set().union(*(a.atoms(Field) for a in atoms), set()) - set(declared), key=str)
+        if unknown is None and anchor is not None:
+            unknown = _unknown_of(named_expression("the anchor", anchor), {}, None)
+        unknown = unknown or next(iter(declared), None)
+        if unknown is None:
+            raise LibraryError("the terms name no field; say which equation they are for with unknown=")
+        left = unknown.diff(t) if anchor is None else anchor
+        return cls(left, generated_terms(atoms, unknown, products, order), unknown, parameters)
+
     def _store(self, **values: Any) -> None:
         for name, value in values.items():
             object.__setattr__(self, f"_{name}", value)

@@ -288,3 +288,11 @@ def check_more_ranks_than_cells(comm):
 @pytest.mark.mpi
 def test_a_shape_with_fewer_cells_than_ranks_is_made(on_ranks):
     on_ranks(5, check_more_ranks_than_cells)
+
+
+def test_an_interval_may_start_anywhere():
+    data = mesh_shapes.interval(MPI.COMM_SELF, 0.25, length=2.0, origin=-1.5)
+    places = data.mesh.geometry.x[:, 0]
+    assert (places.min(), places.max()) == pytest.approx((-1.5, 0.5))
+    with pytest.raises(MeshError, match="origin must be a finite number"):
+        mesh_shapes.interval(MPI.COMM_SELF, 0.25, origin=float("nan"))
