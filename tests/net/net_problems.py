@@ -214,7 +214,8 @@ def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tu
 
 def drawn_terms(rng: np.random.Generator, family: Family, order: int, nonlinear: bool) -> tuple[tuple[Term, float], ...]:
     """A leading term with a positive coefficient, some others, and at most two nonlinear ones."""
-    pool = [term for term in family.pool if term.needs <= order]
+    # A jump inside cells is integrated to a stated accuracy only.
+    pool = [term for term in family.pool if term.needs <= order and not (term.fits and family.cells % 2)]
     leading = [term for term in pool if term.leading and (nonlinear or not term.nonlinear)]
     others = [term for term in pool if not term.leading and not term.nonlinear]
     bent = [term for term in pool if not term.leading and term.nonlinear]
