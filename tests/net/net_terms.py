@@ -97,8 +97,8 @@ SCALAR = [
     ),
     Term(
         "conserved",
-        lambda u, d: div(cf.vector(*field_of_drift(d)) * u) if d > 1 else ((1 + x) * u).diff(x),
-        lambda h: ufl.div(drift_by_hand(h) * h.u) * h.v * h.dx,
+        lambda u, d: div(x * cf.vector(*field_of_drift(d)) * u) if d > 1 else (x * (1 + x) * u).diff(x),
+        lambda h: ufl.div(h.x[0] * drift_by_hand(h) * h.u) * h.v * h.dx,
     ),
     Term(
         "named",
