@@ -84,6 +84,18 @@ def test_an_unstable_factual_solution_is_said_and_a_stable_one_is_offered(caplog
         assert model.settled().norm() == pytest.approx(settled.norm(), rel=1e-9)
 
 
+def test_a_report_says_what_one_must_know_about_its_solutions():
+    with bistable(0.2) as model:
+        study = cf.Study(
+            model.library,
+            model.experiment,
+            coefficients=model.coefficients,
+            certification=cf.Certification(epsilon=0.1, relative=True, budget=1.0),
+        )
+        text = str(study.run())
+    assert "Note: the factual solution is unstable" in text.replace("\n", " ")
+
+
 def test_the_growth_rate_does_not_depend_on_the_sign_of_the_equation():
     rates = []
     for sign in (1, -1):

@@ -93,6 +93,17 @@ def test_a_matrix_that_is_singular_is_called_so_and_why():
     assert "unknowns appear in no equation that could determine them" in found.reason
 
 
+def test_a_study_says_the_same_as_its_model():
+    with porous() as model:
+        expected = model.deletions()
+        certification = cf.Certification(epsilon=1e-2, relative=True)
+        report = cf.Study(model.library, model.experiment, coefficients=model.coefficients, certification=certification).run()
+    assert report.terms["visc"].decision == "unsolvable"
+    assert report.terms["visc"].reason == expected["visc"].reason
+    assert report.terms["darcy"].decision == "relevant"
+    assert report.terms["darcy"].deletion == pytest.approx(expected["darcy"].score, rel=1e-11)
+
+
 def test_an_error_inside_newton_arrives_as_what_it_is():
     """The walls carry a net flux, which is found when the first residual of the nonlinear flow is made."""
     library = cf.Library(terms={"lap": cf.lap(v), "adv": -cf.dot(cf.grad(v), v)}, unknown=v)
