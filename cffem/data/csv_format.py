@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.data.dataset import Dataset
+from cffem.data.dataset import Dataset, refuse_degrees
 from cffem.symbols.checks import nearest
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
@@ -65,6 +65,8 @@ def from_columns(
 
     symbols = [str(c) for c in COORDINATES]
     chosen = {str(c): name for c, name in (coordinates or {c: c for c in symbols if c in columns}).items()}
+    for name in chosen.values():
+        refuse_degrees(name)
     axes = {c: column(chosen[c]) for c in symbols if c in chosen}
     if "t" not in axes or len(axes) < 2:
         raise InputError("the data need columns t and x (and y, z), or coordinates that say which columns these are")

@@ -22,6 +22,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
+DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude", "nav_lat")
 
 
 @dataclass(frozen=True)
@@ -86,20 +87,22 @@ class Dataset:
 
     @classmethod
     def from_xarray(cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False) -> Dataset:
-        """Data of an xarray dataset whose dimensions are called x, y, z, t (or lon, lat, depth, time).
+        """Data of an xarray dataset whose dimensions are called x, y, z, t (or depth, time); degrees need `cf.sphere_dataset`.
 
         Args:
             ds: the xarray dataset.
             names: the variable of each scalar field, the list of variables of each vector field.
             projected: see `from_arrays`.
         """
-        aliases = {"x": "x", "lon": "x", "longitude": "x", "y": "y", "lat": "y", "latitude": "y", "z": "z", "depth": "z",
-                   "level": "z", "t": "t", "time": "t"}  # fmt: skip
+        aliases = {"x": "x", "y": "y", "z": "z", "depth": "z", "level": "z", "t": "t", "time": "t"}
         wanted = {unknown: [given] if isinstance(given, str) else list(given) for unknown, given in names.items()}
         for variable in (v for variables in wanted.values() for v in variables):
             if variable not in ds.data_vars:
                 raise InputError(f"the data have no variable {variable!r}; {nearest(variable, ds.data_vars)}")
         dims = ds[next(iter(wanted.values()))[0]].dims
+        for d in dims:
+            unit = str(ds[d].attrs.get("units", "")) if d in ds.coords else ""
+            refuse_degrees(str(d), unit)
         strange = [d for d in dims if str(d).lower() not in aliases]
         if strange:
             raise InputError(f"rename the dimensions {strange} to x, y, z or t before making a Dataset")
@@ -219,6 +222,15 @@ class Dataset:
 
         check_anchor(library)
         yield from (weak_rows if kind == "weak" else strong_rows)(self, library)
+
+
+def refuse_degrees(name: str, unit: str = "") -> None:
+    """Refuse an axis in degrees: as lengths they are wrong everywhere, and by another factor at every latitude."""
+    if name.lower() in DEGREE_NAMES or unit.lower().startswith("degree"):
+        raise InputError(
+            f"{name!r} is in degrees, which are no lengths; cf.sphere_dataset (grids) and cf.sphere_points (stations) make data in "
+            "metres on a map of them"
+        )
 
 
 def check_anchor(library: Any) -> None:

@@ -272,7 +272,14 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
     drift = heterogeneity(design, support)
     numbers["heterogeneity"] = drift
     if drift > GATES.heterogeneity:
-        reasons.append(Reason("misfit", f"coefficients drift from block to block {drift:.0f} times more than noise explains"))
+        reasons.append(
+            Reason(
+                "misfit",
+                f"coefficients drift from block to block {drift:.0f} times more than noise explains, which "
+                f"would have to be less than {GATES.heterogeneity:.0f}: an error of the data that is not independent from place to "
+                "place, or a term that is missing",
+            )
+        )
     share = noise_share(design, support)
     numbers["noise_share"] = share
     if share > GATES.noise_share:

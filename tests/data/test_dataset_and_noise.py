@@ -38,6 +38,11 @@ def test_xarray_dates_and_vectors():
         {"a": (("time", "lat", "lon"), np.zeros((3, 4, 5))), "b": (("time", "lat", "lon"), np.ones((3, 4, 5)))},
         {"time": times, "lat": np.arange(4.0), "lon": np.arange(5.0)},
     )
+    with pytest.raises(cf.InputError, match=r"'lat' is in degrees, which are no lengths; cf\.sphere_dataset"):
+        Dataset.from_xarray(ds, {v: ["a", "b"]})
+    ds = ds.rename({"lat": "y", "lon": "x"})
+    with pytest.raises(cf.InputError, match="'x' is in degrees"):
+        Dataset.from_xarray(ds.assign_coords(x=("x", np.arange(5.0), {"units": "degrees_east"})), {v: ["a", "b"]})
     data = Dataset.from_xarray(ds, {v: ["a", "b"]})
     np.testing.assert_allclose(data.coordinates[t], [0, 1, 3])
     assert data.values[v[1]].shape == (5, 4, 3)

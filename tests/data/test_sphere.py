@@ -267,6 +267,19 @@ def test_anomalies_take_away_the_mean_of_each_month_or_of_all():
     assert np.nanmax(np.abs(without_mean(holes, times, "month"))) == 0.0
 
 
+@pytest.mark.parametrize(("first", "last"), [("2001-01-01", "2004-01-01"), ("2001-11-01", "2002-04-01")])
+def test_daily_anomalies_have_no_jumps_at_the_ends_of_months(first, last):
+    times = np.arange(first, last, dtype="datetime64[D]")
+    phase = 2 * np.pi * (times - times[0]).astype(float) / 365.25
+    season = 10.0 * np.sin(phase) + 2.0 * np.cos(2 * phase)
+    weather = 0.1 * np.sin(40 * phase)
+    left = without_mean((season + weather)[None, None], times, "month")[0, 0]
+    assert np.abs(np.diff(left - weather)).max() < 0.15  # a step between means of months is up to five
+    assert np.abs(np.mean(left)) < 0.05
+    if len(times) > 400:
+        assert np.std(left - weather) < 0.1
+
+
 def test_units_become_those_of_the_si():
     assert to_si(np.array([32.0]), "degF", "temperature", "t")[0] == pytest.approx(273.15)
     assert to_si(np.array([10.0]), "m s**-1", "velocity", "u10")[0] == 10.0

@@ -13,6 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y
+from cffem.engine.msh_format import MeshError
 from cffem.engine.observed import observed
 from cffem.engine.region import grid_outline, region_mesh, sea_cells, signed_area, traced
 
@@ -56,9 +57,9 @@ def test_a_window_without_land_is_meshed_whole():
 def test_coasts_are_cut_and_islands_are_holes():
     land = continent_and_island()
     data = gridded(land)
-    loops, coasts = grid_outline(data)
+    loops, parts = grid_outline(data)
     assert [np.sign(signed_area(loop)) for loop in loops] == [1.0, -1.0]
-    assert coasts[1].all()  # the island
+    assert set(parts[1]) == {"coast"}  # the island
     assert signed_area(loops[1]) == pytest.approx(-(4 * 4) * 0.2**2)
     # The diagonal coast is one straight edge, not a staircase; where it meets the edges of the window half a step is left.
     assert len(loops[0]) == 7
@@ -158,3 +159,24 @@ def test_the_same_region_on_two_ranks(on_ranks):
     alone = region_numbers(MPI.COMM_SELF)
     together = [float(word) for word in on_ranks(2, region_numbers, "write").split("numbers")[1].split()[:5]]
     np.testing.assert_allclose(together, alone, rtol=1e-7, atol=1e-9)
+
+
+def test_inflow_and_outflow_follow_a_velocity():
+    v = cf.VectorField("v", dim=2)
+    grid = np.linspace(0, 1, 9)
+    X, Y = np.meshgrid(grid, grid, indexing="ij")
+    velocity = np.array([np.ones_like(X), 0.5 - Y])[..., None] * np.array([1.0, 0.5, 2.0])  # in from the left, out to the right
+    data = cf.Dataset.from_arrays({x: grid, y: grid, t: np.arange(3.0)}, {v: velocity})
+    found = region_mesh(MPI.COMM_SELF, data, 0.2, velocity=v)
+    assert set(found.names) == {"inflow", "outflow", "sea"}
+    loops, parts = grid_outline(data, velocity.mean(axis=-1))
+    (loop,), (names,) = loops, parts
+    middles = (loop + np.roll(loop, -1, axis=0)) / 2
+    sides = {tuple(np.round(m, 3)): name for m, name in zip(middles, names, strict=True)}
+    assert sides[0.0, 0.5] == "inflow"
+    assert sides[1.0, 0.5] == "outflow"
+    assert sides[0.5, 0.0] == sides[0.5, 1.0] == "inflow"  # towards the middle line from below and from above
+    sensors = cf.Dataset.from_points(np.column_stack([X.ravel(), Y.ravel()]), np.arange(3.0), {v: velocity.reshape(2, -1, 3)})
+    assert set(region_mesh(MPI.COMM_SELF, sensors, 0.3, velocity=v).names) == {"inflow", "outflow", "sea"}
+    with pytest.raises(MeshError, match="no plane velocity"):
+        region_mesh(MPI.COMM_SELF, data, 0.2, velocity=cf.VectorField("w", dim=2))
