@@ -221,7 +221,7 @@ class LevelCertifier:
         Raises:
             NotCovered: saturation of a field was not observed, or no level sees all of the data.
         """
-        if self.data.unseen().total:
+        if self.data.unseen().total or self.data.unseen().missed:
             raise NotCovered("no level sees all of the data, and what that changes in an observable is not known")
         factual = self._known["L2"]
         difference = self._levels("L2", self.factual.minus(self._trajectories(solutions)), factual.reported)
@@ -277,6 +277,9 @@ class LevelCertifier:
     def _unseen(self, change: Any, norm: str) -> tuple[Unseen, Unseen]:
         """What data may have been missed by all levels, of the factual problem and of a changed one; collective."""
         missing = self.data.unseen(), self.data.unseen(change if isinstance(change, Intervention) else None)
+        for part in missing:
+            if part.missed:
+                raise NotCovered(f"no level sees all of {part.missed[0]}; refine the mesh or the time step where it is narrow")
         if norm != "L2" and any(part.total for part in missing):
             raise NotCovered(f"no level sees all of the data, and what that changes in the norm {norm} is not known")
         return missing

@@ -272,8 +272,16 @@ class Parts:
         self.sizes = np.sqrt(np.diag(self.gram)) + 2 * self.distance
 
     def factors(self, when: float) -> np.ndarray:
-        """T_i at a time."""
-        return np.array([float(factor(when)) for factor in self._factors])
+        """T_i at a time.
+
+        Raises:
+            NotCovered: one is not finite.
+        """
+        with np.errstate(all="ignore"):
+            found = np.array([float(factor(when)) for factor in self._factors])
+        if not np.isfinite(found).all():
+            raise NotCovered("the data are not finite everywhere")
+        return found
 
     def size(self, factors: np.ndarray) -> float:
         """A bound of ‖s‖ for s = Σ_i factor_i S_i."""

@@ -131,3 +131,38 @@ def test_observables_behind_layers_have_an_estimate_only_where_the_field_is_reso
         assert abs(found.score - true) <= found.margin
     else:
         assert "is not resolved" in found.reason
+
+
+def diffusing(conductivity, wall=0, steps=3):
+    """Diffusion with a given conductivity and given values on the wall, which no theorem here speaks of."""
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, wall)], initial={u: MODE}, time=cf.Window(0, 1, steps=steps),
+    )  # fmt: skip
+    terms = {"flow": cf.div(conductivity * cf.grad(u)), "u": -u}
+    return cf.Model(cf.Library(anchor=dt(u), terms=terms), {"flow": 0.1, "u": 0.5}, experiment)
+
+
+NARROW = 1 + 1e3 * sp.exp(-(((x - 0.4137) / 1e-3) ** 2))
+PULSE = 1e3 / (1 + ((t - 0.4137) / 1e-3) ** 2) ** 3
+
+
+@pytest.mark.parametrize(
+    ("conductivity", "wall", "named"),
+    [(NARROW, 0, "coefficient"), (1 + PULSE, 0, "coefficient"), (1, NARROW - 1, "Dirichlet"), (1, PULSE, "Dirichlet")],
+)
+def test_coefficients_and_boundary_values_that_no_level_sees_have_no_estimate(conductivity, wall, named):
+    missing = Estimates(diffusing(conductivity, wall), 1e5).deletion("u")
+    assert not missing
+    assert "no level sees all of the " in missing.reason or "no level sees all of Dirichlet" in missing.reason
+    assert named in missing.reason
+
+
+@pytest.mark.parametrize(
+    ("conductivity", "wall"),
+    [(1 + x * sp.sin(y), sp.exp(-t) * x), (sp.Piecewise((1, x < 0.43), (2, True)), 0), (sp.Piecewise((1, x < 0.5), (2, True)), y)],
+)
+def test_coefficients_and_boundary_values_that_levels_see_are_not_refused(conductivity, wall):
+    found = unseen(diffusing(conductivity, wall))
+    assert not found.missed
+    assert found.total == 0
