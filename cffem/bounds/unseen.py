@@ -57,8 +57,8 @@ class Looking:
         most: ρ is at most this many times the largest gap, however slowly gaps shrink.
         gained: quadrature on the finest level that errs by this many times what the last level has gained
             is resolved; jumps across cells, whose error is halved by two levels, have 2.4.
-        visible: coefficients and boundary values that the finest level misses by less than this share of
-            them are taken to be seen.
+        visible: what the finest level misses of data is seen by its gaps only below this share of them;
+            coefficients and boundary values below it are taken to be seen.
         growth: a factor for what a problem makes of data, beyond the estimate for one that does not amplify.
         negligible: distances below this share of the data are rounding errors.
         moments: at how many times a moving forcing is looked at in space.
@@ -178,7 +178,7 @@ class DataLevels:
     def _boundary(self, change: Intervention | None) -> list[str]:
         """Boundary values that no level sees, looked at on the cells of the boundary."""
         conditions = [*self.model.experiment.boundary, *(change.conditions if change is not None else ())]
-        found = []
+        found: list[str] = []
         for condition in conditions:
             values = getattr(condition, "value", 0)
             entries = values if isinstance(values, list | tuple) else [values]
@@ -189,16 +189,13 @@ class DataLevels:
 
     def _overlooked(self, expr: sp.Expr, boundary: bool = False) -> bool:
         """Whether the levels have no chance to see a function; collective."""
+        model = self.finest
         try:
-            levels = []
-            for model in self.models[1:]:
-                cells = simplices(model.discretisation.mesh)
-                corners = _beside_the_boundary(cells) if boundary else cells.corners
-                degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
-                rule = degree + estimate_total_polynomial_degree(Lowering(model.discretisation.context)(expr))
-                levels.append(_misses(Sources(self.comm, corners, degree), expr, rule, self._moments))
-            (first, _), (second, size) = levels
-            found = _beyond(second, LOOKING.gained * max(first - second, 0.0), size)
+            cells = simplices(model.discretisation.mesh)
+            corners = _beside_the_boundary(cells) if boundary else cells.corners
+            degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
+            rule = degree + estimate_total_polynomial_degree(Lowering(model.discretisation.context)(expr))
+            found, size = _misses(Sources(self.comm, corners, degree), expr, rule, self._moments)
             if self.model.experiment.time is not None and expr.has(t):
                 cells = simplices(self.model.discretisation.mesh)
                 found += self._missed_in_time(Sources(self.comm, cells.corners, 0), expr)
@@ -333,6 +330,9 @@ class DataLevels:
             exact = degree + estimate_total_polynomial_degree(lowered)
             levels.append(_misses(Sources(self.comm, cells.corners, degree), entry, exact, self._moments))
         (first, _), (second, size) = levels
+        # A rule on the level before may have met a spike by accident, so what is gained says nothing of large errors.
+        if second > LOOKING.visible * size:
+            return second
         return _beyond(second, LOOKING.gained * max(first - second, 0.0), size)
 
     @property

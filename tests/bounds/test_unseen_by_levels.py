@@ -143,7 +143,7 @@ def diffusing(conductivity, wall=0, steps=3):
     return cf.Model(cf.Library(anchor=dt(u), terms=terms), {"flow": 0.1, "u": 0.5}, experiment)
 
 
-NARROW = 1 + 1e3 * sp.exp(-(((x - 0.4137) / 1e-3) ** 2))
+NARROW = 1 + 1e3 / (1 + ((x - 0.4137) / 1e-3) ** 2) ** 3
 PULSE = 1e3 / (1 + ((t - 0.4137) / 1e-3) ** 2) ** 3
 
 
