@@ -24,7 +24,7 @@ from petsc4py import PETSc
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import structural_rank
 
-from cffem.engine.errors import SolveError
+from cffem.engine.errors import SolveError, petsc_words
 from cffem.engine.petsc_options import options_for
 
 _PREFIXES = itertools.count()
@@ -162,7 +162,10 @@ class Factors:
         """Solutions for columns of owned values; collective."""
         result = np.zeros(columns.shape, order="F")
         right, left = (self._dense(values) for values in (columns, result))
-        self.ksp.matSolve(right, left)
+        try:
+            self.ksp.matSolve(right, left)
+        except PETSc.Error as error:
+            raise SolveError(f"{self.what} was not solved: {petsc_words(error)}") from None
         right.destroy()
         left.destroy()
         return result

@@ -333,7 +333,10 @@ class LinearSolver:
         right.getDenseArray()[:] = columns if self.scaling is None else self.scaling.rows[:, None] * columns
         for matrix in (right, result):
             matrix.assemble()
-        self.ksp.getPC().getFactorMatrix().matSolve(right, result)
+        try:
+            self.ksp.getPC().getFactorMatrix().matSolve(right, result)
+        except PETSc.Error as error:
+            raise SolveError(f"several right-hand sides could not be solved for: {petsc_words(error)}") from None
         # A copy: the array belongs to the matrix.
         found = result.getDenseArray().copy()
         right.destroy()

@@ -307,6 +307,13 @@ class Score:
         status = "decided" if self.early else "solved"
         return Deletion(self.name, self.reached, status, "", self.record, (), self.solution, self.change, self.strategy, error)
 
+    def done_or_left(self, error: float) -> list[Deletion]:
+        """The deletion, or nothing where a solve of its own has to tell what is wrong with it."""
+        try:
+            return [self.done(error)]
+        except SolveError:
+            return []
+
     def _factual(self) -> float:
         """About the norm of the factual solution, from its ends and its middle."""
         states, norm = self.model.factual.states, self.model.norm(self.demand.norm)
@@ -370,7 +377,7 @@ def by_factual_factors(model: Model, changes: Mapping[str, Intervention], demand
     for name, rest in at_rest(model, {name: (changes[name], score.record, demand.bearable) for name, score in scores.items()}):
         scores[name].keep(0, rest.values[0], None)
         scores[name].add(0, rest.values[0])
-        yield scores[name].done(rest.error)
+        yield from scores[name].done_or_left(rest.error)
 
 
 def in_lockstep(model: Model, changes: Mapping[str, Intervention], demand: Demand) -> Iterator[Deletion]:
@@ -397,11 +404,13 @@ def _marched_together(shared: Lockstep, changes: Mapping[str, Intervention], dem
                 if not deleted.stage(index, values, time, allowed, f"step {step + 1}"):
                     continue
                 score.keep(step + 1, deleted.track.state, deleted.track.velocity)
-                if score.add(step + 1, deleted.track.state, deleted.bound):
-                    yield score.done(live.pop(name).bound)
+                decided = score.add(step + 1, deleted.track.state, deleted.bound)
             except SolveError:
                 del live[name]
+                continue
+            if decided:
+                yield from score.done_or_left(live.pop(name).bound)
         if not live:
             break
     for name, deleted in live.items():
-        yield scores[name].done(deleted.bound)
+        yield from scores[name].done_or_left(deleted.bound)
