@@ -47,7 +47,7 @@ class Periodicity:
         self.spaces = spaces
         self.comm = spaces.comm
         for unknown in spaces.fields:
-            if carrier(spaces.elements[unknown]).space != H1:
+            if carrier(spaces.elements[unknown]).space != H1 or not spaces.own(unknown)[0].element.interpolation_ident:
                 raise InputError(
                     f"periodic conditions need Lagrange elements, but {unknown} has a "
                     f"{carrier(spaces.elements[unknown]).description}; use another element or another condition"

@@ -250,6 +250,8 @@ def test_periodic_conditions_without_partners():
     refused("has no partner", lambda: build(mesh=skew, boundary=[cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0)]))
     both = [cf.Periodic(on="right", to="left"), cf.Periodic(on="top", to="bottom")]
     refused("Lagrange elements", lambda: flow(elements={v: ("N1curl", 1)}, boundary=both))
+    squares = {"mesh": unit("quadrilateral", 3), "elements": {u: ("serendipity", 2)}}
+    refused("Lagrange elements", lambda: build(**squares, boundary=both))
     half = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="top"), cf.Neumann(u, 0, on="bottom")]
     build(boundary=half).solve()
     lopsided = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 0, on=("top", "bottom"))]
