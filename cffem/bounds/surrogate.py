@@ -31,6 +31,7 @@ from cffem.bounds.representation import given_at, representation_loss
 from cffem.bounds.steady import DeletionBound
 from cffem.engine import data
 from cffem.engine.linear import SolveRecord
+from cffem.engine.numeric import numeric
 from cffem.engine.solution import Solution
 from cffem.symbols.components import evaluate_on
 from cffem.symbols.coordinates import SPACE, t
@@ -255,7 +256,7 @@ def squared_integral(model: Any, parts: Sequence[sp.Expr], window: Any, when: fl
     places = origin[:, None] + np.einsum("nij,qj->nqi", jacobian, points)
     weights = np.sqrt(np.linalg.det(np.swapaxes(jacobian, 1, 2) @ jacobian))[:, None] * relative
     coordinates = SPACE[: mesh.geometry.dim]
-    functions = [sp.lambdify((*coordinates, t), sp.sympify(part), "numpy") for part in parts]
+    functions = [numeric(sp.sympify(part), (*coordinates, t)) for part in parts]
     nodes = [(1.0, when)]
     if window is not None:
         gauss, shares = np.polynomial.legendre.leggauss(GAUSS)

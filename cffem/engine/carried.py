@@ -21,6 +21,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Tangential
+from cffem.engine.numeric import numeric
 from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
@@ -276,7 +277,7 @@ class Judge:
         strange = entry.free_symbols - {*SPACE, t} | entry.atoms(Field, Component, sp.Derivative)
         if strange:
             raise NotJudged(f"its transport depends on {min(map(str, strange))}, which is not known on the boundary")
-        function = sp.lambdify((*SPACE, t), entry, "numpy")
+        function = numeric(entry, (*SPACE, t))
         return np.broadcast_to(np.asarray(function(*middles.T, time), dtype=float), (len(middles),))
 
     def boundary_values(self, part: str) -> dict[Any, sp.Expr]:
