@@ -25,7 +25,7 @@ from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.library import Library
 from cffem.symbols.operators import dt, lap
 
-MOST_SEEDS = 5
+FIRST_SEED, MOST_SEEDS = 10, 5  # seeds below were looked at while the gates were made
 NOISES = (0.0, 0.1, 0.5, 1.0)
 LACKING_NOISES = (0.1, 0.5)
 FLOW_NOISE, SENSORS, FRAMES = 0.2, 1000, 10
@@ -116,7 +116,7 @@ def inside_of(intervals: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def seeds_of(noise: float, seeds: int) -> Iterable[int]:
     """Noise-free data are the same for every seed."""
-    return range(min(seeds, MOST_SEEDS) if noise else 1)
+    return range(FIRST_SEED, FIRST_SEED + (min(seeds, MOST_SEEDS) if noise else 1))
 
 
 def runs_of(family: Family, seeds: int, noises: Sequence[float] = NOISES) -> list[Record]:
@@ -168,7 +168,7 @@ def lacking_terms(board: Identification, seeds: int) -> None:
     runs = []
     for family in (f for f in board.families() if not f.limit_of_detection):
         for noise in LACKING_NOISES:
-            for seed in range(max(1, min(seeds, MOST_SEEDS) // 2)):
+            for seed in seeds_of(noise, max(1, seeds // 2)):
                 data = family.dataset(noise, seed)
                 runs += [without(family, equation, name, data, noise, seed) for equation in family.equations
                          for name in list(equation.truth)[:3] if len(equation.truth) > 1]  # fmt: skip

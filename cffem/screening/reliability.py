@@ -30,6 +30,8 @@ class Gates:
         gap: least EBIC distance to the best rival.
         misfit: largest share of unexplained energy, with two error bars.
         seen_misfit: unexplained energy that counts once it exceeds three error bars.
+        overcorrected: error bars below zero from which the noise that was taken off is too much.
+        seen_overcorrection: energy below zero from which that counts.
         noise_share: largest ratio of noise to signal in a direction of the support.
         alias_share: energy of a column outside the span of others below which it may be an alias.
         heterogeneity: how much more than noise explains the coefficients may drift from block to block.
@@ -41,10 +43,12 @@ class Gates:
         told: terms of an alias group up to which all its combinations are written out.
     """
 
-    win_rate: float = 0.8
+    win_rate: float = 0.9
     gap: float = 5.0
     misfit: float = 0.1
     seen_misfit: float = 1e-3
+    overcorrected: float = 2.5
+    seen_overcorrection: float = 0.02
     noise_share: float = 1.0
     alias_share: float = 0.02
     heterogeneity: float = 5.0
@@ -269,6 +273,9 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
         reasons.append(Reason("misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"))
     elif misfit > 3 * error and misfit > GATES.seen_misfit:
         reasons.append(Reason("misfit", f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar"))
+    if misfit < -max(GATES.overcorrected * error, GATES.seen_overcorrection):
+        text = f"noise of the size that was measured would leave {-misfit:.0%} more of the anchor's energy than is there"
+        reasons.append(Reason("misfit", text))
     drift = heterogeneity(design, support)
     numbers["heterogeneity"] = drift
     if drift > GATES.heterogeneity:
