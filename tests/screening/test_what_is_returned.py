@@ -254,3 +254,12 @@ def test_a_floor_of_white_noise_is_not_taken_for_coloured_noise():
     screen = Screening().fit(Design.from_fields(family.equations[0].library, data))
     assert data.notes["correlation_lengths"] == {}
     assert set(screen.names_) == set(family.equations[0].truth)
+
+
+def test_noise_that_would_leave_less_than_nothing_is_a_misfit():
+    random = np.random.default_rng(6)
+    A = random.standard_normal((1200, 3))
+    b = A[:, 0] + 0.01 * random.standard_normal(1200)
+    overstated = Screening().fit(Design.from_matrix(A, b, ["a", "b", "c"], column_noise=0.4))
+    assert any("more of the anchor's energy than is there" in reason for reason in overstated.reasons_)
+    assert Screening().fit(Design.from_matrix(A, b, ["a", "b", "c"], column_noise=0.01)).reliable_
