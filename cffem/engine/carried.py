@@ -96,12 +96,21 @@ def released(
             judge.before = judged_or_none(discretisation, unknown, factual, times)
             found = {index: judge.kept(condition) for index, condition in mine}
         except NotJudged as reason:
-            if str(reason):
+            if str(reason) and not same_diffusion(discretisation, unknown, coefficients, factual):
                 words.append(f"the conditions on {unknown} are all kept: {reason}")
             continue
         kept |= {index: parts for index, parts in found.items() if parts is not None}
         words += judge.words()
     return Release(kept, "; ".join(dict.fromkeys(words))) if kept or words else None
+
+
+def same_diffusion(discretisation: Any, unknown: Field, *models: Mapping[str, float]) -> bool:
+    """Whether the diffusion of an equation is the same, and there is some, so that it carries what it did."""
+    try:
+        first, second = (symbol_of(discretisation, unknown, coefficients).diffusion for coefficients in models)
+    except NotJudged:
+        return False
+    return first == second and any(entry != 0 for entry in first)
 
 
 def judged_or_none(discretisation: Any, unknown: Field, coefficients: Mapping[str, float], times: np.ndarray) -> Judge | None:
