@@ -2,7 +2,7 @@
 """Tables in text files: a line of column names, then one row of numbers for each reading.
 
 The rows may stand in any order. They are a grid where they fill one, up to readings that are missing, and else sensors that were
-all read at the same times; what is neither is refused.
+all read at the same times, or each at times of its own; what is none of these is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cffem.data.dataset import Dataset, refuse_degrees
+from cffem.data.own_times import FEWEST
 from cffem.symbols.checks import nearest
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
@@ -87,7 +88,7 @@ def _arranged(axes: Mapping[str, np.ndarray], values: Mapping[Field, np.ndarray]
         points, sensor = np.unique(positions, axis=0, return_inverse=True)
         shape, places = (len(points), len(levels[-1])), (sensor.ravel(), places[-1])
         if math.prod(shape) != rows:
-            raise InputError("the rows of the data are neither a grid nor sensors that were all read at the same times")
+            return _own_times(points, sensor.ravel(), axes["t"], values, scalars, projected)
     flat = np.ravel_multi_index(places, shape)
     if len(np.unique(flat)) != rows:
         raise InputError("the data have two rows for the same place and time")
@@ -100,3 +101,30 @@ def _arranged(axes: Mapping[str, np.ndarray], values: Mapping[Field, np.ndarray]
     if grid:
         return Dataset.from_arrays(dict(zip(axes, levels, strict=True)), arrays, projected=projected)
     return Dataset.from_points(points, levels[-1], arrays, projected=projected)
+
+
+def _own_times(
+    points: np.ndarray,
+    sensor: np.ndarray,
+    times: np.ndarray,
+    values: Mapping[Field, np.ndarray],
+    scalars: set[Field],
+    projected: bool,
+) -> Dataset:
+    """Sensors that were each read at times of their own."""
+    counts = np.bincount(sensor, minlength=len(points))
+    if counts.min() < FEWEST:
+        raise InputError(
+            "the rows of the data are neither a grid nor sensors that were all read at the same times, and of sensors with times "
+            f"of their own each needs {FEWEST} readings or more"
+        )
+    order = np.lexsort([times, sensor])
+    number = np.arange(len(times)) - np.repeat(np.cumsum(counts) - counts, counts)
+    own = np.full((len(points), counts.max()), np.nan)
+    own[sensor[order], number] = times[order]
+    arrays = {}
+    for field, parts in values.items():
+        filled = np.full((len(parts), *own.shape), np.nan)
+        filled[:, sensor[order], number] = parts[:, order]
+        arrays[field] = filled[0] if field in scalars else filled
+    return Dataset.from_points(points, own, arrays, projected=projected)

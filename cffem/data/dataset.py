@@ -38,6 +38,7 @@ class Dataset:
         projected: the equation holds up to a gradient (a pressure), so vector equations are tested with divergence-free
             functions.
         period: length after which the data repeat themselves, by coordinate.
+        gathered: how values of sensors came from readings at other times, or None.
         notes: filled while rows are made: noise level, test-function widths and other findings.
 
     Example:
@@ -55,6 +56,7 @@ class Dataset:
     projected: bool = False
     notes: dict[str, Any] = field(default_factory=dict, compare=False)
     period: dict[sp.Symbol, float] = field(default_factory=dict)
+    gathered: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_arrays(
@@ -146,26 +148,43 @@ class Dataset:
 
     @classmethod
     def from_points(cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False) -> Dataset:
-        """Sensors scattered in space (or the nodes of an unstructured mesh), all read at the same times.
+        """Sensors scattered in space (or the nodes of an unstructured mesh).
 
         Args:
             points: n × dim positions.
-            times: the reading times, increasing.
-            values: n × times per scalar field; dim × n × times per vector field.
+            times: the reading times of all sensors, increasing; or n × m, the times of each sensor's own readings.
+            values: n × times per scalar field; dim × n × times per vector field; NaN where a reading is missing. Missing readings
+                and those at other times are brought to common times by splines.
             projected: see `from_arrays`.
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] not in (1, 2, 3):
             raise InputError(f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}")
+        own = np.asarray(times)
+        if own.ndim == 2:
+            return cls._from_readings(points, own.astype(float), values, projected)
         if points.shape[1] == 1:
             order = np.argsort(points[:, 0])
-            arrays = component_arrays(values, (len(points), len(np.asarray(times))))
+            arrays = component_arrays(values, (len(points), len(own)))
             return cls.from_arrays({"x": points[order, 0], "t": times}, {k: a[order] for k, a in arrays.items()})
         axes = named_axes({"t": times})
         arrays = component_arrays(values, (len(points), len(axes[COORDINATES[3]])))
         if combined_mask(arrays, None, (len(points), len(axes[COORDINATES[3]]))) is not None:
-            raise InputError("scattered data must be complete: drop the sensors or the times that contain NaN")
+            return cls._from_readings(points, axes[COORDINATES[3]], values, projected)
         return cls(axes, arrays, points, None, projected)
+
+    @classmethod
+    def _from_readings(cls, points: np.ndarray, times: np.ndarray, values: Mapping[Field, Any], projected: bool) -> Dataset:
+        """Sensors with missing readings or times of their own, brought to common times."""
+        from cffem.data.own_times import gathered
+
+        if times.ndim == 2 and len(times) != len(points):
+            raise InputError(f"each of the {len(points)} sensors needs its row of times, but there are {len(times)}")
+        if points.shape[1] == 1:
+            raise InputError("sensors on a line with times of their own are no grid; interpolate them to common times first")
+        arrays = component_arrays(values, (len(points), times.shape[-1]))
+        common, filled, how = gathered(points, times, arrays)
+        return cls({COORDINATES[3]: common}, filled, points, None, projected, gathered=how)
 
     def repeating(self, period: Mapping[Any, float]) -> Dataset:
         """The same data on axes that repeat themselves; a last point that repeats the first is left out."""

@@ -118,6 +118,10 @@ class GridSampling:
         """The values with gaps bridged from their neighbours; rows that touch a wider gap are dropped later."""
         return values if self.bridge is None else self.bridge(values)
 
+    def spread(self, noise: np.ndarray) -> np.ndarray:
+        """What fresh noise at the known values becomes everywhere."""
+        return self.filled(noise)
+
     def averaged(self, noise_ratio: float) -> Dataset:
         """Data averaged over small boxes, where noise is strong and the test functions are resolved far more than needed.
 

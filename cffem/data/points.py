@@ -23,7 +23,7 @@ from cffem.data.conservation import Order
 from cffem.data.dataset import Dataset
 from cffem.data.grid import BLOCKS, COARSER, OVERLAP, TIME_SHARE, block_counts, fewest_half
 from cffem.data.noise import DIFFERENCES, noise_ratio
-from cffem.data.pointnoise import MeshSmoothing, measure_point_noise
+from cffem.data.pointnoise import MeshSmoothing, PointNoise, measure_point_noise
 from cffem.data.reconstruction import NOISE_DECIDES, Spline, exponents, monomials
 from cffem.data.testfunctions import Axis, bump_derivative, half_width, power_for, spectral_corner
 from cffem.data.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
@@ -58,7 +58,10 @@ class PointSampling:
         self.mesh = PointMesh.cached(self.points)
         times = data.coordinates[COORDINATES[3]]
         misses = self.mesh.misses if len(times) <= 2 * DIFFERENCES else None
-        self.noises = {n: measure_point_noise(v, self.mesh.smoothing, times, misses) for n, v in data.values.items()}
+        if data.gathered is None:
+            self.noises = {n: measure_point_noise(v, self.mesh.smoothing, times, misses) for n, v in data.values.items()}
+        else:
+            self.noises = {n: PointNoise(sd, self.mesh.smoothing) for n, sd in data.gathered.noise.items()}
         self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
         ratio = noise_ratio(self.noises, data.values)
         self.spline = Spline(degree=DEGREES[data.dim]).smoothed(ratio)
@@ -151,6 +154,10 @@ class PointSampling:
 
     def filled(self, values: np.ndarray) -> np.ndarray:
         return values
+
+    def spread(self, noise: np.ndarray) -> np.ndarray:
+        """What fresh noise at the readings becomes at the common times."""
+        return noise if self.data.gathered is None else self.data.gathered.spread(noise)
 
     def coordinate(self, symbol: object) -> np.ndarray:
         """Values of a coordinate, shaped to broadcast against the data."""

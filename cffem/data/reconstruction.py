@@ -82,6 +82,13 @@ class Spline:
         starts = size * np.arange(groups * members + 1)
         return sparse.csr_matrix((entries.ravel(), columns, starts), shape=(groups * members, len(points)))
 
+    def weights(self, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Weights of given nodes (groups × size × dim) for the members of every group: groups × members × size."""
+        degree = min(self.degree, nodes.shape[1] - 1)
+        parts = [self._weights(nodes[k : k + self.chunk], targets[k : k + self.chunk], degree)
+                 for k in range(0, len(nodes), self.chunk)]  # fmt: skip
+        return np.concatenate(parts)
+
     def _weights(self, nodes: np.ndarray, targets: np.ndarray, degree: int) -> np.ndarray:
         """Weights of the nodes (groups × size × dim) for the members of every group: groups × members × size."""
         middle = nodes.mean(axis=1, keepdims=True)

@@ -128,7 +128,7 @@ class Plan:
         rows = []
         for _ in range(DRAWS if self.noise_ratio > QUIET else QUIET_DRAWS):
             fresh = {name: self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()}
-            rows.append(self.evaluate({name: v + self.sampling.filled(fresh[name]) for name, v in self.denoised.items()}))
+            rows.append(self.evaluate({name: v + self.sampling.spread(fresh[name]) for name, v in self.denoised.items()}))
         return np.array(rows)
 
     def quadrature_draws(self, smooth: np.ndarray, count: int) -> np.ndarray | float:

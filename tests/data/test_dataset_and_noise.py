@@ -98,7 +98,7 @@ def test_xarray_dates_and_vectors():
         ),
         (
             lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}),
-            r"drop the sensors or the times",
+            r"sensor 1 has less than 4 readings; leave out the 4 sensors with so few",
         ),
     ],
 )
