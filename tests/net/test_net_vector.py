@@ -28,12 +28,12 @@ MORE = [
     Family("triangle", ("BDM", 1), "div", 3),
     Family("tetrahedron", ("N2curl", 1), "curl"),
     Family("tetrahedron", ("N1curl", 2), "curl", 1),
-    Family("hexahedron", ("NCE", 1), "curl", 1),
+    Family("hexahedron", ("NCE", 1), "curl"),
     Family("quadrilateral", ("RTCF", 1), "div"),
     Family("triangle", ("RT", 2), "div"),
     Family("triangle", ("BDM", 2), "div"),
     Family("tetrahedron", ("RT", 1), "div"),
-    Family("hexahedron", ("NCF", 1), "div", 1),
+    Family("hexahedron", ("NCF", 1), "div"),
 ]
 
 
