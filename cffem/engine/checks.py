@@ -20,13 +20,16 @@ from cffem.engine import data
 from cffem.engine.boundary import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
 from cffem.engine.experiment import Experiment
 from cffem.engine.traces import essential, natural_kinds
-from cffem.forms.elements import HDIV
+from cffem.forms.elements import H1, HDIV
 from cffem.forms.orders import derivatives
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.nodes import Div
 from cffem.symbols.operators import dt
+
+# Nodal values that miss more than this share of what is given on the boundary are refused.
+MISSED = 0.5
 
 if TYPE_CHECKING:
     from cffem.engine.discretisation import Discretisation
@@ -84,6 +87,28 @@ def check_data(discretisation: Discretisation) -> None:
     for unknown, value in experiment.forcing.items():
         data.check_on_mesh(value, unknown, mesh, f"the forcing of {unknown}", callables=False)
     check_conditions(discretisation.boundary.declared, mesh)
+    check_nodal_values(discretisation)
+
+
+def check_nodal_values(discretisation: Discretisation) -> None:
+    """Refuse given boundary values that lie between the nodes for the most part, as a narrow peak does."""
+    sharp, boundary = discretisation.sharp_boundary, discretisation.boundary
+    for condition in boundary.declared:
+        value = data.as_data(condition.value)
+        continuous = discretisation.kinds[condition.unknown] == H1 if condition.unknown in discretisation.kinds else False
+        if not isinstance(condition, Dirichlet) or not continuous or not isinstance(value, sp.Basic | tuple):
+            continue
+        degree = discretisation.spaces.elements[condition.unknown].degree
+        for part in data.components(value, condition.field.shape, discretisation.mesh.geometry.dim, str(condition)):
+            missed = [
+                sharp.missed(at_time, degree, boundary.facets_of(condition.on))
+                for at_time in (sharp.at_times(part) if not part.is_Atom and sharp.unseen(part) else ())
+            ]
+            if max(missed, default=0.0) > MISSED:
+                raise InputError(
+                    f"{condition}: {part} lies between the nodes of the mesh, whose values miss {max(missed):.0%} of it; refine "
+                    "the mesh there, or name the part of the boundary where it acts"
+                )
 
 
 def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None:

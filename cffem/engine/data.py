@@ -66,7 +66,7 @@ def evaluator(value: Any, shape: tuple[int | None, ...], dimension: int, what: s
     """
     if callable(value) and not isinstance(value, sp.Basic):
         return lambda points, time: _checked_values(value(points), points, shape, dimension, what)
-    parts = _components(value, shape, dimension, what)
+    parts = components(value, shape, dimension, what)
     functions = [numeric(part, (*SPACE, t)) for part in parts]
 
     def evaluate(points: np.ndarray, time: float) -> np.ndarray:
@@ -90,7 +90,8 @@ def _checked_values(values: Any, points: np.ndarray, shape: tuple[int | None, ..
     return result
 
 
-def _components(value: Any, shape: tuple[int | None, ...], dimension: int, what: str) -> list[sp.Expr]:
+def components(value: Any, shape: tuple[int | None, ...], dimension: int, what: str) -> list[sp.Expr]:
+    """The scalar expressions of data of a given shape."""
     expr = as_expr(value)
     # As an expression a tuple of zeros is zero, whatever its length.
     given = len(value) if isinstance(value, tuple | list) else len(expr.args) if isinstance(expr, Vec) else None
@@ -206,7 +207,7 @@ def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: boo
         if not callables:
             raise InputError(f"{what} must be an expression in x, y, z, t or a DOLFINx function, not a Python function")
         return
-    for part in _components(value, shape, dimension, what):
+    for part in components(value, shape, dimension, what):
         for coordinate in SPACE[dimension:]:
             if coordinate in part.free_symbols:
                 raise InputError(f"{what} contains {coordinate}, but the mesh has dimension {dimension}")

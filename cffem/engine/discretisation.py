@@ -29,6 +29,8 @@ from cffem.engine.boundary import BoundaryCondition
 from cffem.engine.boundary_parts import Boundary
 from cffem.engine.experiment import Experiment
 from cffem.engine.periodic import Periodicity
+from cffem.engine.sharp_boundary import SharpBoundary
+from cffem.engine.sharp_data import SharpData, Time
 from cffem.engine.spaces import Spaces, basix_element
 from cffem.engine.traces import essential, given_values, on_part
 from cffem.engine.transport import Upwind, upwind
@@ -106,7 +108,10 @@ class Discretisation:
         self.spaces = Spaces(self.mesh, {**elements, **{a.field: a.element for a in self.auxiliaries}})
         space = self.spaces.space
         self.state, self.rate, self.acceleration = (fem.Function(space, name=name) for name in ("state", "rate", "acceleration"))
-        self.time = fem.Constant(self.mesh, PETSc.ScalarType(0))
+        self.time = Time(self.mesh, PETSc.ScalarType(0))
+        window = experiment.time
+        span = (0.0, 0.0) if window is None else (float(window.start), float(window.end))
+        self.sharp, self.sharp_boundary = SharpData(self.mesh, self.time, span), SharpBoundary(self.mesh, self.time, span)
         checks.check_data(self)
         checks.check_effects(self)
         check_tangential(self)
@@ -201,7 +206,8 @@ class Discretisation:
             sign: that of the coefficient with which it stands on the right of the equation.
         """
         context = self.context.extended({weak.test: self.tests[equation]})
-        form = replace(weak, traces=()).forms(context).total
+        within = replace(weak, traces=())
+        form = within.forms(self.sharp.context(weak.volume, context)).volume + within.forms(context).interior
         low, measure = Lowering(context), self.boundary.measure
         multiplier = None if self.multiplier is None else self.multiplier[0]
         flux = upwind(weak, equation, self.kinds, self.mesh.geometry.dim, sign)
@@ -213,11 +219,20 @@ class Discretisation:
             given = (weak.traces, conditions, equation, part, symbols, dimension, self.kinds, multiplier)
             traces = [] if closed else on_part(*given)
             if traces and not self._zero_on(equation, conditions):
-                form += low(contraction(tuple(traces))) * measure(self.boundary.tags[part])
+                form += self.on_boundary(contraction(tuple(traces)), context) * measure(self.boundary.tags[part])
             if entering := self._inflow(weak, conditions):
                 share = 1.0 if flux is None else flux.entering(low)
-                form += share * low(contraction(tuple(entering))) * measure(self.boundary.tags[part])
+                form += share * self.on_boundary(contraction(tuple(entering)), context) * measure(self.boundary.tags[part])
         return form
+
+    def on_boundary(self, expr: sp.Expr, context: Context) -> Any:
+        """An integrand over exterior facets, with functions in place of data that rules on facets do not see."""
+        return Lowering(self.sharp_boundary.context(expr, context))(expr)
+
+    def depends_on_time(self, form: Any) -> bool:
+        """Whether a form contains the time, or data that move."""
+        moving = self.sharp.moving | self.sharp_boundary.moving
+        return self.time in form.constants() or any(c in moving for c in form.coefficients())
 
     def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
         """Boundary values of discontinuous fields: the jump from the trace to the given value, charged to the test function."""
@@ -269,13 +284,13 @@ class Discretisation:
             jacobians.append(None if jacobian is None or jacobian.empty() else jacobian)
         present = [j for j in jacobians if j is not None]
         linear = not any(state in j.coefficients() for j in present for state in states)
-        autonomous = not any(self.time in j.constants() for j in present)
+        autonomous = not any(self.depends_on_time(j) for j in present)
         constant = None
         if linear:
             zeros = {state: Zero(state.ufl_shape) for state in states if state in form.coefficients()}
             constant = expand_derivatives(ufl.replace(form, zeros)) if zeros else form
             constant = None if constant.empty() else constant
-        steady = constant is None or self.time not in constant.constants()
+        steady = constant is None or not self.depends_on_time(constant)
         a, b, c = jacobians
         return Ingredient(name, form, (a, b, c), constant, linear, autonomous, steady)
 
@@ -321,7 +336,9 @@ class Discretisation:
             elif as_expr(value) == 0:
                 continue
             else:
-                value = Lowering(self.context)(as_expr(value))
+                given = as_expr(value)
+                value = Lowering(self.sharp.context(given, self.context, self.tests[unknown]))(given)
+                self.sharp.check_not_zero(given, unknown, f"the forcing of {unknown}")
             form = ufl.inner(value, self.tests[unknown]) * measure
             found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
         return found
@@ -337,7 +354,7 @@ class Discretisation:
                 continue
             traces = auxiliary_traces(auxiliary, leader, space, conditions, part, self.boundary.data_symbols)
             if traces:
-                form += Lowering(context)(contraction(tuple(traces))) * self.boundary.measure(self.boundary.tags[part])
+                form += self.on_boundary(contraction(tuple(traces)), context) * self.boundary.measure(self.boundary.tags[part])
         return mass - form
 
     def _constraint_form(self) -> Any:

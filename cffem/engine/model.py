@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.engine import data
+from cffem.engine import data, initial
 from cffem.engine.carried import Release
 from cffem.engine.checks import check_open_parts
 from cffem.engine.dirichlet import EssentialConditions
@@ -275,7 +275,8 @@ class Model:
         data.check_on_mesh(value, unknown, self.discretisation.mesh, f"the initial value of {unknown}")
         own, _ = self.spaces.own(unknown)
         function = fem.Function(own)
-        data.interpolate(function, value, unknown, float(self.times[0]), f"the initial value of {unknown}")
+        what = f"the initial value of {unknown}"
+        initial.put(function, value, unknown, float(self.times[0]), what, self.discretisation.sharp)
         dofs = self.spaces.dofs(unknown)
         mine = dofs < self.spaces.owned
         state[dofs[mine]] = function.x.array[mine]

@@ -54,14 +54,14 @@ class Measurement:
         self.model, self.observable = model, observable
         self.discretisation = d = model.discretisation
         _check_fields(model, observable)
-        context = Lowering(d.context)
-        weight, integrand = context(observable.weight), context(observable.integrand)
-        measure = measure_of(d, observable)
+        measure, whole = measure_of(d, observable), observable.weight * observable.integrand
+        sharp = d.sharp if measure.integral_type() == "cell" else d.sharp_boundary
+        context = Lowering(sharp.context(whole, d.context))
+        weight, weighted = context(observable.weight), context(whole)
         if observable.normalised:
             # One rule for the integral and for the weight it is divided by, so that the mean of a constant is that constant.
-            degree = polynomial_degree(weight * integrand) + 2
-            measure = measure(metadata={"quadrature_degree": degree})
-        self.form = with_fixed_quadrature(weight * integrand * measure)
+            measure = measure(metadata={"quadrature_degree": polynomial_degree(weighted) + 2})
+        self.form = with_fixed_quadrature(weighted * measure)
         self._value = _compat.form(self.form, model.comm)
         self._rated = d.rate in self.form.coefficients()
         self._gradients = [self._gradient(s) for s in ((d.state, d.rate) if self._rated else (d.state,))]
@@ -80,7 +80,7 @@ class Measurement:
     def _is_linear(self) -> bool:
         d = self.discretisation
         forms = [derivative for derivative, compiled in self._gradients if compiled is not None]
-        return d.time not in self.form.constants() and not any(s in f.coefficients() for f in forms for s in (d.state, d.rate))
+        return not d.depends_on_time(self.form) and not any(s in f.coefficients() for f in forms for s in (d.state, d.rate))
 
     def _scale(self, weight: Any, measure: Any) -> float:
         observable, model = self.observable, self.model

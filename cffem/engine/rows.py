@@ -85,8 +85,8 @@ class StrongRows:
         self.shape = self.unknown.shape
         self.columns = len(self.terms) + 1
         cell = basix.CellType[_compat.cell_name(self.mesh.ufl_domain())]
-        degree = 2 * max(element.embedded_superdegree for element in self.spaces.elements.values()) + self.extra_degree
-        self.points, self.point_weights = basix.make_quadrature(cell, degree)
+        self.degree = 2 * max(element.embedded_superdegree for element in self.spaces.elements.values()) + self.extra_degree
+        self.points, self.point_weights = basix.make_quadrature(cell, self.degree)
         self.components = self._count()
         self.expression = _compat.expression(self._everything(library.anchor), self.points, self.model.comm)
         self.cell_weights = self._cell_weights()
@@ -124,6 +124,10 @@ class StrongRows:
         """The components of data at points."""
         return self._components(value)
 
+    def _given(self, expr: sp.Expr) -> Any:
+        """An expression of the coordinates at points."""
+        return Lowering(self.discretisation.context)(expr)
+
     def _components(self, value: Any) -> list[Any]:
         return [value[i] for i in range(self.components)] if self.shape else [value]
 
@@ -133,7 +137,7 @@ class StrongRows:
         forcing = {**dict(self.model.experiment.forcing), **dict(self.solution.intervention.forcing)}.get(self.unknown, 0)
         function = hasattr(forcing, "function_space")
         if function or as_expr(forcing) != 0:
-            value = forcing if function else Lowering(self.discretisation.context)(as_expr(forcing))
+            value = forcing if function else self._given(as_expr(forcing))
             result = [a - b for a, b in zip(result, self._data(value), strict=True)]
         return self._with_constraint_force(result)
 

@@ -105,8 +105,14 @@ class WeakRows(StrongRows):
         weak = weak_form(term, self.unknown, self.spaces.elements, () if multiplier is None else (multiplier[0],))
         if weak.auxiliaries or weak.jumps:
             raise InputError(f"{term} has no weak rows on these elements: it needs fields or jumps besides the solution")
-        context = self.discretisation.context
-        return [Lowering(context.extended({weak.test: test}))(weak.volume) for test in self._tests()]
+        sharp, context = self.discretisation.sharp, self.discretisation.context
+        within = [context.extended({weak.test: test}) for test in self._tests()]
+        # Half of what the rule integrates is for the data, half for the bump.
+        return [Lowering(sharp.context(weak.volume, around, degree=self.degree // 2))(weak.volume) for around in within]
+
+    def _given(self, expr: sp.Expr) -> Any:
+        sharp, context = self.discretisation.sharp, self.discretisation.context
+        return Lowering(sharp.context(expr, context, degree=self.degree // 2))(expr)
 
     def _data(self, value: Any) -> list[Any]:
         return [ufl.inner(value, test) for test in self._tests()]

@@ -8,8 +8,8 @@ vector is a scalar. Parameters are meant to be UFL constants, so that a change o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatchmethod
 from typing import Any
 
@@ -24,10 +24,11 @@ from ufl.domain import extract_unique_domain
 from cffem._compat import geometric_dimension
 from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.functions import COMPARISONS, FUNCTIONS
-from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.foreign import refuse
 from cffem.symbols.operators import Cross, Curl, Div, Dot, Grad, Inner, Lap, Normal, Outer, Sym, Trace, Transpose, Vec
+from cffem.symbols.shapes import shape_of
 
 # SymPy asks these before it tries to make a number of an unknown object.
 for _kind in (ufl.core.expr.Expr, ufl.form.BaseForm):
@@ -46,6 +47,8 @@ class Context:
         domain: the UFL domain of the mesh (a DOLFINx mesh's `ufl_domain()`).
         values: UFL expressions for fields, time derivatives `dt(u)`, parameters and `t`. A field may be a function, a test or
             trial function, or a component of a mixed function.
+        data: what stands for a scalar function of the coordinates where it is multiplied, None for the function itself. Inside
+            nonlinear functions and derivatives, data are as they are written.
 
     Example:
         >>> import basix.ufl, ufl, cffem as cf
@@ -59,6 +62,7 @@ class Context:
 
     domain: Any
     values: Mapping[sp.Expr, UflExpr] = field(default_factory=dict)
+    data: Callable[[sp.Expr], UflExpr | None] | None = None
 
     def __post_init__(self) -> None:
         for symbol, value in self.values.items():
@@ -72,7 +76,7 @@ class Context:
 
     def extended(self, values: Mapping[sp.Expr, UflExpr]) -> Context:
         """A context with further or replaced values."""
-        return Context(self.domain, {**self.values, **values})
+        return replace(self, values={**self.values, **values})
 
     def _check_field(self, symbol: Field, shape: tuple[int, ...]) -> None:
         if symbol.dim not in (None, self.dimension):
@@ -96,6 +100,7 @@ class Lowering:
     def __init__(self, context: Context):
         self.context = context
         self.dimension = context.dimension
+        self.plain = self if context.data is None else Lowering(replace(context, data=None))
         self._memo: dict[sp.Basic, UflExpr] = {}
 
     def __call__(self, term: sp.Expr) -> UflExpr:
@@ -108,8 +113,23 @@ class Lowering:
     def visit(self, node: sp.Basic) -> UflExpr:
         """The translation of a node, looked up before it is made."""
         if node not in self._memo:
-            self._memo[node] = self.context.values[node] if node in self.context.values else self.lower(node)
+            known = node in self.context.values
+            self._memo[node] = (
+                self.context.values[node] if known else self.of_data(node) if self.is_data(node) else self.lower(node)
+            )
         return self._memo[node]
+
+    def is_data(self, node: sp.Basic) -> bool:
+        """Whether a node is a scalar function of the coordinates that something else may stand for."""
+        if self.context.data is None or not isinstance(node, sp.Expr) or node.is_Atom:
+            return False
+        return node.free_symbols <= {*COORDINATES} and bool(node.free_symbols & {*SPACE}) and shape_of(node) == ()
+
+    def of_data(self, node: sp.Expr) -> UflExpr:
+        """What stands for data, or the data as they are written."""
+        assert self.context.data is not None
+        found = self.context.data(node)
+        return self.plain.visit(node) if found is None else found
 
     def partial(self, f: UflExpr, direction: int) -> UflExpr:
         """∂f/∂x_i; zero for what does not vary in space."""
@@ -175,6 +195,11 @@ class Lowering:
 
     @lower.register(sp.Mul)
     def multiply(self, node: sp.Mul) -> UflExpr:
+        known = [factor for factor in node.args if self.is_data(factor) or factor in SPACE]
+        if any(self.is_data(factor) for factor in known):
+            # Data that stand together are one function.
+            rest = sp.Mul(*(factor for factor in node.args if factor not in known))
+            return self.of_data(sp.Mul(*known)) * self.visit(rest)
         numerator: list[sp.Expr] = []
         denominator: list[sp.Expr] = []
         for factor in node.args:
@@ -185,6 +210,8 @@ class Lowering:
 
     @lower.register(sp.Pow)
     def power(self, node: sp.Pow) -> UflExpr:
+        if self.plain is not self:
+            return self.plain.visit(node)
         base, exponent = node.args
         if exponent.is_Number and exponent.is_negative:
             return 1 / self.visit(base**-exponent)
@@ -199,15 +226,15 @@ class Lowering:
     def function(self, node: sp.Function) -> UflExpr:
         if type(node) not in FUNCTIONS:
             raise UnsupportedTerm("this function has no UFL counterpart", node)
-        return FUNCTIONS[type(node)](*map(self.visit, node.args))
+        return FUNCTIONS[type(node)](*map(self.plain.visit, node.args))
 
     @lower.register(sp.Min)
     def minimum(self, node: sp.Min) -> UflExpr:
-        return reduce(ufl.min_value, map(self.visit, node.args))
+        return reduce(ufl.min_value, map(self.plain.visit, node.args))
 
     @lower.register(sp.Max)
     def maximum(self, node: sp.Max) -> UflExpr:
-        return reduce(ufl.max_value, map(self.visit, node.args))
+        return reduce(ufl.max_value, map(self.plain.visit, node.args))
 
     # Conditions ------------------------------------------------------------------------------------------------------------
 
@@ -216,10 +243,26 @@ class Lowering:
         *branches, (value, condition) = node.args
         if condition != sp.true:
             raise UnsupportedTerm("it has no value where none of its conditions holds; end it with (value, True)", node)
+        if self.plain is not self:
+            return self.by_parts_of_space(node)
         shape = max((self.as_shaped(v, ()).ufl_shape for v, _ in node.args), key=len)
         result = self.as_shaped(value, shape)
         for value, condition in reversed(branches):
             result = ufl.conditional(self.visit(condition), self.as_shaped(value, shape), result)
+        return result
+
+    def by_parts_of_space(self, node: sp.Piecewise) -> UflExpr:
+        """Branches that contain fields, each times the indicator of where it holds; zero where the indicator is."""
+        shape = max((self.plain.as_shaped(v, ()).ufl_shape for v, _ in node.args), key=len)
+        before, result = sp.S.false, ufl.as_ufl(0.0) if shape == () else Zero(shape)
+        for value, condition in node.args:
+            here = sp.Piecewise((1, sp.And(condition, sp.Not(before))), (0, True))
+            if not self.is_data(here):
+                return self.plain.visit(node)
+            indicator, branch = self.visit(here), self.plain.as_shaped(value, shape)
+            outside = ufl.eq(indicator, ufl.as_ufl(0.0))
+            result = result + ufl.conditional(outside, Zero(shape), indicator * branch)
+            before = sp.Or(before, condition)
         return result
 
     def as_shaped(self, value: sp.Expr, shape: tuple[int, ...]) -> UflExpr:
@@ -251,6 +294,8 @@ class Lowering:
 
     @lower.register(sp.Derivative)
     def derivative(self, node: sp.Derivative) -> UflExpr:
+        if self.plain is not self:
+            return self.plain.visit(node)
         in_time = sum(int(count) for variable, count in node.variable_count if variable == t)
         inner = node.expr.diff((t, in_time)) if in_time else node.expr
         if inner == node:
@@ -269,19 +314,19 @@ class Lowering:
 
     @lower.register(Grad)
     def grad(self, node: Grad) -> UflExpr:
-        return self.gradient(self.visit(node.args[0]))
+        return self.gradient(self.plain.visit(node.args[0]))
 
     @lower.register(Div)
     def div(self, node: Div) -> UflExpr:
-        return self.divergence(self.visit(node.args[0]))
+        return self.divergence(self.plain.visit(node.args[0]))
 
     @lower.register(Lap)
     def lap(self, node: Lap) -> UflExpr:
-        return self.divergence(self.gradient(self.visit(node.args[0])))
+        return self.divergence(self.gradient(self.plain.visit(node.args[0])))
 
     @lower.register(Curl)
     def curl(self, node: Curl) -> UflExpr:
-        f = ufl.as_ufl(self.visit(node.args[0]))
+        f = ufl.as_ufl(self.plain.visit(node.args[0]))
         if self.dimension == 1:
             raise DimensionError("there is no curl on an interval", node)
         if f.ufl_shape == ():

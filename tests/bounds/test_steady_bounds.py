@@ -289,10 +289,10 @@ def test_deleting_the_only_diffusion_has_no_certificate():
 def test_a_source_that_quadrature_cannot_see_is_in_the_bound():
     smooth, rough = (built(forcing={u: f}) for f in (sp.sin(3 * x), sp.sin(200 * x)))
     residuals = [certifier(instance).factual.residual for instance in (smooth, rough)]
-    # The bound integrates on divided cells, so what the engine has not seen is a residual of its solution.
+    # The engine has the moments of both; what the rules of the bound do not see of the rough one is in the bound.
     values = [residual.algebraic + residual.unseen for residual in residuals]
     assert values[0] < 1e-4
-    assert values[1] > 0.1
+    assert values[1] > 0.05
 
 
 def test_the_enriched_guarantee_comes_before_an_estimate():

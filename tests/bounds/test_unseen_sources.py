@@ -142,7 +142,7 @@ def test_functions_without_a_rule_make_the_bound_an_estimate():
 
 
 def test_the_error_of_a_problem_with_a_spike_is_covered():
-    """The discrete solution does not know of the spike; the bound does."""
+    """A spike that is far narrower than a cell: the load has its mass, and the bound knows how wrong the solution still is."""
     place, width = (0.4137, 0.5291), 2e-3
     spike = 1e4 * sp.exp(-((x - place[0]) ** 2 + (y - place[1]) ** 2) / width**2)
     problem = model(mesh.create_unit_square(MPI.COMM_SELF, 5, 5), DIFFUSIVE, {"lap": 1.0, "mixing": 0.0, "u": 0.0}, 1, spike)
@@ -153,5 +153,5 @@ def test_the_error_of_a_problem_with_a_spike_is_covered():
     modes = 4 * mass * np.sin(i * np.pi * place[0]) * np.sin(j * np.pi * place[1]) / (np.pi**2 * (i**2 + j**2))
     true = math.sqrt(float((modes**2).sum()) / 4)
     computed = problem.factual.norm()
-    assert computed < 0.5 * true
-    assert certificate.value > true - computed
+    assert abs(computed - true) < 0.2 * true
+    assert certificate.value > abs(true - computed)
