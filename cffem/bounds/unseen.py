@@ -57,8 +57,9 @@ class Looking:
         most: ρ is at most this many times the largest gap, however slowly gaps shrink.
         gained: quadrature on the finest level that errs by this many times what the last level has gained
             is resolved; jumps across cells, whose error is halved by two levels, have 2.4.
-        visible: what the finest level misses of data is seen by its gaps only below this share of them;
-            coefficients and boundary values below it are taken to be seen.
+        visible: what the finest level misses of data is seen by its gaps only below this share of them.
+        growing: coefficients and boundary values are not seen, either, where the finest level misses this many
+            times as much of them as the one before, as it does of spikes that both miss.
         growth: a factor for what a problem makes of data, beyond the estimate for one that does not amplify.
         negligible: distances below this share of the data are rounding errors.
         moments: at how many times a moving forcing is looked at in space.
@@ -66,7 +67,8 @@ class Looking:
 
     most: float = 4.0
     gained: float = 3.0
-    visible: float = 0.05
+    visible: float = 0.15
+    growing: float = 1.15
     growth: float = 2.0
     negligible: float = 1e-9
     moments: int = 5
@@ -189,19 +191,23 @@ class DataLevels:
 
     def _overlooked(self, expr: sp.Expr, boundary: bool = False) -> bool:
         """Whether the levels have no chance to see a function; collective."""
-        model = self.finest
+        levels = []
         try:
-            cells = simplices(model.discretisation.mesh)
-            corners = _beside_the_boundary(cells) if boundary else cells.corners
-            degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
-            rule = degree + estimate_total_polynomial_degree(Lowering(model.discretisation.context)(expr))
-            found, size = _misses(Sources(self.comm, corners, degree), expr, rule, self._moments)
+            for model in self.models[1:]:
+                cells = simplices(model.discretisation.mesh)
+                corners = _beside_the_boundary(cells) if boundary else cells.corners
+                degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
+                rule = degree + estimate_total_polynomial_degree(Lowering(model.discretisation.context)(expr))
+                levels.append(_misses(Sources(self.comm, corners, degree), expr, rule, self._moments))
+            missed = 0.0
             if self.model.experiment.time is not None and expr.has(t):
                 cells = simplices(self.model.discretisation.mesh)
-                found += self._missed_in_time(Sources(self.comm, cells.corners, 0), expr)
+                missed = self._missed_in_time(Sources(self.comm, cells.corners, 0), expr)
         except (NotCovered, InputError):
             return False
-        return found > LOOKING.visible * size
+        (first, _), (second, size) = levels
+        grows = second > LOOKING.growing * first and second > LOOKING.visible**2 * size
+        return grows or second + missed > LOOKING.visible * size
 
     def _entries(self, value: Any, unknown: Any) -> list[sp.Expr]:
         """The components of data.
@@ -406,7 +412,7 @@ def _beyond(distance: float, expected: float, size: float) -> float:
 
 
 def _misses(sources: Sources, entry: sp.Expr, exact: int, moments: np.ndarray) -> tuple[float, float]:
-    """How far projections by a plain rule are from Π s, and the size of the data, integrated over time."""
+    """How far projections by a plain rule are from Π s, and the size of Π s, integrated over time."""
     apart = taken_apart(entry) if entry.has(t) else {entry: sp.S.One}
     length = max(float(moments[-1] - moments[0]), 0.0) or 1.0
     if apart is None:
@@ -429,5 +435,6 @@ def _misses(sources: Sources, entry: sp.Expr, exact: int, moments: np.ndarray) -
         gap = ((shares * basis) @ values.T - found.moments[0]) ** 2
         gap = sources.comm.allreduce(float(gap.sum(axis=0) @ sources.volume))
         missed += weight * math.sqrt(gap)
-        size += weight * float(found.sizes[0])
+        inside = sources.comm.allreduce(float((found.moments[0] ** 2).sum(axis=0) @ sources.volume))
+        size += weight * math.sqrt(inside)
     return missed, size
