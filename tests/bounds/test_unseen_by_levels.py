@@ -18,6 +18,7 @@ from cffem import curl, dt, lap, t, x, y
 from cffem.bounds.levels import Estimates, LevelCertifier
 from cffem.bounds.unseen import Unseen
 from cffem.cases.adversary_data import _layer
+from cffem.symbols.errors import InputError
 
 MODE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
 HIGH = sp.sin(16 * sp.pi * x) * sp.sin(16 * sp.pi * y)
@@ -151,13 +152,18 @@ PULSE = 1e3 / (1 + ((t - 0.4137) / 1e-3) ** 2) ** 3
 
 @pytest.mark.parametrize(
     ("conductivity", "wall", "named"),
-    [(NARROW, 0, "coefficient"), (1 + PULSE, 0, "coefficient"), (1, NARROW - 1, "Dirichlet"), (1, PULSE, "Dirichlet")],
+    [(NARROW, 0, "coefficient"), (1 + PULSE, 0, "coefficient"), (1, PULSE, "Dirichlet")],
 )
 def test_coefficients_and_boundary_values_that_no_level_sees_have_no_estimate(conductivity, wall, named):
     missing = Estimates(diffusing(conductivity, wall), 1e5).deletion("u")
     assert not missing
     assert "no level sees all of the " in missing.reason or "no level sees all of Dirichlet" in missing.reason
     assert named in missing.reason
+
+
+def test_values_between_the_nodes_of_the_wall_are_refused_by_the_model():
+    with pytest.raises(InputError, match="lies between the nodes"):
+        diffusing(1, NARROW - 1)
 
 
 @pytest.mark.parametrize(
