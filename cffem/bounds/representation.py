@@ -10,7 +10,7 @@ points in every step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -137,5 +137,5 @@ def representation_loss(model: Any, values: Any, solution: Any) -> float:
         0.00025
     """
     unknowns = model.discretisation.unknowns
-    given = dict(values) if isinstance(values, dict) else {unknowns[0]: values}
+    given = dict(values) if isinstance(values, Mapping) else {unknowns[0]: values}
     return math.sqrt(max(sum(Loss(model, unknown).total(given[unknown], solution) for unknown in unknowns), 0.0))
