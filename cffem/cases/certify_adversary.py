@@ -203,15 +203,14 @@ def page_section(found: Iterable[Finding], command: str, version: str) -> str:
         f"*Wrong*: wrong verdicts at {len(THRESHOLDS)} thresholds for each case, most of them within a factor of two.",
         "*Unresolved*: share of these thresholds. *Bar/error*: median.",
     ]
-    whole = (
-        f"{len(findings)} cases: {violated} violated guaranteed bars, {wrong} wrong verdicts; of {len(bars)} estimated bars cover "
-    )
+    counted = f"{violated} violated guaranteed bars, {wrong} wrong verdicts"
+    whole = f"{len(findings)} cases: {counted}; {covered} of {len(bars)} estimated bars cover."
     table = [
         "| attack | cases | guaranteed | estimated | none | missed | wrong | unresolved | bar/error |",
         "|---|---|---|---|---|---|---|---|---|",
         *rows,
     ]
-    return "\n".join([START, "## Attacked on purpose", "", *head, "", f"{whole}{covered}.", "", *table, END])
+    return "\n".join([START, "## Attacked on purpose", "", *head, "", whole, "", *table, END])
 
 
 def write_section(path: Path, section: str) -> None:
