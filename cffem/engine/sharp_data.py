@@ -21,7 +21,7 @@ from mpi4py import MPI
 
 from cffem.engine.enclosure import NotEnclosed, distances, enclosed
 from cffem.engine.level_sets import level_sets
-from cffem.engine.moments import Cells, by_rule, moments, orthonormal
+from cffem.engine.moments import Cells, by_rule, moments, orthonormal, smooth_pieces
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.quadrature import polynomial_degree
 from cffem.symbols.components import to_components
@@ -109,8 +109,10 @@ class SharpData:
         if expr not in self._unseen:
             if expr.is_polynomial(*SPACE):
                 self._unseen[expr] = False
-            elif expr.has(sp.floor, sp.ceiling) or level_sets(expr):
+            elif expr.has(sp.floor, sp.ceiling):
                 self._unseen[expr] = True
+            elif level_sets(expr):
+                self._unseen[expr] = any(self._cut(e) for e in dict.fromkeys(self.at_times(expr)))
             else:
                 self._unseen[expr] = any(self._varies(e) for e in dict.fromkeys(self.at_times(expr)))
         return self._unseen[expr]
@@ -142,6 +144,19 @@ class SharpData:
             return False
         if comm.allreduce(float((far * sizes).sum())) <= VISIBILITY.error * mean:
             return False
+        return self._differs(expr)
+
+    def _cut(self, expr: sp.Expr) -> bool:
+        """Whether a jump or kink passes through cells, and not only between them."""
+        branches = np.zeros(self.cells.count, dtype=int)
+        for _, parts in smooth_pieces(expr, self.cells):
+            share = np.bincount(parts.cells, parts.volumes, minlength=self.cells.count)
+            branches += share > 1e-9
+        return bool(self.mesh.comm.allreduce(int((branches > 1).any())))
+
+    def _differs(self, expr: sp.Expr) -> bool:
+        """Whether an ordinary rule has other moments of a function than it has."""
+        cells, comm = self.cells, self.mesh.comm
         exact, weights = moments(expr, cells, 1), cells.measures[:, None]
         gap, size = (weights * np.abs(part) for part in (exact - by_rule(expr, cells, 1, VISIBILITY.rule), exact))
         total = comm.allreduce(np.array([gap.sum(), size.sum()]))
@@ -219,9 +234,9 @@ class SharpData:
         """Refuse data that are not zero as they are written, but have no moments on this mesh; collective."""
         parts = to_components(expr, self.mesh.geometry.dim) if unknown.shape else (expr,)
         fixed = [part for part in parts if part != 0]
-        if any(t in part.free_symbols or not self.unseen(part) for part in fixed):
+        if any(t in part.free_symbols or not (level_sets(part) or self.unseen(part)) for part in fixed):
             return
-        largest = max((float(np.abs(self.function(part, 0).x.array).max(initial=0.0)) for part in fixed), default=1.0)
+        largest = max((float(np.abs(self.values(part, 0)).max(initial=0.0)) for part in fixed), default=1.0)
         if self.mesh.comm.allreduce(largest, op=MPI.MAX) == 0.0:
             raise InputError(f"{what}, {expr}, is zero everywhere on this mesh; it acts outside of the domain")
 
