@@ -298,8 +298,9 @@ def moments(expr: sp.Expr, cells: Cells, degree: int, accuracy: Accuracy = ACCUR
     total = np.zeros((cells.count, basis.dim))
     for branch, parts in _in_order(smooth_pieces(expr, cells, accuracy), cells):
         own = 0 if branch.is_number else accuracy.degree
+        whole = degree if len(SIMPLICES[cells.name]) == 1 else degree * cells.dim
         for ready in refined(branch, parts, cells, accuracy) if branch != 0 else ():
-            _add(total, branch, ready, cells, basis, own + basis.embedded_superdegree)
+            _add(total, branch, ready, cells, basis, own + whole)
     return total
 
 
