@@ -90,7 +90,7 @@ def test_spikes_of_every_function_are_covered(name):
     eigen = math.pi**2 * (index[:, None] ** 2 + index**2)
     truth, size = (0.5 * np.linalg.norm(forces * part) for part in (1 / (eigen - REACTION) - 1 / eigen, 1 / (eigen - REACTION)))
     bound, _ = check(model, truth, size)
-    assert bound.margin < 100 * abs(bound.score - truth)
+    assert bound.margin < 0.3  # a spike of this mass moves the solution by about 0.03
 
 
 STARTS = {
