@@ -25,9 +25,9 @@ THIN = """
 ## Below the detection limit
 
 A true term that is far smaller than the noise cannot be found, and a support without it is believed, as far as the data go.
-Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise hides it (the family above has 1e-2; with 3e-3 one of five
-runs at 100 % noise was believed without diffusion). What counts is that `limits_` of u_xx holds the true coefficient, which a
-study reads as `unresolved`. These runs are not part of the tables above.
+Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise hides it (the family above has 1e-2; with 3e-3, which was
+tried first on the same seeds, one of five runs at 100 % noise was believed without diffusion). What counts is that `limits_`
+of u_xx holds the true coefficient, which a study reads as `unresolved`. These runs are not part of the tables above.
 """
 PEER = """
 ## PySINDy beside it
