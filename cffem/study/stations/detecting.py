@@ -8,7 +8,6 @@ irrelevant whatever its coefficient is; else it is unresolved.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from cffem.engine.linear import SolveError
@@ -30,7 +29,7 @@ def limits(run: Run, screening: Facts) -> Facts:
         for screen in screening.values()
         if screen["reliable"]
         for term, ends in screen["limits"].items()
-        if term not in screen["support"] and all(map(math.isfinite, ends))
+        if term not in screen["support"] and None not in ends
     }
     if not wanted or not run.models:
         return {}

@@ -186,7 +186,7 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
         "support": support,
         "coefficients": named(made, screen.coef_),
         "intervals": {name: [float(v) for v in pair] for name, pair in zip(made.names, screen.intervals_, strict=True)},
-        "limits": {name: [float(v) for v in pair] for name, pair in zip(made.names, screen.limits_, strict=True)},
+        "limits": {name: [finite(v) for v in pair] for name, pair in zip(made.names, screen.limits_, strict=True)},
         "frequencies": named(made, screen.frequencies_),
         "bound": finite(contract.bound),
         "optimistic_bound": finite(contract.optimistic_bound),
