@@ -66,7 +66,7 @@ def test_unknown_demo_is_one_sentence_on_the_command_line(mpirun):
 
 
 def test_a_killed_rank_ends_the_run(tmp_path):
-    from conftest import descendants, mpi_environment
+    from processes import descendants, mpi_environment
 
     study = tmp_path / "study.py"
     study.write_text(SLEEP)
