@@ -21,7 +21,7 @@ MORE = [
     Family("triangle", ("Lagrange", 1), "vector"),
     Family("triangle", ("Lagrange", 3), "vector"),
     Family("quadrilateral", ("Lagrange", 2), "vector"),
-    Family("hexahedron", ("Lagrange", 1), "vector", 1),
+    Family("hexahedron", ("Lagrange", 1), "vector"),
     Family("tetrahedron", ("Lagrange", 1), "vector"),
     Family("triangle", ("N1curl", 1), "curl", 3),
     Family("triangle", ("N2curl", 1), "curl"),
