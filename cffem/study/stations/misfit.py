@@ -110,6 +110,7 @@ class Sums:
         signal: of the data.
         noise: of the noise in them.
         mean, persistence: of the errors of two predictions without a model: the mean, and the first reading.
+        begun: as `misfit`, where there is a first reading.
         count: how many values.
     """
 
@@ -118,6 +119,7 @@ class Sums:
     noise: float = 0.0
     mean: float = 0.0
     persistence: float = 0.0
+    begun: float = 0.0
     count: int = 0
 
     @property
@@ -144,11 +146,13 @@ class Comparison:
                 here = self.locate.values(solution, unknown, float(time))
                 for i, part in enumerate(parts(unknown)):
                     there, first = self.values[part][:, k], self.values[part][:, 0]
-                    good = np.isfinite(here[:, i]) & np.isfinite(there) & np.isfinite(first)
+                    good = np.isfinite(here[:, i]) & np.isfinite(there)
+                    begun = good & np.isfinite(first)  # persistence predicts nothing where the first reading is missing
+                    total.begun += float(np.sum((here[begun, i] - there[begun]) ** 2))
                     total.misfit += float(np.sum((here[good, i] - there[good]) ** 2))
                     total.signal += float(np.sum(there[good] ** 2))
                     total.mean += float(np.sum((there[good] - means[part]) ** 2))
-                    total.persistence += float(np.sum((there[good] - first[good]) ** 2))
+                    total.persistence += float(np.sum((there[begun] - first[begun]) ** 2))
                     total.noise += int(good.sum()) * (noise or {}).get(str(part), 0.0) ** 2
                     total.count += int(good.sum())
         return total
@@ -189,7 +193,7 @@ def judged(sums: Sums, spread: float, error: float | None) -> Facts:
         "samples": sums.count,
         "missing_terms": None if beyond and error is None else beyond,
         "skill_mean": skill(sums.misfit, sums.mean),
-        "skill_persistence": skill(sums.misfit, sums.persistence),
+        "skill_persistence": skill(sums.begun, sums.persistence),
         "sentence": misfit_sentence(sums.relative, explained, error is not None),
     }
 
