@@ -1,4 +1,6 @@
-"""Packages of the wheel: cffem, and the demos and meshes of the checkout as data below cffem._shared."""
+"""Packages of the wheel: cffem, and the demos and meshes of the checkout as data below
+cffem._shared.
+"""
 
 from setuptools import find_packages, setup
 

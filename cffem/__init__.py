@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""cffem: which terms of a PDE can this experiment identify, which change the solution when deleted, and how sure are we?
+"""cffem: which terms of a PDE can this experiment identify, which change the solution when deleted,
+and how sure are we?
 
-The names below are the public interface. They are loaded when first used, so that importing cffem is quick and the data wing
-works without DOLFINx.
+The names below are the public interface. They are loaded when first used, so that importing cffem
+is quick and the data wing works without DOLFINx.
 """
 
 from __future__ import annotations
@@ -18,46 +19,50 @@ _HOME: dict[str, str] = {
     for module, names in {
         "cffem.symbols.coordinates": "Parameter t x y z",
         "cffem.symbols.fields": "ScalarField VectorField",
-        "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer sym trace transpose vector",
+        "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer "
+        "sym trace transpose vector",
         "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",
-        "cffem.symbols.library": "Library",
-        "cffem.symbols.system": "System",
-        "cffem.symbols.parser": "parse",
-        "cffem.symbols.interventions": "Intervention boundary delete force release scale set start",
-        "cffem.symbols.constraints": "Constraint CurlFree DivergenceFree ZeroMean",
-        "cffem.symbols.observables": "Average Energy Flux Front Integral PointAverage",
-        "cffem.engine.boundary": "Dirichlet Neumann Periodic Robin Tangential",
-        "cffem.engine.experiment": "Experiment Window",
-        "cffem.engine.linear": "SolveError",
+        "cffem.symbols.problem.library": "Library",
+        "cffem.symbols.problem.system": "System",
+        "cffem.symbols.parser.parse": "parse",
+        "cffem.symbols.problem.interventions": "Intervention boundary delete force release scale "
+        "set start",
+        "cffem.symbols.problem.constraint_classes": "Constraint CurlFree DivergenceFree ZeroMean",
+        "cffem.symbols.problem.observables": "Average Energy Flux Front Integral PointAverage",
+        "cffem.symbols.problem.conditions": "Dirichlet Neumann Periodic Robin Tangential",
+        "cffem.symbols.problem.experiment": "Experiment Window",
+        "cffem.engine.solve.linear": "SolveError",
         "cffem.engine.model": "Model",
         "cffem.engine.solution": "Solution",
-        "cffem.engine.region": "region_mesh",
-        "cffem.engine.observed": "observed",
-        "cffem.engine.taylor": "taylor_linearised taylor_observable taylor_order taylor_test",
-        "cffem.constraints.choose": "projection",
+        "cffem.engine.mesh.region": "region_mesh",
+        "cffem.engine.inputs.observed": "observed",
+        "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
+        "taylor_test",
+        "cffem.constraints.projections.choose": "projection",
         "cffem.constraints.effective": "effective_library",
-        "cffem.bounds.deletions": "certify_deletion certify_solution certify_sweep",
-        "cffem.bounds.observable": "certify_observable",
-        "cffem.bounds.surrogate": "certify_fields",
+        "cffem.bounds.entrance": "certify_deletion certify_solution certify_sweep",
+        "cffem.bounds.observable_bounds": "certify_observable",
+        "cffem.bounds.supplied_fields": "certify_fields",
         "cffem.design.design": "Design",
         "cffem.screening.screening": "Screening",
         "cffem.data.dataset": "Dataset",
-        "cffem.data.plane": "Plane",
-        "cffem.data.sphere": "Region sphere_dataset sphere_points",
-        "cffem.certify.decisions": "decide",
-        "cffem.certify.certification": "Certification",
+        "cffem.data.readers.plane": "Plane",
+        "cffem.data.readers.sphere": "Region sphere_dataset sphere_points",
+        "cffem.verdicts.decisions": "decide",
+        "cffem.verdicts.certification": "Certification",
         "cffem.study.study": "Study",
-        "cffem.study.report": "Report",
+        "cffem.study.report.report": "Report",
     }.items()
     for name in names.split()
 }
 
 # Names that are whole modules: cffem.mesh.square(comm, h).
-_MODULES = {"mesh": "cffem.engine.mesh_shapes"}
+_MODULES = {"mesh": "cffem.engine.mesh.mesh_shapes"}
 
 __all__ = ["__version__", *sorted({**_HOME, **_MODULES})]
 
-# Rooms that give a name further methods when they are imported, and that its own room may not import.
+# Rooms that give a name further methods when they are imported, and that its own room may not
+# import.
 _COMPANIONS = {"Model": "cffem.constraints"}
 _FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
 
@@ -67,18 +72,23 @@ class MissingFiniteElements(ImportError):
 
 
 def without_finite_elements(error: ImportError, what: str) -> MissingFiniteElements | None:
-    """The error that says how to get DOLFINx, where it or a companion is what could not be imported."""
+    """The error that says how to get DOLFINx, where it or a companion is what could not be
+    imported.
+    """
     if error.name is None or error.name.split(".")[0] not in _FINITE_ELEMENTS:
         return None
     return MissingFiniteElements(
-        f"{what} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your command with "
+        f"{what} needs DOLFINx with PETSc and MPI, and {error.name} is missing here: run your "
+        "command with "
         "containers/run, or use conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx."
     )
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME and name not in _MODULES:
-        raise AttributeError(f"module 'cffem' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        raise AttributeError(
+            f"module 'cffem' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     try:
         module = importlib.import_module(_MODULES.get(name) or _HOME[name])
         if name in _COMPANIONS:

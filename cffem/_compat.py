@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The only module that knows DOLFINx versions; it probes features, never version numbers.
 
-It also owns just-in-time compilation: where compiled forms are kept (a folder of their own for each environment, so that a home
-folder shared by machines is safe) and how a compilation that was killed half-way is cleaned up instead of waited for.
+It also owns just-in-time compilation: where compiled forms are kept (a folder of their own for each
+environment, so that a home folder shared by machines is safe) and how a compilation that was killed
+half-way is cleaned up instead of waited for.
 """
 
 from __future__ import annotations
@@ -23,9 +24,17 @@ import cffi
 
 from cffem.symbols.errors import InputError
 
-# The four middle ones let the compiler regroup sums of products, by which kernels of high degree become up to eight times as fast
-# (the curl–curl form of N1curl 4: 0.60 to 0.07 s). NaN and infinity keep their meaning; nothing depends on the processor.
-COMPILE_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fassociative-math", "-fno-signed-zeros", "-g0"]
+# The four middle ones let the compiler regroup sums of products, by which kernels of high degree
+# become up to eight times as fast (the curl–curl form of N1curl 4: 0.60 to 0.07 s). NaN and
+# infinity keep their meaning; nothing depends on the processor.
+COMPILE_FLAGS = [
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fassociative-math",
+    "-fno-signed-zeros",
+    "-g0",
+]
 
 
 def cache_folder() -> Path:
@@ -59,8 +68,8 @@ def jit_folder() -> Path:
 def shelf(compiled: Any) -> Path:
     """The folder of a form or of an expression, (expression, points), below `jit_folder`.
 
-    FFCx lists the whole folder whenever it loads a module, which takes longer than the loading once there are thousands; on 256
-    shelves it does not.
+    FFCx lists the whole folder whenever it loads a module, which takes longer than the loading once
+    there are thousands; on 256 shelves it does not.
     """
     import numpy as np
     import ufl
@@ -76,7 +85,9 @@ def shelf(compiled: Any) -> Path:
 
 
 def jit_options(folder: Path) -> dict[str, Any]:
-    """Options for every compilation. All are given, so that no file in the current folder can change how code is compiled."""
+    """Options for every compilation. All are given, so that no file in the current folder can
+    change how code is compiled.
+    """
     return {
         "cache_dir": str(folder),
         "cffi_extra_compile_args": list(COMPILE_FLAGS),
@@ -87,11 +98,12 @@ def jit_options(folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def jit_lock(comm: Any, folder: Path) -> Iterator[None]:
-    """Hold a share of a folder's compilation lock on rank 0, having removed what a killed compilation left behind.
+    """Hold a share of a folder's compilation lock on rank 0, having removed what a killed
+    compilation left behind.
 
-    FFCx marks a module that is being compiled by an empty source file and lets everybody else wait for it, for ever where its
-    compiler was killed. Whoever compiles holds a shared lock; who gets the exclusive one knows that nobody does, so every
-    unfinished module is a left-over.
+    FFCx marks a module that is being compiled by an empty source file and lets everybody else wait
+    for it, for ever where its compiler was killed. Whoever compiles holds a shared lock; who gets
+    the exclusive one knows that nobody does, so every unfinished module is a left-over.
     """
     if comm.rank != 0:
         yield
@@ -110,11 +122,14 @@ _LOOKED_THROUGH: dict[Path, int] = {}
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove modules whose compilation did not end; nobody compiles now. A folder that has not changed since is not read again."""
+    """Remove modules whose compilation did not end; nobody compiles now. A folder that has
+    not changed since is not read again.
+    """
     changed = folder.stat().st_mtime_ns
     if _LOOKED_THROUGH.get(folder) == changed:
         return
-    # One listing: asking for each file by itself takes longer than loading a form, once there are thousands.
+    # One listing: asking for each file by itself takes longer than loading a form, once there are
+    # thousands.
     names = set(os.listdir(folder))
     unfinished = [name for name in names if name.endswith(".c") and f"{name}.cached" not in names]
     for name in unfinished:
@@ -129,20 +144,24 @@ class CompilationError(InputError):
 
 @contextlib.contextmanager
 def compiling(comm: Any, compiled: Any) -> Iterator[dict[str, Any]]:
-    """Compile under the lock, with the options that are given; a compiler that fails for want of room or of itself is told as such,
-    on all ranks alike.
+    """Compile under the lock, with the options that are given; a compiler that fails for want of
+    room or of itself is told as such, on all ranks alike.
     """
     folder = shelf(compiled)
     try:
         with jit_lock(comm, folder):
             yield jit_options(folder)
     except Exception as error:
-        # In serial the compiler's own error arrives; on several ranks DOLFINx tells all of them in its words.
-        if not isinstance(error, OSError | cffi.VerificationError) and "just-in-time compilation" not in str(error):
+        # In serial the compiler's own error arrives; on several ranks DOLFINx tells all of them in
+        # its words.
+        if not isinstance(
+            error, OSError | cffi.VerificationError
+        ) and "just-in-time compilation" not in str(error):
             raise
         said = " ".join(str(error).split())
         raise CompilationError(
-            f"a form could not be compiled: {said}; look whether {jit_folder()} and the folder for temporary files have room, and "
+            f"a form could not be compiled: {said}; look whether {jit_folder()} and the folder "
+            "for temporary files have room, and "
             "whether cffem doctor finds a compiler"
         ) from error
 
@@ -165,7 +184,9 @@ def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
 
 @cache
 def keep_cells() -> None:
-    """Let Basix's elements keep their UFL cells, which never change but are made anew whenever UFL asks for one, at every step."""
+    """Let Basix's elements keep their UFL cells, which never change but are made anew
+    whenever UFL asks for one, at every step.
+    """
     import basix.ufl
 
     base = getattr(basix.ufl, "_ElementBase", None)
@@ -201,7 +222,11 @@ def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any
 
     bcs = list(bcs)
     into_existing = getattr(petsc, "assemble_matrix_mat", petsc.assemble_matrix)
-    keyword = "diag" if "diag" in inspect.signature(petsc.assemble_matrix.__wrapped__).parameters else "diagonal"
+    keyword = (
+        "diag"
+        if "diag" in inspect.signature(petsc.assemble_matrix.__wrapped__).parameters
+        else "diagonal"
+    )
     if matrix is None:
         matrix = create_matrix(form)
     else:
@@ -226,9 +251,11 @@ def geometric_dimension(domain: Any) -> int:
 def collapsed(space: Any, index: int) -> tuple[Any, Any]:
     """A space of its own for sub-space `index`, and a flat array of its local dofs in the parent.
 
-    DOLFINx 0.9 collapses vectors of Lagrange elements of degree three and more wrongly: where two cells see their common edge in
-    opposite directions, the collapsed space has the edge's unknowns in the order of one of them for both. So the space is made anew
-    and matched with the parent cell by cell, where both list their unknowns in the order of the reference cell.
+    DOLFINx 0.9 collapses vectors of Lagrange elements of degree three and more wrongly: where two
+        cells see their common edge in
+    opposite directions, the collapsed space has the edge's unknowns in the order of one of them for
+    both. So the space is made anew and matched with the parent cell by cell, where both list their
+    unknowns in the order of the reference cell.
     """
     import numpy as np
     from dolfinx import fem
@@ -244,7 +271,9 @@ def collapsed(space: Any, index: int) -> tuple[Any, Any]:
 
 
 def cell_geometry(mesh: Any) -> tuple[Any, int]:
-    """Geometry nodes of the local cells and the degree of the geometry: single objects in 0.9 and 0.10, lists later."""
+    """Geometry nodes of the local cells and the degree of the geometry: single objects in 0.9
+    and 0.10, lists later.
+    """
     geometry = mesh.geometry
     if hasattr(geometry, "cmaps"):
         return geometry.dofmaps[0], geometry.cmaps[0].degree
@@ -253,11 +282,16 @@ def cell_geometry(mesh: Any) -> tuple[Any, int]:
 
 def straight_simplices(mesh: Any) -> bool:
     """Whether all cells are straight intervals, triangles or tetrahedra."""
-    return mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron") and cell_geometry(mesh)[1] == 1
+    return (
+        mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron")
+        and cell_geometry(mesh)[1] == 1
+    )
 
 
 def cell_partitioner(ghost_mode: Any) -> Any:
-    """The default partitioner of cells; newer DOLFINx also asks how many cells may share a facet."""
+    """The default partitioner of cells; newer DOLFINx also asks how many cells may share a
+    facet.
+    """
     from dolfinx.mesh import create_cell_partitioner
 
     try:
@@ -267,11 +301,14 @@ def cell_partitioner(ghost_mode: Any) -> Any:
 
 
 def refined(mesh: Any) -> tuple[Any, Any]:
-    """A mesh of simplices refined uniformly, and the parent of each of its cells; children stay on their parent's rank."""
+    """A mesh of simplices refined uniformly, and the parent of each of its cells; children
+    stay on their parent's rank.
+    """
     from dolfinx.mesh import RefinementOption, refine
 
     mesh.topology.create_entities(1)
     finer, parents = refine(mesh, partitioner=None, option=RefinementOption.parent_cell)[:2]
-    # The parents come in the order in which cells were made, which is not the order in which the new mesh numbers them.
+    # The parents come in the order in which cells were made, which is not the order in which the
+    # new mesh numbers them.
     before = mesh.comm.exscan(len(parents)) or 0
     return finer, parents[finer.topology.original_cell_index - before]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Where the shipped demos and meshes are: inside an installed package, or beside the package in a checkout."""
+"""Where the shipped demos and meshes are: inside an installed package, or beside the package
+in a checkout.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +20,6 @@ def shared_folder(kind: str) -> Path:
     for folder in (_PACKAGE / "_shared" / kind, _PACKAGE.parent / kind):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"this installation of cffem has no {kind}; reinstall it from a complete checkout")
+    raise FileNotFoundError(
+        f"this installation of cffem has no {kind}; reinstall it from a complete checkout"
+    )

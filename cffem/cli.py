@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The command `cffem`: run a study, a demo, a benchmark, or look whether this installation works.
 
-Under `mpirun` every rank runs this program; only rank 0 speaks. An error on any rank ends all of them: where every rank fails
-alike, each leaves with the same exit code; where only some do, the others may be waiting in a collective call for ever, so the
-run is aborted. Either way one message is printed.
+Under `mpirun` every rank runs this program; only rank 0 speaks. An error on any rank ends all of
+them: where every rank fails alike, each leaves with the same exit code; where only some do, the
+others may be waiting in a collective call for ever, so the run is aborted. Either way one message
+is printed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def refuse_options(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
     """End with the options that a command has, and the one that is most like what it was given."""
-    near = difflib.get_close_matches(unknown[0], re.findall(r"--[\w-]+", parser.format_usage()), n=1)
+    near = difflib.get_close_matches(
+        unknown[0], re.findall(r"--[\w-]+", parser.format_usage()), n=1
+    )
     hint = f"did you mean {near[0]}?" if near else f"{parser.prog} --help tells what there is"
     parser.error(f"unknown: {' '.join(unknown)}; {hint}")
 
@@ -73,22 +76,49 @@ def disk_is_full(error: Exception) -> bool:
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(prog="cffem", description=cffem.__doc__.splitlines()[0] if cffem.__doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="cffem", description=cffem.__doc__.splitlines()[0] if cffem.__doc__ else None
+    )
     parser.add_argument("--version", action="version", version=f"cffem {cffem.__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error in the input")
+    parser.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error in the input"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     run = commands.add_parser("run", help="run a study written as TOML or as a Python script")
     run.add_argument("study", metavar="STUDY.toml|STUDY.py")
-    run.add_argument("--out", metavar="DIR", default="out", help="folder for checkpoints and results (default: out)")
-    run.add_argument("--resume", action="store_true", help="go on where an earlier run in this folder ended")
-    run.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of a TOML study (repeatable)")
-    run.add_argument("--dry-run", action="store_true", help="print the plan and its estimated cost, and leave")
-    run.add_argument("--quiet", action="store_true", help="show neither progress nor the table of verdicts")
-    run.add_argument("--allow-path", action="store_true", help="let a TOML study name files outside its own folder")
+    run.add_argument(
+        "--out",
+        metavar="DIR",
+        default="out",
+        help="folder for checkpoints and results (default: out)",
+    )
+    run.add_argument(
+        "--resume", action="store_true", help="go on where an earlier run in this folder ended"
+    )
+    run.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="replace a key of a TOML study (repeatable)",
+    )
+    run.add_argument(
+        "--dry-run", action="store_true", help="print the plan and its estimated cost, and leave"
+    )
+    run.add_argument(
+        "--quiet", action="store_true", help="show neither progress nor the table of verdicts"
+    )
+    run.add_argument(
+        "--allow-path",
+        action="store_true",
+        help="let a TOML study name files outside its own folder",
+    )
     run.set_defaults(command=run_study)
 
-    report = commands.add_parser("report", help="write the pages of a finished study again, without computing")
+    report = commands.add_parser(
+        "report", help="write the pages of a finished study again, without computing"
+    )
     report.add_argument("folder", metavar="DIR", help="the folder with report.json")
     report.add_argument("--latex", action="store_true", help="print the tables for a paper instead")
     report.set_defaults(command=run_report)
@@ -96,8 +126,12 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="run a demo (no name: maxwell)")
     demo.add_argument("name", nargs="?", default="maxwell")
     demo.add_argument("--list", action="store_true", help="name the demos and leave")
-    demo.add_argument("--out", metavar="DIR", help="folder for checkpoints and results (default: out/NAME)")
-    demo.add_argument("--resume", action="store_true", help="go on where an earlier run in this folder ended")
+    demo.add_argument(
+        "--out", metavar="DIR", help="folder for checkpoints and results (default: out/NAME)"
+    )
+    demo.add_argument(
+        "--resume", action="store_true", help="go on where an earlier run in this folder ended"
+    )
     demo.add_argument("--quiet", action="store_true", help="show no progress")
     demo.set_defaults(command=run_demo)
 
@@ -108,28 +142,47 @@ def build_parser() -> argparse.ArgumentParser:
 
     fetch = commands.add_parser("fetch", help="download public data sets: oisst or ncep")
     fetch.add_argument("name", metavar="oisst|ncep")
-    fetch.add_argument("--years", default="2019", help="for instance 2015, 2015-2017 or 2015,2019 (default: 2019)")
-    fetch.add_argument("--out", metavar="DIR", help="folder for the files (default: the cache folder of this user)")
+    fetch.add_argument(
+        "--years", default="2019", help="for instance 2015, 2015-2017 or 2015,2019 (default: 2019)"
+    )
+    fetch.add_argument(
+        "--out", metavar="DIR", help="folder for the files (default: the cache folder of this user)"
+    )
     fetch.set_defaults(command=run_fetch)
 
-    validate = commands.add_parser("validate", help="check the theory on finite elements, with the paper's figures beside ours")
-    validate.add_argument("--case", metavar="NAME", action="append", help="run only this case (may be repeated)")
-    validate.add_argument("--seeds", metavar="N", type=int, help="how many seeds (default: 10, or 3 for a quick run)")
+    validate = commands.add_parser(
+        "validate", help="check the theory on finite elements, with the paper's figures beside ours"
+    )
+    validate.add_argument(
+        "--case", metavar="NAME", action="append", help="run only this case (may be repeated)"
+    )
+    validate.add_argument(
+        "--seeds", metavar="N", type=int, help="how many seeds (default: 10, or 3 for a quick run)"
+    )
     validate.add_argument("--quick", action="store_true", help="coarser meshes: less than a minute")
-    validate.add_argument("--out", metavar="DIR", default="out", help="folder for the page, tables and pictures (default: out)")
+    validate.add_argument(
+        "--out",
+        metavar="DIR",
+        default="out",
+        help="folder for the page, tables and pictures (default: out)",
+    )
     validate.set_defaults(command=run_validate)
 
-    doctor = commands.add_parser("doctor", help="look whether everything that cffem needs works here")
+    doctor = commands.add_parser(
+        "doctor", help="look whether everything that cffem needs works here"
+    )
     doctor.set_defaults(command=run_doctor)
     for command in commands.choices.values():
         command.set_defaults(parser=command)
-        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        command.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     return parser
 
 
 def run_study(options: argparse.Namespace) -> int:
     """Run a study, a file that is data or a program of the user's own."""
-    from cffem.cases.scripts import run_study_file, run_study_script
+    from cffem.scripts import run_study_file, run_study_script
 
     kind = os.path.splitext(options.study)[1]
     if kind not in (".py", ".toml"):
@@ -148,7 +201,7 @@ def run_study(options: argparse.Namespace) -> int:
 
 def run_demo(options: argparse.Namespace) -> int:
     """Run one of the shipped demos, or list them."""
-    from cffem.cases.scripts import demo_path, demos, run_script
+    from cffem.scripts import demo_path, demos, run_script
 
     if options.list:
         if rank() == 0:
@@ -162,7 +215,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
 def run_report(options: argparse.Namespace) -> int:
     """Render a report again from its JSON."""
-    from cffem.study.report import Report, render
+    from cffem.study.report.report import Report, render
 
     if rank() == 0:
         print(Report.read(options.folder).to_latex() if options.latex else render(options.folder))
@@ -172,9 +225,9 @@ def run_report(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def running(options: argparse.Namespace) -> Iterator[list[int]]:
     """Run studies as the options say; a run that ends early leaves its exit code in the list."""
-    from cffem.study.progress import progress_for
-    from cffem.study.settings import PlanOnly, Settings, using
-    from cffem.study.signals import Interrupted, watching
+    from cffem.study.run.progress import progress_for
+    from cffem.study.run.settings import PlanOnly, Settings, using
+    from cffem.study.run.signals import Interrupted, watching
 
     stopped: list[int] = []
     dry = getattr(options, "dry_run", False)
@@ -184,7 +237,7 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
         with watching(alone=comm is None or comm.size == 1), using(settings):
             yield stopped
     except PlanOnly as only:
-        from cffem.study.plan import plan
+        from cffem.study.run.plan import plan
 
         text = plan(only.study)
         if rank() == 0:
@@ -192,7 +245,11 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
         stopped.append(0)
     except Interrupted as reason:
         if rank() == 0:
-            print(f"cffem: stopped by {reason}; what is finished is kept, go on with --resume", file=sys.stderr, flush=True)
+            print(
+                f"cffem: stopped by {reason}; what is finished is kept, go on with --resume",
+                file=sys.stderr,
+                flush=True,
+            )
         stopped.append(EXIT_RESUMABLE)
     finally:
         settings.progress.close()
@@ -200,37 +257,43 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
 
 def run_bench(options: argparse.Namespace) -> int:
     """Run one of the benchmarks, which read their own options, or list them."""
-    from cffem.cases.registry import BENCHES
+    from benchmarks.bench_registry import BENCHES
 
     if options.name is None:
         for name, bench in BENCHES.items():
             print(f"{name:<14} {(bench.__doc__ or '').splitlines()[0]}")
         return 0
     if options.name not in BENCHES:
-        raise UsageError(f"there is no benchmark called {options.name!r}; there are: {', '.join(BENCHES)}")
+        raise UsageError(
+            f"there is no benchmark called {options.name!r}; there are: {', '.join(BENCHES)}"
+        )
     return BENCHES[options.name](options.arguments)
 
 
 def run_fetch(options: argparse.Namespace) -> int:
-    """Download public data; the paths of the files are printed, one to a line. Under MPI one rank does it."""
-    from cffem.data.fetch import fetch, parsed_years
+    """Download public data; the paths of the files are printed, one to a line. Under MPI one
+    rank does it.
+    """
+    from cffem.data.readers.fetch import fetch, parsed_years
 
     if rank() == 0:
-        for path in fetch(options.name, parsed_years(options.years), options.out, progress=sys.stderr.isatty()):
+        for path in fetch(
+            options.name, parsed_years(options.years), options.out, progress=sys.stderr.isatty()
+        ):
             print(path)
     return 0
 
 
 def run_validate(options: argparse.Namespace) -> int:
     """Check the theory on finite elements."""
-    from cffem.cases.validate import main as validate
+    from cffem.validation.validate import main as validate
 
     return validate(options)
 
 
 def run_doctor(options: argparse.Namespace) -> int:
     """Examine this installation."""
-    from cffem.cases.doctor import examine
+    from cffem.doctor import examine
 
     return examine()
 
@@ -239,7 +302,7 @@ class UsageError(ValueError):
     """A command line that asks for something that is not there."""
 
 
-# ----------------------------------------------------------------------------------------------------------- failing together
+# --------------------------------------------------------------------------------- failing together
 
 
 def world() -> Any:
@@ -268,7 +331,8 @@ def fail_together(error: Exception, debug: bool) -> int:
         debug: print the traceback even where the error is the input's fault.
 
     Returns:
-        The exit code, when every rank of the run has failed (otherwise the run is aborted and this does not return).
+        The exit code, when every rank of the run has failed (otherwise the run is aborted and this
+        does not return).
     """
     said = sentence(error)
     code = EXIT_FAILED if said is None else EXIT_BAD_INPUT
@@ -301,7 +365,9 @@ def everybody_failed(comm: Any) -> bool:
 
 
 def sentence(error: Exception) -> str | None:
-    """One sentence that says it all, where the user's input or machine is at fault; None where the program is."""
+    """One sentence that says it all, where the user's input or machine is at fault; None
+    where the program is.
+    """
     from cffem.symbols.errors import InputError
 
     if isinstance(error, InputError | UsageError | cffem.MissingFiniteElements):
@@ -313,7 +379,11 @@ def sentence(error: Exception) -> str | None:
         what = error.filename or "the output"
         return f"{what} cannot be written: {error.strerror}; make room, or write to another disk"
     if isinstance(error, FileNotFoundError | PermissionError):
-        return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        return (
+            f"{error.filename}: {error.strerror}"
+            if error.filename and error.strerror
+            else str(error)
+        )
     return None
 
 

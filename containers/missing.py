@@ -1,7 +1,8 @@
-"""Print the requirements of a pyproject.toml that this Python does not satisfy: missing.py PYPROJECT EXTRA…
+"""Print the requirements of a pyproject.toml that this Python does not satisfy: missing.py
+PYPROJECT EXTRA…
 
-What the base already has is left alone together with what that needs in turn: Debian's PyVista, for one, uses Debian's VTK, which
-pip does not know and would install a second time.
+What the base already has is left alone together with what that needs in turn: Debian's PyVista, for
+one, uses Debian's VTK, which pip does not know and would install a second time.
 """
 
 import sys
@@ -22,5 +23,8 @@ def satisfied(requirement: Requirement) -> bool:
 path, *extras = sys.argv[1:]
 with open(path, "rb") as handle:
     project = tomllib.load(handle)["project"]
-wanted = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+wanted = [
+    *project["dependencies"],
+    *(line for extra in extras for line in project["optional-dependencies"][extra]),
+]
 print(*(line.replace(" ", "") for line in wanted if not satisfied(Requirement(line))))

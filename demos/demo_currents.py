@@ -8,9 +8,10 @@
 
 # # Ocean currents: how far measured flow is from the constraint class
 #
-# Currents that satellites see through the slope of the sea surface are geostrophic: away from the coast they are nearly free of
-# divergence. Interpolated to a grid, and then to a mesh, they are so only up to an error. Before terms are identified on them, that
-# error is measured, and the flow can be brought onto the class
+# Currents that satellites see through the slope of the sea surface are geostrophic: away from the
+# coast they are nearly free of divergence. Interpolated to a grid, and then to a mesh, they are so
+# only up to an error. Before terms are identified on them, that error is measured, and the flow can
+# be brought onto the class
 #
 # $$M = \{v : \nabla\cdot v = 0\}.$$
 #
@@ -22,10 +23,10 @@ import xarray
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.cases.real_data import unavailable
-from cffem.data.registry_data import registry_data
-from cffem.data.velocimetry import read_vec
-from cffem.engine.data import interpolate
+from cffem.data.readers.registry_data import registry_data
+from cffem.data.readers.velocimetry import read_vec
+from cffem.engine.inputs.field_data import interpolate
+from cffem.validation.real_data import unavailable
 
 comm = MPI.COMM_WORLD
 
@@ -40,9 +41,10 @@ if problem := unavailable(comm, "currents", "soap_film"):
     raise SystemExit
 # -
 
-# On the sphere $\nabla\cdot v = \kappa\,\partial_x v_1 + \partial_y v_2 - (\tan\varphi/R)\,v_2$ on a map in metres; multiplied by
-# $\cos\varphi$ this is the divergence of the flux $(\cos\varphi_0\,v_1, \cos\varphi\,v_2)$. So the flux is what must be free of
-# divergence on the map.
+# On the sphere $\nabla\cdot v = \kappa\,\partial_x v_1 + \partial_y v_2 - (\tan\varphi/R)\,v_2$ on
+# a map in metres; multiplied by $\cos\varphi$ this is the divergence of the flux
+# $(\cos\varphi_0\,v_1, \cos\varphi\,v_2)$. So the flux is what must be free of divergence on the
+# map.
 
 # +
 v = cf.VectorField("v", dim=2)
@@ -60,7 +62,8 @@ frame = read_vec(registry_data("soap_film") / "Run000002.T000.D000.P000.H001.L.v
 film = cf.Dataset.from_arrays({"x": frame.x * 1e3, "y": frame.y * 1e3}, {v: frame.velocity})
 # -
 
-# The projection onto $M$ is orthogonal in $L^2$. On Brezzi–Douglas–Marini elements its fields have no divergence at any point.
+# The projection onto $M$ is orthogonal in $L^2$. On Brezzi–Douglas–Marini elements its fields have
+# no divergence at any point.
 
 # +
 rows = []
@@ -75,13 +78,19 @@ for name, data, h in (("geostrophic currents", ocean, 50.0), ("soap film", film,
     assert after <= 1e-12 * before
     P.destroy()
 
-say(f"{'flow':<24}{'unknowns':>10}{'‖v − Pv‖/‖v‖':>16}{'div before':>14}{'after':>12}",
-    *(f"{name:<24}{size:>10}{far:>16.3f}{before:>14.2e}{after:>12.1e}" for name, size, far, before, after in rows))  # fmt: skip
+say(
+    f"{'flow':<24}{'unknowns':>10}{'‖v − Pv‖/‖v‖':>16}{'div before':>14}{'after':>12}",
+    *(
+        f"{name:<24}{size:>10}{far:>16.3f}{before:>14.2e}{after:>12.1e}"
+        for name, size, far, before, after in rows
+    ),
+)
 # -
 
-# Both flows are a few per cent away from the class. What does that mean for terms? On the class the dilatation
-# $(\nabla\cdot v)\,v$ vanishes and $\Delta v$ equals $-\nabla\times\nabla\times v$: of their coefficients only the difference can
-# be identified, whatever the data are. That is a statement about the class, proved by rewriting and measured on random members.
+# Both flows are a few per cent away from the class. What does that mean for terms? On the class the
+# dilatation $(\nabla\cdot v)\,v$ vanishes and $\Delta v$ equals $-\nabla\times\nabla\times v$: of
+# their coefficients only the difference can be identified, whatever the data are. That is a
+# statement about the class, proved by rewriting and measured on random members.
 
 # +
 sea = cf.region_mesh(comm, ocean, 150.0)

@@ -8,13 +8,15 @@
 
 # # Flow past a cylinder: what the pressure hides
 #
-# Water flows through a channel past a cylinder at Reynolds number 20. For the velocity $v$ somebody proposes
+# Water flows through a channel past a cylinder at Reynolds number 20. For the velocity $v$ somebody
+# proposes
 #
 # $$0 = \nu\,\Delta v - (v\cdot\nabla)v + \alpha_3\,\nabla(\nabla\cdot v) - \alpha_4\,v + \nabla p,
 #   \qquad \nabla\cdot v = 0 .$$
 #
-# Velocities are divergence-free, and the pressure does whatever it must to keep them so. In other words the equation is only seen
-# through the Leray projection, and a term that is a gradient on the class is taken up by the pressure.
+# Velocities are divergence-free, and the pressure does whatever it must to keep them so. In other
+# words the equation is only seen through the Leray projection, and a term that is a gradient on the
+# class is taken up by the pressure.
 
 # +
 import os
@@ -39,8 +41,9 @@ library = cf.Library(
 coefficients = {"viscosity": 1e-3, "convection": 1.0, "bulk viscosity": 1e-3, "friction": 1e-3}
 # -
 
-# The channel is the one of the benchmark by Schäfer and Turek (1996): height 0.41, a parabolic inflow of mean 0.2, and a cylinder
-# slightly below the middle. Velocity and pressure live on a Taylor–Hood pair; at the outlet the fluid leaves freely.
+# The channel is the one of the benchmark by Schäfer and Turek (1996): height 0.41, a parabolic
+# inflow of mean 0.2, and a cylinder slightly below the middle. Velocity and pressure live on a
+# Taylor–Hood pair; at the outlet the fluid leaves freely.
 
 # +
 HEIGHT = sp.Rational(41, 100)
@@ -55,7 +58,12 @@ experiment = cf.Experiment(
     ],
     constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
 )
-study = cf.Study(library, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=1e-3, relative=True))
+study = cf.Study(
+    library,
+    experiment,
+    coefficients=coefficients,
+    certification=cf.Certification(epsilon=1e-3, relative=True),
+)
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:
     print(report)
@@ -65,11 +73,12 @@ if comm.rank == 0:
 #
 # * Convection is relevant: it makes the wake, and without it the flow is that of honey.
 # * Friction is there, and at this tolerance nobody would notice if it were not.
-# * Without viscosity nothing is left that the walls could hold, and the steady problem has no solution that Newton's method finds.
-#   That is a result, `unsolvable` with its reason, and not an error of the run.
-# * The bulk viscosity acts on $\nabla\cdot v$, which is zero on the class: no measurement of incompressible flow can tell its
-#   coefficient, and cffem says `constraint_null`. On a Taylor–Hood pair the divergence vanishes in the mean only, so that its
-#   deletion still moves the discrete flow a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
+# * Without viscosity nothing is left that the walls could hold, and the steady problem has no
+# solution that Newton's method finds. That is a result, `unsolvable` with its reason, and not an
+# error of the run. * The bulk viscosity acts on $\nabla\cdot v$, which is zero on the class: no
+# measurement of incompressible flow can tell its coefficient, and cffem says `constraint_null`. On
+# a Taylor–Hood pair the divergence vanishes in the mean only, so that its deletion still moves the
+# discrete flow a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
 
 assert report.terms["convection"].decision == "relevant"
 assert report.terms["friction"].decision == "irrelevant"

@@ -8,8 +8,9 @@
 
 # # Discovery from noisy data: from measurements to verdicts
 #
-# Somebody has measured a field on a grid, with noise, and proposes seven terms for its equation. Which of them do the data support,
-# and which of those change the solution when they are deleted? The data here are made from a known equation,
+# Somebody has measured a field on a grid, with noise, and proposes seven terms for its equation.
+# Which of them do the data support, and which of those change the solution when they are deleted?
+# The data here are made from a known equation,
 #
 # $$\partial_t u = 0.5\,u + 0.02\,\Delta u - 0.3\,\partial_x u ,$$
 #
@@ -45,9 +46,10 @@ library = cf.Library(
 
 # ## The measurements
 #
-# A sum of decaying, drifting waves solves the equation exactly. It is sampled at 41 × 41 points and 61 times, and noise of one per
-# cent of its standard deviation is added. Derivatives of such data are useless: noise divided by a small step is large. cffem moves
-# the derivatives to smooth test functions instead, and corrects for the noise that is left.
+# A sum of decaying, drifting waves solves the equation exactly. It is sampled at 41 × 41 points and
+# 61 times, and noise of one per cent of its standard deviation is added. Derivatives of such data
+# are useless: noise divided by a small step is large. cffem moves the derivatives to smooth test
+# functions instead, and corrects for the noise that is left.
 
 # +
 space, times = np.linspace(0, 1, 41), np.linspace(0, 1, 61)
@@ -55,19 +57,24 @@ X, Y, T = np.meshgrid(space, space, times, indexing="ij")
 values = np.zeros_like(X)
 for (k, m), size in {(1, 1): 1.0, (2, 1): 0.7, (1, 3): 0.5, (3, 2): 0.4}.items():
     rate = TRUE["u"] - TRUE["lap"] * np.pi**2 * (k**2 + m**2)
-    values += size * np.exp(rate * T) * np.cos(k * np.pi * (X + TRUE["u_x"] * T)) * np.cos(m * np.pi * Y)
+    values += (
+        size * np.exp(rate * T) * np.cos(k * np.pi * (X + TRUE["u_x"] * T)) * np.cos(m * np.pi * Y)
+    )
 noise = NOISE * values.std() * np.random.default_rng(0).standard_normal(values.shape)
 data = cf.Dataset.from_arrays({x: space, y: space, t: times}, {u: values + noise})
 # -
 
 # ## The study
 #
-# No coefficients are given, so the study identifies them: design, screening, refit with intervals. Then it solves the fitted model
-# from the initial and boundary values of the data, compares it with the data, and deletes each selected term. The intervals of the
-# coefficients widen the error bars of the verdicts.
+# No coefficients are given, so the study identifies them: design, screening, refit with intervals.
+# Then it solves the fitted model from the initial and boundary values of the data, compares it with
+# the data, and deletes each selected term. The intervals of the coefficients widen the error bars
+# of the verdicts.
 
 # +
-experiment = cf.Experiment(mesh=cf.mesh.square(comm, h=0.15), elements={u: ("Lagrange", 2)}, time=cf.Window(0, 1, steps=20))
+experiment = cf.Experiment(
+    mesh=cf.mesh.square(comm, h=0.15), elements={u: ("Lagrange", 2)}, time=cf.Window(0, 1, steps=20)
+)
 study = cf.Study(
     library,
     experiment,
@@ -83,10 +90,12 @@ if comm.rank == 0:
 found = {name: report.terms[name].coefficient for name in report.sections["sets"]["fit"]}
 # -
 
-# The screen keeps the three true terms and nothing else, and their intervals contain the truth. The fitted model reproduces the
-# data up to the noise, so nothing speaks for a missing term. Reaction and drift are relevant; their error bars are `estimated`,
-# because they rest on estimated coefficients. Without diffusion the drift would have to reach boundary values at the outflow that
-# it cannot have, the deleted problem is not resolved by any mesh of this size, and its verdict stays open.
+# The screen keeps the three true terms and nothing else, and their intervals contain the truth. The
+# fitted model reproduces the data up to the noise, so nothing speaks for a missing term. Reaction
+# and drift are relevant; their error bars are `estimated`, because they rest on estimated
+# coefficients. Without diffusion the drift would have to reach boundary values at the outflow that
+# it cannot have, the deleted problem is not resolved by any mesh of this size, and its verdict
+# stays open.
 
 assert set(found) == set(TRUE)
 for name, interval in report.sections["screening"]["intervals"].items():

@@ -8,7 +8,8 @@
 
 # # A Maxwell cavity: which terms of the wave equation matter?
 #
-# An electric field oscillates in a cavity with perfectly conducting walls. Somebody proposes four terms for its equation,
+# An electric field oscillates in a cavity with perfectly conducting walls. Somebody proposes four
+# terms for its equation,
 #
 # $$\partial_t^2 E = -\alpha_1\,\nabla\times\nabla\times E - \alpha_2\,\partial_t E
 #   + \alpha_3\,\nabla(\nabla\cdot E) + \alpha_4\,E\times B_0 .$$
@@ -27,8 +28,9 @@ from cffem import cross, curl, div, dt, grad, x, y, z
 comm = MPI.COMM_WORLD
 # -
 
-# The field lives on Nédélec elements, whose tangential components are continuous. Terms are SymPy expressions; the library checks
-# that each is a vector, that none is zero and that no two are multiples of each other.
+# The field lives on Nédélec elements, whose tangential components are continuous. Terms are SymPy
+# expressions; the library checks that each is a vector, that none is zero and that no two are
+# multiples of each other.
 
 E = cf.VectorField("E", dim=3)
 library = cf.Library(
@@ -43,8 +45,8 @@ library = cf.Library(
 if comm.rank == 0:
     print(library, "\n")
 
-# The start is a sum of two cavity modes, at rest. The mesh is an unstructured one of tetrahedra, and the divergence constraint is
-# enforced in every solve, the factual one and the deleted ones.
+# The start is a sum of two cavity modes, at rest. The mesh is an unstructured one of tetrahedra,
+# and the divergence constraint is enforced in every solve, the factual one and the deleted ones.
 
 modes = (
     sp.sin(sp.pi * y) * sp.sin(sp.pi * z),
@@ -60,9 +62,11 @@ experiment = cf.Experiment(
     constraint=cf.DivergenceFree(E),
 )
 
-# A study solves the factual problem and one problem for each deleted term, looks for terms that vanish on the constraint class, and
-# decides. A verdict needs an error bar; where there is none, cffem says `unresolved` rather than guess. The tolerance ε is absolute
-# here: one relative to the norm of the field would be known only as well as that norm is, which on this coarse mesh is not well.
+# A study solves the factual problem and one problem for each deleted term, looks for terms that
+# vanish on the constraint class, and decides. A verdict needs an error bar; where there is none,
+# cffem says `unresolved` rather than guess. The tolerance ε is absolute here: one relative to the
+# norm of the field would be known only as well as that norm is, which on this coarse mesh is not
+# well.
 
 study = cf.Study(
     library,
@@ -76,18 +80,20 @@ if comm.rank == 0:
 
 # Four terms, four kinds of knowledge:
 #
-# * `curl curl` is relevant: without it there is no wave, and the error bar, wide as it is on this coarse mesh, stays clear of ε.
-# * `damping` is irrelevant at this tolerance: within one period it takes almost nothing from the field. Both error bars are
-#   guaranteed; they come from a majorant of the energy error whose hypotheses the code has checked.
-# * `Hall` turns the field, by less than ε. The plain error bar reaches ε, so the problem is solved once more with one degree more
-#   and half the time step; the error bar of that solution is guaranteed too, and small enough.
-# * `grad div` has coefficient 1, and yet deleting it moves the field by round-off only: $\nabla(\nabla\cdot E)$ vanishes on
-#   divergence-free fields, so no experiment of this kind can tell its coefficient. That is a property of the class, proved by
-#   rewriting and measured on random members, and not of this one trajectory.
+# * `curl curl` is relevant: without it there is no wave, and the error bar, wide as it is on this
+# coarse mesh, stays clear of ε. * `damping` is irrelevant at this tolerance: within one period it
+# takes almost nothing from the field. Both error bars are guaranteed; they come from a majorant of
+# the energy error whose hypotheses the code has checked. * `Hall` turns the field, by less than ε.
+# The plain error bar reaches ε, so the problem is solved once more with one degree more and half
+# the time step; the error bar of that solution is guaranteed too, and small enough. * `grad div`
+# has coefficient 1, and yet deleting it moves the field by round-off only: $\nabla(\nabla\cdot E)$
+# vanishes on divergence-free fields, so no experiment of this kind can tell its coefficient. That
+# is a property of the class, proved by rewriting and measured on random members, and not of this
+# one trajectory.
 #
-# None of this is a law of nature: each verdict holds for this library, this experiment, this norm and this ε, as the last sentence
-# of the report says. `report.html` in the same folder shows the error bars, the fields with and without each term, and how each
-# error bar was obtained.
+# None of this is a law of nature: each verdict holds for this library, this experiment, this norm
+# and this ε, as the last sentence of the report says. `report.html` in the same folder shows the
+# error bars, the fields with and without each term, and how each error bar was obtained.
 
 assert report.terms["curl curl"].decision == "relevant"
 assert report.terms["damping"].decision == "irrelevant"

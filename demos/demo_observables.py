@@ -8,9 +8,9 @@
 
 # # Observables: which terms change what you measure?
 #
-# Often nobody asks for the whole field. Here a pollutant drifts and decays in a disk, and the question is how much of it is left at
-# the end, $\mathcal O(u) = \int_\Omega u(T)\,dx$. A term may change the field and hardly the observable: drift moves the
-# substance about, decay removes it.
+# Often nobody asks for the whole field. Here a pollutant drifts and decays in a disk, and the
+# question is how much of it is left at the end, $\mathcal O(u) = \int_\Omega u(T)\,dx$. A term may
+# change the field and hardly the observable: drift moves the substance about, decay removes it.
 
 # +
 import os
@@ -24,7 +24,13 @@ from cffem import dt, lap, x, y
 comm = MPI.COMM_WORLD
 u = cf.ScalarField("u")
 library = cf.Library(
-    anchor=dt(u), terms={"decay": -u, "swirl": y * u.diff(x) - x * u.diff(y), "diffusion": lap(u), "saturation": -(u**2)}
+    anchor=dt(u),
+    terms={
+        "decay": -u,
+        "swirl": y * u.diff(x) - x * u.diff(y),
+        "diffusion": lap(u),
+        "saturation": -(u**2),
+    },
 )
 coefficients = {"decay": 0.3, "swirl": 1.0, "diffusion": 5e-3, "saturation": 0.05}
 experiment = cf.Experiment(
@@ -40,8 +46,9 @@ left_over = cf.Integral(u, at="end")
 
 # ## One backward solve for all terms
 #
-# The adjoint $\lambda$ of the observable solves one linear problem backwards in time. Then $I_j = |\int_0^T (\lambda, \alpha_j
-# T_j[u])\,dt|$ is the first-order change of the observable when term $j$ is deleted, for every term at once.
+# The adjoint $\lambda$ of the observable solves one linear problem backwards in time. Then $I_j =
+# |\int_0^T (\lambda, \alpha_j T_j[u])\,dt|$ is the first-order change of the observable when term
+# $j$ is deleted, for every term at once.
 
 scores = model.observable_scores(left_over)
 if comm.rank == 0:
@@ -51,7 +58,8 @@ if comm.rank == 0:
 
 # ## Is the first order enough?
 #
-# A Taylor test says so: the remainder of the adjoint's prediction falls with the square of the change.
+# A Taylor test says so: the remainder of the adjoint's prediction falls with the square of the
+# change.
 
 test = cf.taylor_observable(model, left_over, "decay")
 if comm.rank == 0:
@@ -59,7 +67,8 @@ if comm.rank == 0:
 
 # ## Verdicts on the field and on the observable
 #
-# A study takes observables with a tolerance of their own each, deletes every term really, and puts both answers beside each other.
+# A study takes observables with a tolerance of their own each, deletes every term really, and puts
+# both answers beside each other.
 
 # +
 study = cf.Study(
@@ -73,14 +82,17 @@ report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:
     print(report)
     for name, change in report.sections["observables"]["left over"]["terms"].items():
-        print(f"{name:<10} deletion {change['deletion']:.3e}  adjoint {change['adjoint']:.3e}  {change['decision']}")
+        print(
+            f"{name:<10} deletion {change['deletion']:.3e}  adjoint {change['adjoint']:.3e}  "
+            f"{change['decision']}"
+        )
 
 changes = report.sections["observables"]["left over"]["terms"]
 # -
 
-# Swirl moves the field most of all and changes what is left over by almost nothing: it is relevant for the one and irrelevant for
-# the other. Which of the two matters is a question about the purpose of the model, and that is why every verdict names its
-# observation.
+# Swirl moves the field most of all and changes what is left over by almost nothing: it is relevant
+# for the one and irrelevant for the other. Which of the two matters is a question about the purpose
+# of the model, and that is why every verdict names its observation.
 
 assert report.terms["swirl"].decision == "relevant"
 assert changes["swirl"]["decision"] == "irrelevant"

@@ -8,11 +8,13 @@
 
 # # Your own PDE in ten lines
 #
-# Copy this file, change the terms, the coefficients and the mesh, and run it with `cffem run my_study.py`. The model is
+# Copy this file, change the terms, the coefficients and the mesh, and run it with `cffem run
+# my_study.py`. The model is
 #
 # $$\partial_t u = \sum_j \alpha_j\,T_j[u],$$
 #
-# and each term is a SymPy expression. `mesh` may be the path of a gmsh file of your own, `on="…"` one of its physical names.
+# and each term is a SymPy expression. `mesh` may be the path of a gmsh file of your own, `on="…"`
+# one of its physical names.
 
 # +
 import os
@@ -43,10 +45,12 @@ if MPI.COMM_WORLD.rank == 0:
     print(report)
 # -
 
-# The folder now holds `report.html` (open it in a browser), `report.json`, `terms.csv` and `fields.npz`. With these numbers the
-# reaction is relevant, since without it the solution changes by more than ε, and the drift is irrelevant: it is so weak that it
-# moves the solution by less. Both error bars are guaranteed. Without diffusion no theorem that cffem knows applies, so the error
-# bar of that deletion is an estimate from three levels of refinement, and the report calls it `estimated`.
+# The folder now holds `report.html` (open it in a browser), `report.json`, `terms.csv` and
+# `fields.npz`. With these numbers the reaction is relevant, since without it the solution changes
+# by more than ε, and the drift is irrelevant: it is so weak that it moves the solution by less.
+# Both error bars are guaranteed. Without diffusion no theorem that cffem knows applies, so the
+# error bar of that deletion is an estimate from three levels of refinement, and the report calls it
+# `estimated`.
 
 assert report.terms["reaction"].decision == "relevant"
 assert report.terms["drift"].decision == "irrelevant"

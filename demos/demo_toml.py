@@ -8,16 +8,17 @@
 
 # # A study as a file: annulus.toml
 #
-# A study need not be a program. `annulus.toml`, beside this script, describes one as data: fields, terms, coefficients, a mesh,
-# conditions, a tolerance and an observable. From a shell
+# A study need not be a program. `annulus.toml`, beside this script, describes one as data: fields,
+# terms, coefficients, a mesh, conditions, a tolerance and an observable. From a shell
 #
 # ```
 # cffem run annulus.toml --out results
 # cffem report results
 # ```
 #
-# runs it and draws its report again. A study file from a stranger can compute but never run code: terms are read by a parser that
-# knows mathematics only, meshes are read as data, and paths stay inside the study's folder.
+# runs it and draws its report again. A study file from a stranger can compute but never run code:
+# terms are read by a parser that knows mathematics only, meshes are read as data, and paths stay
+# inside the study's folder.
 
 # +
 import os
@@ -25,7 +26,7 @@ import os
 from mpi4py import MPI
 
 from cffem._resources import shared_folder
-from cffem.study.toml_study import read_study
+from cffem.study.toml.study_file import read_study
 from cffem.symbols.errors import InputError
 
 comm = MPI.COMM_WORLD
@@ -43,9 +44,10 @@ if comm.rank == 0:
     print(report)
 # -
 
-# The draught matters at this tolerance and the loss does not, both with guaranteed error bars. Without conduction the draught
-# would carry heat against the cold wall, where nothing smooths it: the deleted problem has a layer that no mesh of this size
-# resolves, and the report says so instead of giving a verdict.
+# The draught matters at this tolerance and the loss does not, both with guaranteed error bars.
+# Without conduction the draught would carry heat against the cold wall, where nothing smooths it:
+# the deleted problem has a layer that no mesh of this size resolves, and the report says so instead
+# of giving a verdict.
 #
 # A mistake is answered in one sentence that names the file, the key and what was expected:
 

@@ -1,10 +1,12 @@
-"""The paper's ocean case on your own file: daily sea-surface temperature of the western Indian Ocean, NOAA OISST.
+"""The paper's ocean case on your own file: daily sea-surface temperature of the western Indian
+Ocean, NOAA OISST.
 
     cffem fetch oisst --years 2019
     cffem run demos/study_oisst.py --out out/oisst
 
-CFFEM_FILE names another file with a variable `sst` (degC) on longitude, latitude and time. The window, the 90 days, the anomaly and
-the mesh size are choices of this script; the paper does not state its own. Nothing here claims a law of the ocean.
+CFFEM_FILE names another file with a variable `sst` (degC) on longitude, latitude and time. The
+window, the 90 days, the anomaly and the mesh size are choices of this script; the paper does not
+state its own. Nothing here claims a law of the ocean.
 """
 
 import json
@@ -14,8 +16,8 @@ from pathlib import Path
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.cases.real_data import examine, temperature_library
-from cffem.data.registry_data import cache_folder
+from cffem.data.readers.registry_data import cache_folder
+from cffem.validation.real_data import examine, temperature_library
 
 comm = MPI.COMM_WORLD
 out = Path(os.environ.get("CFFEM_OUT", "out"))
@@ -41,7 +43,9 @@ experiment = cf.Experiment(
     elements={T: ("Lagrange", 1)},
     time=cf.Window(float(days[0]), float(days[-1]), steps=len(days) - 1),
 )
-study = cf.Study(library, experiment, data=data, certification=cf.Certification(epsilon=0.05, relative=True))
+study = cf.Study(
+    library, experiment, data=data, certification=cf.Certification(epsilon=0.05, relative=True)
+)
 report = study.run(out)
 if comm.rank == 0:
     print(report)

@@ -1,12 +1,13 @@
 """Make the shipped meshes from their sources: `python3 meshes/make_meshes.py [FOLDER]`.
 
-Each mesh is a text file in gmsh's MSH 4.1 format, small enough for tests and demonstrations; finer ones come from `cffem.mesh`.
+Each mesh is a text file in gmsh's MSH 4.1 format, small enough for tests and demonstrations; finer
+ones come from `cffem.mesh`.
 """
 
 import sys
 from pathlib import Path
 
-from cffem.engine.mesh_shapes import write_shape
+from cffem.engine.mesh.mesh_shapes import write_shape
 
 SIZES = {
     "interval": 0.02,

@@ -1,4 +1,6 @@
-"""What each rank of an `on_ranks` test runs: load the test file, call the function, abort the whole run when it fails."""
+"""What each rank of an `on_ranks` test runs: load the test file, call the function, abort the
+whole run when it fails.
+"""
 
 from __future__ import annotations
 

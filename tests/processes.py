@@ -10,7 +10,9 @@ HERE = Path(__file__).parent
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one; mpirun gives each rank a process group of its own, so killing a group is not enough."""
+    """All processes below one; mpirun gives each rank a process group of its own, so killing
+    a group is not enough.
+    """
     parent = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as stat:
@@ -24,18 +26,26 @@ def descendants(pid: int) -> list[int]:
 
 
 def mpi_environment() -> dict[str, str]:
-    """The environment for a run of its own, also when the tests themselves were started by mpirun."""
-    from cffem.cases.measuring import environment_of_ranks
+    """The environment for a run of its own, also when the tests themselves were started by
+    mpirun.
+    """
+    from benchmarks.measuring import environment_of_ranks
 
     clean = environment_of_ranks()
-    clean["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])])
+    clean["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE), str(HERE.parent), *filter(None, [clean.get("PYTHONPATH")])]
+    )
     clean.setdefault("OMP_NUM_THREADS", "1")
     clean.setdefault("OMPI_MCA_btl", "self,sm")
-    # Ranks wait in a loop that takes a whole core unless told to yield; beside another test that is four times slower.
+    # Ranks wait in a loop that takes a whole core unless told to yield; beside another test that is
+    # four times slower.
     clean.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    # Open MPI 6 renamed both settings, and warns of the old names; the launcher says which it knows.
+    # Open MPI 6 renamed both settings, and warns of the old names; the launcher says which it
+    # knows.
     renamed = "PRTE_MCA_mapby" in clean
-    clean.setdefault("PRTE_MCA_bindto" if renamed else "PRTE_MCA_hwloc_default_binding_policy", "none")
+    clean.setdefault(
+        "PRTE_MCA_bindto" if renamed else "PRTE_MCA_hwloc_default_binding_policy", "none"
+    )
     if not renamed:
         clean.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
     if os.geteuid() == 0:

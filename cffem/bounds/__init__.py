@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Error bounds with reasons: certificates for solutions, deletion scores, observables and fields that are brought along."""
+"""Error bounds with reasons: certificates for solutions, deletion scores, observables and
+fields that are brought along.
+"""
 
 from cffem.bounds.certificate import Certificate, NoCertificate
-from cffem.bounds.deletions import certify_deletion, certify_solution, certify_sweep
-from cffem.bounds.enriched import EnrichedCertifier
-from cffem.bounds.levels import Estimates, LevelCertifier
-from cffem.bounds.maxwell import MaxwellCertifier
-from cffem.bounds.observable import ObservableMargin, certify_observable
-from cffem.bounds.parabolic import ParabolicCertifier
-from cffem.bounds.refinement import Refinement
-from cffem.bounds.steady import DeletionBound, SteadyCertifier
-from cffem.bounds.surrogate import certify_fields
-from cffem.bounds.wave import WaveCertifier
+from cffem.bounds.elliptic.enriched import EnrichedCertifier
+from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.entrance import certify_deletion, certify_solution, certify_sweep
+from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.levels.three_levels import Estimates, LevelCertifier
+from cffem.bounds.observable_bounds import ObservableMargin, certify_observable
+from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.supplied_fields import certify_fields
+from cffem.bounds.waves.maxwell import MaxwellCertifier
+from cffem.bounds.waves.scalar_waves import WaveCertifier
 
 __all__ = [
     "Certificate",

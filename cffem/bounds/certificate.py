@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Certificates: an error bound together with the inequality it states, its hypotheses, its constants and what it cost.
+"""Certificates: an error bound together with the inequality it states, its hypotheses, its
+constants and what it cost.
 
-A bound is `guaranteed` where every hypothesis of its theorem was checked by the code (up to floating-point rounding, which is not
-enclosed), and `estimated` otherwise. Where no theorem applies there is a `NoCertificate` with an infinite margin and the reason.
+A bound is `guaranteed` where every hypothesis of its theorem was checked by the code (up to
+floating-point rounding, which is not enclosed), and `estimated` otherwise. Where no theorem applies
+there is a `NoCertificate` with an infinite margin and the reason.
 """
 
 from __future__ import annotations
@@ -65,16 +67,23 @@ class Certificate:
         lines += [f"  method: {self.method}"] if self.method else []
         lines += [f"  hypothesis: {statement} [{how}]" for statement, how in self.hypotheses]
         lines += [
-            f"  {title}: {_listed(values)}" for title, values in (("constants", self.constants), ("cost", self.cost)) if values
+            f"  {title}: {_listed(values)}"
+            for title, values in (("constants", self.constants), ("cost", self.cost))
+            if values
         ]
         return "\n".join(lines)
 
     def latex(self) -> str:
         """The certificate as a LaTeX paragraph with its hypotheses as a list."""
-        lines = [rf"\textbf{{{document_text(self.kind)}}} ({document_text(self.norm)}): \[ {self.formula} \]"]
+        lines = [
+            rf"\textbf{{{document_text(self.kind)}}} ({document_text(self.norm)}): \[ {self.formula} \]"
+        ]
         lines += [document_text(f"Method: {self.method}.")] if self.method else []
         if self.hypotheses:
-            items = [rf"  \item {document_text(statement)} [{document_text(how)}]" for statement, how in self.hypotheses]
+            items = [
+                rf"  \item {document_text(statement)} [{document_text(how)}]"
+                for statement, how in self.hypotheses
+            ]
             lines += [r"\begin{itemize}", *items, r"\end{itemize}"]
         if self.constants:
             lines.append(document_text(f"Constants: {_listed(self.constants)}."))
@@ -86,12 +95,14 @@ def _listed(values: Mapping[str, float]) -> str:
 
 
 def inequality_of_score(score: float, margin: float, away: float = 0.0) -> tuple[str, str]:
-    """What the smaller of the bound of the difference and the sum of both bounds states about a score, in plain text and in LaTeX.
+    """What the smaller of the bound of the difference and the sum of both bounds states about a
+    score, in plain text and in LaTeX.
 
     Args:
         score: the score.
         margin: its margin.
-        away: how far the norm of the difference that the bounds are about is from the score, which the margin contains.
+        away: how far the norm of the difference that the bounds are about is from the score, which
+            the margin contains.
 
     Example:
         >>> inequality_of_score(0.25, 0.01)[0]
@@ -99,8 +110,12 @@ def inequality_of_score(score: float, margin: float, away: float = 0.0) -> tuple
     """
     text = f"|‖u − u_j‖ − {score:.4g}| ≤ min(η_difference, η_factual + η_counterfactual)"
     left = r"\bigl|\,\|u-u_j\| - \|u_h-u_{jh}\|\,\bigr|"
-    formula = rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}}"
-    more = f" + {away:.2g}" if away > 5e-5 * margin else ""  # less does not show in the digits that are printed
+    formula = (
+        rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}}"
+    )
+    more = (
+        f" + {away:.2g}" if away > 5e-5 * margin else ""
+    )  # less does not show in the digits that are printed
     return f"{text}{more} = {margin:.4g}", f"{formula}{more} = {margin:.4g}"
 
 
@@ -131,7 +146,9 @@ class NoCertificate:
         """All reasons in one; its code is the one that more work could cure, if there is one."""
         found = list(missing)
         codes = [reason.code for reason in found]
-        code = next((c for c in (Code.NOT_SATURATED, Code.OVER_BUDGET) if c in codes), Code.NO_THEOREM)
+        code = next(
+            (c for c in (Code.NOT_SATURATED, Code.OVER_BUDGET) if c in codes), Code.NO_THEOREM
+        )
         return cls("; ".join(dict.fromkeys(reason.reason for reason in found)), code)
 
     @property

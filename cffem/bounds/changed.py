@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The problem that an intervention makes of a model, as certificates see it: its forcing, initial and boundary values.
+"""The problem that an intervention makes of a model, as certificates see it: its forcing, initial
+and boundary values.
 
-Certificates read the data of a problem off its experiment and take coefficients from the intervention of a solution. Where an
-intervention changes data as well, the experiment of the changed problem is put in the place of the model's own.
+Certificates read the data of a problem off its experiment and take coefficients from the
+intervention of a solution. Where an intervention changes data as well, the experiment of the
+changed problem is put in the place of the model's own.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ import dataclasses
 from typing import Any
 
 from cffem.bounds.certificate import NotCovered
-from cffem.engine.linear import SolveRecord
+from cffem.engine.assembly.variants import with_changes
 from cffem.engine.solution import Solution
-from cffem.engine.variants import with_changes
-from cffem.symbols.interventions import Intervention
+from cffem.engine.solve.linear import SolveRecord
+from cffem.symbols.problem.interventions import Intervention
 
 
 class ChangedProblem:
-    """A model whose experiment has the data of an intervention; spaces and matrices are the model's.
+    """A model whose experiment has the data of an intervention; spaces and matrices are the
+    model's.
 
     Args:
         model: the model.
@@ -35,7 +38,9 @@ class ChangedProblem:
     def __init__(self, model: Any, solution: Solution):
         change = solution.intervention
         if change.released:
-            raise NotCovered("the intervention releases the constraint, of which no theorem here speaks")
+            raise NotCovered(
+                "the intervention releases the constraint, of which no theorem here speaks"
+            )
         self._model, self.times = model, model.times
         self.experiment = changed_experiment(model, change)
         self.essential = model.prepared(change, SolveRecord()).essential
@@ -47,12 +52,16 @@ class ChangedProblem:
 
 
 def changed_experiment(model: Any, change: Intervention) -> Any:
-    """The experiment of a model with the forcing, the initial and the boundary values of an intervention."""
+    """The experiment of a model with the forcing, the initial and the boundary values of an
+    intervention.
+    """
     experiment, boundary = model.experiment, model.discretisation.boundary
     return dataclasses.replace(
         experiment,
         mesh=model.discretisation.domain,
         forcing={**dict(experiment.forcing), **dict(change.forcing)},
         initial={**dict(experiment.initial), **dict(change.initial)},
-        boundary=[*with_changes(boundary, change.conditions), *boundary.periodic] if change.conditions else experiment.boundary,
+        boundary=[*with_changes(boundary, change.conditions), *boundary.periodic]
+        if change.conditions
+        else experiment.boundary,
     )

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Deletions whose other coefficients are refitted on the factual solution: the coefficients are computed numbers as well.
+"""Deletions whose other coefficients are refitted on the factual solution: the coefficients are
+computed numbers as well.
 
-The regression of `cffem.engine.refit` is made on u_h, and the true refit is the one on u. How far the two are apart is not bounded
-by the error of u_h, because terms contain derivatives. So on every level of an estimate the regression is made anew, on the factual
-solution of that level: the gaps between levels then contain what the regression gains.
+The regression of `cffem.engine.deletion.refit` is made on u_h, and the true refit is the one on u.
+How far the two are apart is not bounded by the error of u_h, because terms contain derivatives. So
+on every level of an estimate the regression is made anew, on the factual solution of that level:
+the gaps between levels then contain what the regression gains.
 """
 
 from __future__ import annotations
@@ -11,16 +13,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cffem.engine.refit import deleting
-from cffem.symbols.interventions import Intervention, delete
+from cffem.engine.deletion.refit import deleting
+from cffem.symbols.problem.interventions import Intervention, delete
 
-# Coefficients that differ by no more than this share of the largest are the same numbers, up to rounding.
+# Coefficients that differ by no more than this share of the largest are the same numbers, up to
+# rounding.
 SAME = 1e-9
 
 
 @dataclass(frozen=True)
 class RefittedDeletion:
-    """The deletion of a term with the others refitted on the factual solution of whatever model it is applied to.
+    """The deletion of a term with the others refitted on the factual solution of whatever model it
+    is applied to.
 
     Attributes:
         name: the deleted term.
@@ -42,7 +46,8 @@ def change_on(change: Change, model: Any) -> Intervention:
 
 
 def recognised(model: Any, name: str, change: Change | None) -> Change:
-    """The change as what it is: a plain deletion, given coefficients, or those of a regression on the factual solution; collective.
+    """The change as what it is: a plain deletion, given coefficients, or those of a regression on
+    the factual solution; collective.
 
     Args:
         model: the model.

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Constraint classes: projections onto them, terms that vanish or coincide on them, and the library that is left.
+"""Constraint classes: projections onto them, terms that vanish or coincide on them, and the library
+that is left.
 
-On data that obey a constraint, terms are identified only modulo what vanishes on the class M = {u : c(u) = 0}. Importing this
-package gives `Model` its `constraint_nulls`; what needs SLEPc is loaded when it is used.
+On data that obey a constraint, terms are identified only modulo what vanishes on the class M = {u :
+c(u) = 0}. Importing this package gives `Model` its `constraint_nulls`; what needs SLEPc is loaded
+when it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ _HOME = {
     "effective_library": "effective",
 }
 
-__all__ = ["ConstraintAnalysis", "EffectiveLibrary", "constraint_nulls", "effective_library", "projection", "projection_of"]
+__all__ = [
+    "ConstraintAnalysis",
+    "EffectiveLibrary",
+    "constraint_nulls",
+    "effective_library",
+    "projection",
+    "projection_of",
+]
 
 
 def __getattr__(name: str) -> Any:

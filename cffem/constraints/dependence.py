@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Linear dependence of terms on the class, measured: which term is a combination of the others on random members.
+"""Linear dependence of terms on the class, measured: which term is a combination of the others on
+random members.
 
-With a_j the stack of T_j[P w] over random members w (projected where the equation is tested against the class only), the terms
-are orthogonalised in the order of the library. A term whose remainder is at round-off depends on those before it, and the
-triangular system gives the combination. Stacks have many times more entries than a library has terms, so that dependence by
-chance is out of the question; a relation must then hold on every member by itself.
+With a_j the stack of T_j[P w] over random members w (projected where the equation is tested against
+the class only), the terms are orthogonalised in the order of the library. A term whose remainder is
+at round-off depends on those before it, and the triangular system gives the combination. Stacks
+have many times more entries than a library has terms, so that dependence by chance is out of the
+question; a relation must then hold on every member by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import sympy as sp
 from cffem.constraints.nulls import ConstraintAnalysis
 
 Relations = dict[str, dict[str, sp.Expr]]
-# Coefficients are known to about the threshold; a fraction with a small denominator that is that near is what was meant.
+# Coefficients are known to about the threshold; a fraction with a small denominator that is that
+# near is what was meant.
 FRACTION = 1e-9
 DENOMINATOR = 1000
 
@@ -36,7 +39,9 @@ class Images:
 
     def __getitem__(self, name: str) -> list[np.ndarray]:
         if name not in self._found:
-            self._found[name] = [image(self.analysis, name, members) for _, members in self.analysis.samples]
+            self._found[name] = [
+                image(self.analysis, name, members) for _, members in self.analysis.samples
+            ]
         return self._found[name]
 
     def inner(self, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
@@ -72,7 +77,10 @@ def image(analysis: ConstraintAnalysis, name: str, members: tuple[Any, ...]) -> 
 def numbers(analysis: ConstraintAnalysis, combination: Mapping[str, sp.Expr]) -> dict[str, float]:
     """The factors of a combination with the values of the library's parameters."""
     values = {str(p): v for p, v in analysis.model.library.parameters.items() if v is not None}
-    return {b: float(factor.subs({s: values[str(s)] for s in factor.free_symbols})) for b, factor in combination.items()}
+    return {
+        b: float(factor.subs({s: values[str(s)] for s in factor.free_symbols}))
+        for b, factor in combination.items()
+    }
 
 
 def measured_relations(images: Images, names: Sequence[str]) -> Relations:
@@ -83,7 +91,10 @@ def measured_relations(images: Images, names: Sequence[str]) -> Relations:
         names: terms of one equation that are not null.
     """
     threshold = images.analysis.threshold
-    scales = [sum(images.analysis.evaluation.norm(images[name][k]) for name in names) or 1.0 for k in range(len(images[names[0]]))]
+    scales = [
+        sum(images.analysis.evaluation.norm(images[name][k]) for name in names) or 1.0
+        for k in range(len(images[names[0]]))
+    ]
     basis: list[list[np.ndarray]] = []
     pivots: list[str] = []
     triangle: list[np.ndarray] = []
@@ -109,8 +120,11 @@ def measured_relations(images: Images, names: Sequence[str]) -> Relations:
     return relations
 
 
-def combination_of(along: np.ndarray, triangle: Sequence[np.ndarray], pivots: Sequence[str]) -> dict[str, sp.Expr]:
-    """Components along the orthonormal basis as a combination of the terms that the basis was made from.
+def combination_of(
+    along: np.ndarray, triangle: Sequence[np.ndarray], pivots: Sequence[str]
+) -> dict[str, sp.Expr]:
+    """Components along the orthonormal basis as a combination of the terms that the basis was made
+    from.
 
     Example:
         >>> import numpy as np
@@ -123,7 +137,11 @@ def combination_of(along: np.ndarray, triangle: Sequence[np.ndarray], pivots: Se
         matrix[: len(column), j] = column
     factors = np.linalg.solve(matrix, along) if count else np.zeros(0)
     largest = np.abs(factors).max(initial=0.0)
-    return {name: as_fraction(f) for name, f in zip(pivots, factors, strict=True) if abs(f) > FRACTION * largest}
+    return {
+        name: as_fraction(f)
+        for name, f in zip(pivots, factors, strict=True)
+        if abs(f) > FRACTION * largest
+    }
 
 
 def as_fraction(value: float) -> sp.Expr:

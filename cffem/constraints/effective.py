@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Equivalence classes of terms modulo the constraint, and the effective library that is left for identification.
+"""Equivalence classes of terms modulo the constraint, and the effective library that is left for
+identification.
 
-Restricted to the class, the terms of an equation span a space; where they are linearly dependent only combinations of their
-coefficients can be identified. With the terms as columns, written in the jets that are independent on the class, the reduced row
-echelon form gives both: its pivots are representatives T_b, every other term is T_j = Σ_b R_bj T_b, and what is identified is
-α_b + Σ_j R_bj α_j. In an equation tested against the class only, terms are compared modulo gradients. The same relations are
-looked for on random members (`dependence`), without any symbols: what is found both ways is exact on the discrete class too.
+Restricted to the class, the terms of an equation span a space; where they are linearly dependent
+only combinations of their coefficients can be identified. With the terms as columns, written in the
+jets that are independent on the class, the reduced row echelon form gives both: its pivots are
+representatives T_b, every other term is T_j = Σ_b R_bj T_b, and what is identified is α_b + Σ_j
+R_bj α_j. In an equation tested against the class only, terms are compared modulo gradients. The
+same relations are looked for on random members (`dependence`), without any symbols: what is found
+both ways is exact on the discrete class too.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from cffem.constraints.dependence import Images, Relations, image, measured_rela
 from cffem.constraints.modulo import coordinates_of
 from cffem.constraints.natural import traces_agree
 from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, TermEvidence
-from cffem.symbols.checks import nearest
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.term_checks import nearest
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,15 @@ class EquivalenceClass:
     Attributes:
         terms: their names.
         representatives: terms that stand for the others; one for each identified combination.
-        identified: the combinations of coefficients that can be identified, by representative, in symbols named after the terms.
-        relations: for each term that is not a representative, the combination of representatives that it equals on the class.
+        identified: the combinations of coefficients that can be identified, by representative, in
+            symbols named after the terms.
+        relations: for each term that is not a representative, the combination of representatives
+            that it equals on the class.
         ratio: the largest ‖T_j − Σ R_bj T_b‖ / ‖T_j‖ over random members of the discrete class.
         label: "exact" or "null up to discretisation", for the differences.
-        evidence: "symbolic" (proved by rewriting), "numeric" (measured to round-off on random members), or both; "symbolic or
-            numeric" where some relations of the class are proved and others measured.
+        evidence: "symbolic" (proved by rewriting), "numeric" (measured to round-off on random
+            members), or both; "symbolic or numeric" where some relations of the class are proved
+            and others measured.
     """
 
     terms: tuple[str, ...]
@@ -62,7 +68,8 @@ class EffectiveLibrary:
         library: the terms that can be identified, one representative for each class.
         removed: the null terms that were taken out, with their evidence.
         classes: the terms that were grouped.
-        forced: null terms that were kept because the user asked; their verdict is `constraint_null`.
+        forced: null terms that were kept because the user asked; their verdict is
+            `constraint_null`.
         evidence: what is known about every term.
     """
 
@@ -73,18 +80,30 @@ class EffectiveLibrary:
     evidence: Mapping[str, TermEvidence]
 
     def verdict(self, name: str) -> str | None:
-        """ "constraint_null" for a null term, forced or not; "grouped" for one that another stands for; None for the others."""
+        """ "constraint_null" for a null term, forced or not; "grouped" for one that another
+        stands for; None for the others.
+        """
         if self.evidence[name].status == "constraint_null":
             return "constraint_null"
-        grouped = any(name in group.terms and name not in group.representatives for group in self.classes)
+        grouped = any(
+            name in group.terms and name not in group.representatives for group in self.classes
+        )
         return "grouped" if grouped else None
 
     def __str__(self) -> str:
         lines = [
-            f"removed {null.term}: {null.reason} ({null.evidence}, ratio {null.ratio:.1e}, {null.label})" for null in self.removed
+            f"removed {null.term}: {null.reason} ({null.evidence}, ratio {null.ratio:.1e}, "
+            f"{null.label})"
+            for null in self.removed
         ]
-        lines += [f"kept {null.term} as asked, verdict constraint_null: {null.reason}" for null in self.forced]
-        lines += [f"grouped: {group} ({group.evidence}, {group.label}, ratio {group.ratio:.1e})" for group in self.classes]
+        lines += [
+            f"kept {null.term} as asked, verdict constraint_null: {null.reason}"
+            for null in self.forced
+        ]
+        lines += [
+            f"grouped: {group} ({group.evidence}, {group.label}, ratio {group.ratio:.1e})"
+            for group in self.classes
+        ]
         return "\n".join(lines) or "nothing was removed or grouped"
 
 
@@ -96,7 +115,8 @@ def effective_library(
     Args:
         model: a model whose experiment declares a constraint.
         force: null terms to keep all the same.
-        tested: whether the equation is tested against the class only; default: where the constraint names its multiplier.
+        tested: whether the equation is tested against the class only; default: where the constraint
+            names its multiplier.
         trajectory: whether terms are also measured on the factual solution.
 
     Raises:
@@ -104,13 +124,21 @@ def effective_library(
     """
     for name in force:
         if name not in model.library.names:
-            raise InputError(f"there is no term {name!r} to keep; {nearest(name, model.library.names)}")
+            raise InputError(
+                f"there is no term {name!r} to keep; {nearest(name, model.library.names)}"
+            )
     analysis = ConstraintAnalysis(model, tested, trajectory)
     evidence = analysis.terms
     classes = equivalence_classes(analysis)
     nulls = {null.term: null for null in analysis.nulls}
-    grouped = {name for group in classes for name in group.terms if name not in group.representatives}
-    gone = [name for name in model.library.names if (name in nulls and name not in force) or name in grouped]
+    grouped = {
+        name for group in classes for name in group.terms if name not in group.representatives
+    }
+    gone = [
+        name
+        for name in model.library.names
+        if (name in nulls and name not in force) or name in grouped
+    ]
     kept = model.library.without(*gone) if gone else model.library
     removed = tuple(null for name, null in nulls.items() if name not in force)
     forced = tuple(null for name, null in nulls.items() if name in force)
@@ -131,24 +159,46 @@ def equivalence_classes(analysis: ConstraintAnalysis) -> tuple[EquivalenceClass,
     return tuple(found)
 
 
-def _classes_of(analysis: ConstraintAnalysis, images: Images, names: Sequence[str]) -> list[EquivalenceClass]:
-    """Classes from relations that are proved, measured or both; a proof comes first, because its coefficients are exact."""
+def _classes_of(
+    analysis: ConstraintAnalysis, images: Images, names: Sequence[str]
+) -> list[EquivalenceClass]:
+    """Classes from relations that are proved, measured or both; a proof comes first, because
+    its coefficients are exact.
+    """
     proved = proved_relations(analysis, names)
     measured = measured_relations(images, names)
-    relations = {**{name: found for name, found in measured.items() if name not in proved}, **proved}
+    relations = {
+        **{name: found for name, found in measured.items() if name not in proved},
+        **proved,
+    }
     # A term cannot stand for others if it is itself a combination; proofs are reduced already.
-    usable = {name: found for name, found in relations.items() if name in proved or not set(found) & set(relations)}
-    return [_class(analysis, images, group, usable, proved, measured) for group in _connected(usable)]
+    usable = {
+        name: found
+        for name, found in relations.items()
+        if name in proved or not set(found) & set(relations)
+    }
+    return [
+        _class(analysis, images, group, usable, proved, measured) for group in _connected(usable)
+    ]
 
 
 def proved_relations(analysis: ConstraintAnalysis, names: Sequence[str]) -> Relations:
-    """T_j = Σ R_bj T_b on the class by rewriting, in weak form too: natural traces must agree where the boundary has them."""
+    """T_j = Σ R_bj T_b on the class by rewriting, in weak form too: natural traces must agree
+    where the boundary has them.
+    """
     tested = analysis.closed and all(analysis.tested_here(name) for name in names)
     modulo, library = analysis.modulo, analysis.model.library
-    entries = {name: modulo.tested_against_class(library[name]) if tested else modulo.normal_form(library[name]) for name in names}
+    entries = {
+        name: modulo.tested_against_class(library[name])
+        if tested
+        else modulo.normal_form(library[name])
+        for name in names
+    }
     rows = {name: coordinates_of(entry) for name, entry in entries.items()}
     keys = sorted({key for row in rows.values() for key in row}, key=str)
-    matrix = sp.Matrix(len(keys), len(names), lambda i, j: sp.nsimplify(rows[names[j]].get(keys[i], 0)))
+    matrix = sp.Matrix(
+        len(keys), len(names), lambda i, j: sp.nsimplify(rows[names[j]].get(keys[i], 0))
+    )
     reduced, pivots = matrix.rref()
     found = {
         name: {names[b]: reduced[row, j] for row, b in enumerate(pivots) if reduced[row, j] != 0}
@@ -159,7 +209,11 @@ def proved_relations(analysis: ConstraintAnalysis, names: Sequence[str]) -> Rela
     return {
         name: combination
         for name, combination in found.items()
-        if traces_agree(discretisation, modulo, {name: sp.S.One, **{b: -factor for b, factor in combination.items()}})
+        if traces_agree(
+            discretisation,
+            modulo,
+            {name: sp.S.One, **{b: -factor for b, factor in combination.items()}},
+        )
     }
 
 
@@ -174,26 +228,50 @@ def _connected(relations: Mapping[str, Mapping[str, sp.Expr]]) -> list[set[str]]
 
 
 def _class(
-    analysis: ConstraintAnalysis, images: Images, group: set[str], relations: Relations, proved: Relations, measured: Relations
+    analysis: ConstraintAnalysis,
+    images: Images,
+    group: set[str],
+    relations: Relations,
+    proved: Relations,
+    measured: Relations,
 ) -> EquivalenceClass:
     names = tuple(name for name in analysis.names if name in group)
     inside = {name: relations[name] for name in names if name in relations}
     representatives = tuple(name for name in names if name not in inside)
     symbols = {name: sp.Symbol(name) for name in names}
     identified = {
-        b: symbols[b] + sp.Add(*(combination[b] * symbols[name] for name, combination in inside.items() if b in combination))
+        b: symbols[b]
+        + sp.Add(
+            *(
+                combination[b] * symbols[name]
+                for name, combination in inside.items()
+                if b in combination
+            )
+        )
         for b in representatives
     }
     ratio = max(images.difference(name, combination) for name, combination in inside.items())
     label = "exact" if ratio <= analysis.threshold else UP_TO_DISCRETISATION
-    sources = {"symbolic": all(name in proved for name in inside), "numeric": all(name in measured for name in inside)}
-    evidence = " and ".join(word for word, there in sources.items() if there) or "symbolic or numeric"
+    sources = {
+        "symbolic": all(name in proved for name in inside),
+        "numeric": all(name in measured for name in inside),
+    }
+    evidence = (
+        " and ".join(word for word, there in sources.items() if there) or "symbolic or numeric"
+    )
     return EquivalenceClass(names, representatives, identified, inside, ratio, label, evidence)
 
 
-def difference_on(analysis: ConstraintAnalysis, name: str, combination: Mapping[str, sp.Expr], members: tuple[Any, ...]) -> float:
+def difference_on(
+    analysis: ConstraintAnalysis,
+    name: str,
+    combination: Mapping[str, sp.Expr],
+    members: tuple[Any, ...],
+) -> float:
     """‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on one member of the class with its rate and acceleration."""
     whole = image(analysis, name, members)
-    rest = whole - sum(f * image(analysis, b, members) for b, f in numbers(analysis, combination).items())
+    rest = whole - sum(
+        f * image(analysis, b, members) for b, f in numbers(analysis, combination).items()
+    )
     size = analysis.evaluation.norm(whole)
     return analysis.evaluation.norm(rest) / size if size else 0.0

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Terms on states: T_j[w] as a functional, its L2-Riesz norm in the test space, and the operator norm of linear terms.
+"""Terms on states: T_j[w] as a functional, its L2-Riesz norm in the test space, and the operator
+norm of linear terms.
 
-Auxiliary fields (the weak divergence of a Nédélec field, say) are functions of the others; here they are solved for first, so
-that T_j is an operator on the unknowns alone. A linear term is then a matrix T with T* = M⁻¹Tᵀ, and SLEPc finds its largest
-singular value, with or without the projection, as the square root of the largest eigenvalue of P T* T P.
+Auxiliary fields (the weak divergence of a Nédélec field, say) are functions of the others; here
+they are solved for first, so that T_j is an operator on the unknowns alone. A linear term is then a
+matrix T with T* = M⁻¹Tᵀ, and SLEPc finds its largest singular value, with or without the
+projection, as the square root of the largest eigenvalue of P T* T P.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from petsc4py import PETSc
 from slepc4py import SLEPc
 
 from cffem import _compat
-from cffem.constraints.base import Projection, global_rows
-from cffem.constraints.solver import Block
-from cffem.constraints.waves import random_field
-from cffem.engine.equation import add
-from cffem.engine.errors import as_raised
+from cffem.constraints.projections.base import Projection, global_rows
+from cffem.constraints.projections.projection_solver import Block
+from cffem.constraints.random_fields import random_field
+from cffem.engine.assembly.equation import add
+from cffem.engine.solve_errors import as_raised
 
 Map = Callable[[np.ndarray], np.ndarray]
 # A few digits of the largest singular value are enough to compare two of them.
@@ -39,7 +41,12 @@ class Evaluation:
     """
 
     def __init__(self, model: Any):
-        self.model, self.spaces, self.equation, self.comm = model, model.spaces, model.equation, model.comm
+        self.model, self.spaces, self.equation, self.comm = (
+            model,
+            model.spaces,
+            model.equation,
+            model.comm,
+        )
         d = model.discretisation
         self.unknowns = self.spaces.mask(d.unknowns)
         self.auxiliary = self.spaces.mask([a.field for a in d.auxiliaries])
@@ -60,8 +67,13 @@ class Evaluation:
             self._prepare_auxiliaries({str(a.field) for a in d.auxiliaries})
 
     def _all_fields(self) -> Any:
-        """The L2 inner product of unknowns and multiplier: terms such as a pressure gradient act on the multiplier."""
-        d, trial = self.model.discretisation, self.spaces.parts(ufl.TrialFunction(self.spaces.space))
+        """The L2 inner product of unknowns and multiplier: terms such as a pressure gradient
+        act on the multiplier.
+        """
+        d, trial = (
+            self.model.discretisation,
+            self.spaces.parts(ufl.TrialFunction(self.spaces.space)),
+        )
         fields = [f for f in self.spaces.fields if f not in {a.field for a in d.auxiliaries}]
         return sum(ufl.inner(trial[f], d.tests[f]) * ufl.dx for f in fields)
 
@@ -69,7 +81,9 @@ class Evaluation:
         return Block(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:
-        """The equations that define auxiliary fields, and a solver for them with everything else held."""
+        """The equations that define auxiliary fields, and a solver for them with everything
+        else held.
+        """
         parts = [part for _, part in self.equation.fixed if part.ingredient.name in names]
         self._defining = parts
         matrices = [part.matrix(0) for part in parts]
@@ -80,10 +94,13 @@ class Evaluation:
         solvable[self.model.essential.owned] = 0.0
         self._auxiliaries = self._block(self._definitions, solvable)
 
-    # States ---------------------------------------------------------------------------------------------------------------
+    # States
+    # ----------------------------------------------------------------------------------------------
 
     def random_state(self, wavenumber: float, seed: int) -> np.ndarray:
-        """Random fields and multipliers with zero essential values; auxiliary fields are left to `completed`."""
+        """Random fields and multipliers with zero essential values; auxiliary fields are left
+        to `completed`.
+        """
         state = np.zeros(self.spaces.owned)
         skipped = {a.field for a in self.model.discretisation.auxiliaries}
         for index, unknown in enumerate(f for f in self.spaces.fields if f not in skipped):
@@ -102,8 +119,10 @@ class Evaluation:
         """The state with its auxiliary fields solved for.
 
         Args:
-            state: fields and multipliers; what it has in the places of auxiliary fields does not count.
-            time: that of the boundary data in their definitions (a moving wall, say); None for zero data.
+            state: fields and multipliers; what it has in the places of auxiliary fields does not
+                count.
+            time: that of the boundary data in their definitions (a moving wall, say); None for zero
+                data.
         """
         if self._auxiliaries is None:
             return state
@@ -112,31 +131,48 @@ class Evaluation:
         right = self._b.array_r.copy()
         if time is not None:
             self.model.discretisation.time.value = time
-            right += sum(part.constant() for part in self._defining if part.ingredient.constant is not None)
-        return state * (1.0 - self.auxiliary) - self._auxiliaries.solve(right, "the auxiliary fields")
+            right += sum(
+                part.constant() for part in self._defining if part.ingredient.constant is not None
+            )
+        return state * (1.0 - self.auxiliary) - self._auxiliaries.solve(
+            right, "the auxiliary fields"
+        )
 
     def is_complete(self, state: np.ndarray) -> bool:
-        """Whether a state has its auxiliary fields already, as solutions do, boundary data included; collective."""
+        """Whether a state has its auxiliary fields already, as solutions do, boundary data
+        included; collective.
+        """
         return self.comm.allreduce(float(np.abs(state * self.auxiliary).sum())) > 0.0
 
-    # Terms ----------------------------------------------------------------------------------------------------------------
+    # Terms
+    # ----------------------------------------------------------------------------------------------
 
     def orders(self, name: str) -> tuple[int, ...]:
         """Whether a term sees the state (0), its rate (1), its acceleration (2)."""
-        return tuple(o for o, jacobian in enumerate(self.equation.terms[name].ingredient.jacobians) if jacobian is not None)
+        return tuple(
+            o
+            for o, jacobian in enumerate(self.equation.terms[name].ingredient.jacobians)
+            if jacobian is not None
+        )
 
     def linear(self, name: str) -> bool:
         """Whether a term is linear in the state, without a constant part."""
         ingredient = self.equation.terms[name].ingredient
         return ingredient.by_matrix and ingredient.constant is None and bool(self.orders(name))
 
-    def functional(self, name: str, states: tuple[np.ndarray | None, ...], time: float = 0.0) -> np.ndarray:
-        """⟨T_j[w], v_i⟩ for the free test functions, auxiliary fields solved for where the state has none."""
+    def functional(
+        self, name: str, states: tuple[np.ndarray | None, ...], time: float = 0.0
+    ) -> np.ndarray:
+        """⟨T_j[w], v_i⟩ for the free test functions, auxiliary fields solved for where the
+        state has none.
+        """
         vectors = []
         for order, values in enumerate(states):
             vector = None if values is None else self.equation.new_vector()
             if vector is not None:
-                vector.array[:] = values if order == 0 and self.is_complete(values) else self.completed(values)
+                vector.array[:] = (
+                    values if order == 0 and self.is_complete(values) else self.completed(values)
+                )
             vectors.append(vector)
         out = self.equation.new_vector()
         first, second, third = vectors
@@ -166,7 +202,8 @@ class Evaluation:
         self.input_mass.mult(self._a, self._b)
         return math.sqrt(max(float(self._a.dot(self._b)), 0.0))
 
-    # Operator norms -------------------------------------------------------------------------------------------------------
+    # Operator norms
+    # ----------------------------------------------------------------------------------------------
 
     def operator(self, name: str, order: int) -> tuple[Map, Map]:
         """A linear term as the map T* T needs: w ↦ M⁻¹ T w, and its adjoint."""
@@ -199,7 +236,9 @@ class Evaluation:
             forward, adjoint: the map and its L2 adjoint.
             scale: the singular value below a millionth of which only its size counts.
         """
-        shell = PETSc.Mat().createPython(self.mass.sizes, _Normal(forward, adjoint, self.inputs), comm=self.comm)
+        shell = PETSc.Mat().createPython(
+            self.mass.sizes, _Normal(forward, adjoint, self.inputs), comm=self.comm
+        )
         shell.setUp()
         solver = SLEPc.EPS().create(self.comm)
         solver.setOperators(shell)
@@ -218,7 +257,8 @@ class Evaluation:
             solver.solve()
         if solver.getConverged():
             solver.getEigenvector(0, start)
-        # The map itself at the vector that SLEPc found: its size is known to round-off of the map, not of its square.
+        # The map itself at the vector that SLEPc found: its size is known to round-off of the map,
+        # not of its square.
         vector = start.array_r * self.inputs
         size = self.input_norm(vector)
         value = self.norm(forward(vector)) / size if size else 0.0
@@ -249,8 +289,12 @@ class _Normal:
         out.array[:] = self.adjoint(self.forward(vector.array_r * self.inputs)) * self.inputs
 
 
-def projected(forward: Map, adjoint: Map, projection: Projection, tested: bool = False) -> tuple[Map, Map]:
-    """A map after the projection and, where the equation is tested against the class only, also before it."""
+def projected(
+    forward: Map, adjoint: Map, projection: Projection, tested: bool = False
+) -> tuple[Map, Map]:
+    """A map after the projection and, where the equation is tested against the class only,
+    also before it.
+    """
 
     def after(state: np.ndarray) -> np.ndarray:
         image = forward(projection.project(state))

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Upper bounds of operator norms from random vectors, for maps that are suspected to be zero.
 
-An eigenvalue solver finds a large singular value, it does not prove that there is no larger one. For independent standard normal
-vectors g₁ … g_r and any matrix B (Halko, Martinsson and Tropp, SIAM Review 53, 2011, Lemma 4.1)
+An eigenvalue solver finds a large singular value, it does not prove that there is no larger one.
+For independent standard normal vectors g₁ … g_r and any matrix B (Halko, Martinsson and Tropp, SIAM
+Review 53, 2011, Lemma 4.1)
 
     ‖B‖ ≤ 10 √(2/π) max ‖B g_i‖    with probability at least 1 − 10⁻ʳ,
 
-whatever B is. For a map A between fields, with the mass matrix M and its diagonal D, B = M^{1/2} A D^{-1/2} gives the L2 operator
-norm ‖A‖ ≤ ‖B‖ / √λ, where λ is the smallest eigenvalue of D⁻¹M, which SLEPc finds; it does not depend on the mesh size. Vectors
-belong to unknowns here, not to coordinates: the bound is a statement about round-off, whose numbers no two partitions share.
+whatever B is. For a map A between fields, with the mass matrix M and its diagonal D, B = M^{1/2} A
+D^{-1/2} gives the L2 operator norm ‖A‖ ≤ ‖B‖ / √λ, where λ is the smallest eigenvalue of D⁻¹M,
+which SLEPc finds; it does not depend on the mesh size. Vectors belong to unknowns here, not to
+coordinates: the bound is a statement about round-off, whose numbers no two partitions share.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from petsc4py import PETSc
 from slepc4py import SLEPc
 
 from cffem.constraints.evaluation import Evaluation, Map
-from cffem.engine.errors import as_raised
+from cffem.engine.solve_errors import as_raised
 
 VECTORS = 6
 FACTOR = 10 * math.sqrt(2 / math.pi)
@@ -46,7 +48,9 @@ class NormBound:
     def _smallest_eigenvalue(self) -> float:
         """λ_min(D⁻¹M) on the unknowns, lowered by the tolerance."""
         e = self.evaluation
-        shell = PETSc.Mat().createPython(e.input_mass.sizes, _Scaled(e.input_mass, self._roots), comm=e.comm)
+        shell = PETSc.Mat().createPython(
+            e.input_mass.sizes, _Scaled(e.input_mass, self._roots), comm=e.comm
+        )
         shell.setUp()
         solver = SLEPc.EPS().create(e.comm)
         solver.setOperators(shell)
@@ -63,14 +67,18 @@ class NormBound:
         return max(value * (1 - EIGENVALUE_TOLERANCE), 0.0)
 
     def __call__(self, forward: Map) -> float:
-        """A number that the operator norm of a linear map exceeds with probability at most 10⁻ʳ, r = `VECTORS`."""
+        """A number that the operator norm of a linear map exceeds with probability at most
+        10⁻ʳ, r = `VECTORS`.
+        """
         e = self.evaluation
         if self._smallest == 0.0:
             return math.inf
         largest = 0.0
         for k in range(VECTORS):
             random = np.random.default_rng([k, e.comm.rank])
-            largest = max(largest, e.norm(forward(random.standard_normal(len(self._roots)) * self._roots)))
+            largest = max(
+                largest, e.norm(forward(random.standard_normal(len(self._roots)) * self._roots))
+            )
         return FACTOR * largest / math.sqrt(self._smallest)
 
 

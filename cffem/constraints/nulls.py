@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Constraint-null terms: those that vanish on the class M, with what proves it and what was measured.
+"""Constraint-null terms: those that vanish on the class M, with what proves it and what was
+measured.
 
-A term is constraint-null if T_j[u] = 0 for every u in M. In an equation that is tested against M only (the multiplier takes up
-the rest, as a pressure does), it is enough that T_j[u] is orthogonal to M, as gradients are. Symbolic evidence is a proof by
-rewriting modulo the constraint; numeric evidence is the ratio ‖T_j[P w]‖ / ‖T_j[w]‖ over random fields from smooth to rough
-and, for linear terms, of operator norms, bounded from above (`norm_bound`), at the level of round-off. What is proved but not
-at round-off is null up to discretisation. A term that vanishes on the trajectory only is no null term: this experiment cannot
-see it, another one could.
+A term is constraint-null if T_j[u] = 0 for every u in M. In an equation that is tested against M
+only (the multiplier takes up the rest, as a pressure does), it is enough that T_j[u] is orthogonal
+to M, as gradients are. Symbolic evidence is a proof by rewriting modulo the constraint; numeric
+evidence is the ratio ‖T_j[P w]‖ / ‖T_j[w]‖ over random fields from smooth to rough and, for linear
+terms, of operator norms, bounded from above (`norm_bound`), at the level of round-off. What is
+proved but not at round-off is null up to discretisation. A term that vanishes on the trajectory
+only is no null term: this experiment cannot see it, another one could.
 """
 
 from __future__ import annotations
@@ -21,21 +23,23 @@ import numpy as np
 import sympy as sp
 import ufl
 
-from cffem.constraints.base import integral
-from cffem.constraints.choose import projection_of
 from cffem.constraints.evaluation import Evaluation, projected
 from cffem.constraints.modulo import Modulo
 from cffem.constraints.natural import potential, traces_agree, vanishes_on
 from cffem.constraints.norm_bound import NormBound
-from cffem.constraints.waves import scales
-from cffem.engine.samples import level_states
-from cffem.engine.traces import essential as all_given
+from cffem.constraints.projections.base import integral
+from cffem.constraints.projections.choose import projection_of
+from cffem.constraints.random_fields import scales
+from cffem.engine.assembly.traces import essential as all_given
+from cffem.engine.response.samples import level_states
 from cffem.forms.elements import HCURL, carrier
-from cffem.symbols.constraints import DivergenceFree
+from cffem.symbols.problem.constraint_classes import DivergenceFree
 
-# What two passes of the projection, an auxiliary solve and the assembly leave of a term that is null.
+# What two passes of the projection, an auxiliary solve and the assembly leave of a term that is
+# null.
 ROUND_OFF = 1e3
-# Samples above this leave no doubt that a term is not null; below it linear terms are judged by their operator norms.
+# Samples above this leave no doubt that a term is not null; below it linear terms are judged by
+# their operator norms.
 DOUBT = 1e-5
 SEEDS = 2
 LEVELS = 4
@@ -49,17 +53,17 @@ class TermEvidence:
     Attributes:
         term: the term's name.
         status: "constraint_null", "vanishes_on_trajectory" or "active".
-        kind: "vanishes" (T_j[u] = 0 on the class), "gradient" (orthogonal to the class, where the equation is tested against it
-            only) or "".
+        kind: "vanishes" (T_j[u] = 0 on the class), "gradient" (orthogonal to the class, where the
+            equation is tested against it only) or "".
         evidence: "symbolic", "numeric", "symbolic and numeric" or "".
-        ratio: the largest ratio of the term on the class to the term on all fields (for gradients: of the part that the class
-            sees to the whole).
+        ratio: the largest ratio of the term on the class to the term on all fields (for gradients:
+            of the part that the class sees to the whole).
         trajectory: ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the solution, nan where it was not asked for.
         distance: how far the solution is from the class, relative to its norm; nan likewise.
         label: "exact", "null up to discretisation" or "".
         reason: a sentence for the report.
-        bound: for linear terms that are null, what the ratio of operator norms exceeds with a probability of 1e-6 at most,
-            whatever the samples were; nan for the others.
+        bound: for linear terms that are null, what the ratio of operator norms exceeds with a
+            probability of 1e-6 at most, whatever the samples were; nan for the others.
     """
 
     term: str
@@ -79,13 +83,20 @@ class ConstraintAnalysis:
 
     Args:
         model: a model with a constraint.
-        tested: whether the equation is tested against the class only; default: where the constraint names its multiplier, as
-            the pressure of a flow.
-        trajectory: whether the factual solution is looked at as well (it is solved if need be), or another solution of the model.
+        tested: whether the equation is tested against the class only; default: where the constraint
+            names its multiplier, as the pressure of a flow.
+        trajectory: whether the factual solution is looked at as well (it is solved if need be), or
+            another solution of the model.
         names: the terms to look at (default: all).
     """
 
-    def __init__(self, model: Any, tested: bool | None = None, trajectory: Any = True, names: Sequence[str] | None = None):
+    def __init__(
+        self,
+        model: Any,
+        tested: bool | None = None,
+        trajectory: Any = True,
+        names: Sequence[str] | None = None,
+    ):
         self.model = model
         self.constraint = model.experiment.constraint
         self.projection = projection_of(model)
@@ -97,7 +108,8 @@ class ConstraintAnalysis:
         self.with_trajectory = trajectory is not False
         self._solution = None if isinstance(trajectory, bool) else trajectory
 
-    # Samples --------------------------------------------------------------------------------------------------------------
+    # Samples
+    # ----------------------------------------------------------------------------------------------
 
     @cached_property
     def samples(self) -> list[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]:
@@ -105,37 +117,50 @@ class ConstraintAnalysis:
         found = []
         for scale, wavenumber in enumerate(scales(self.model.discretisation.mesh)):
             for seed in range(SEEDS):
-                fields = tuple(self.evaluation.random_state(wavenumber, 10 * seed + 100 * scale + k) for k in range(3))
+                fields = tuple(
+                    self.evaluation.random_state(wavenumber, 10 * seed + 100 * scale + k)
+                    for k in range(3)
+                )
                 found.append((fields, tuple(self.projection.project(w) for w in fields)))
         return found
 
     @cached_property
     def open_parts(self) -> tuple[str, ...] | None:
-        """Boundary parts with a flux of members of the class; None where a gradient would not be orthogonal to it anyway."""
+        """Boundary parts with a flux of members of the class; None where a gradient would not
+        be orthogonal to it anyway.
+        """
         d = self.model.discretisation
         field = getattr(self.constraint, "field", None)
         if not isinstance(self.constraint, DivergenceFree) or field is None:
             return None
         conditions = d.boundary.conditions
         if carrier(self.model.spaces.elements[field]).space == HCURL:
-            return None if any(all_given(given, field, HCURL) for given in conditions.values()) else ()
+            return (
+                None if any(all_given(given, field, HCURL) for given in conditions.values()) else ()
+            )
         normal, measure = ufl.FacetNormal(d.mesh.ufl_domain()), d.boundary.measure
         member = self.samples[0][1][0]
         function = self.model.spaces.function(field, member)
         level = 1e-20 * self.evaluation.norm(member) ** 2
-        through = {part: ufl.dot(function, normal) ** 2 * measure(d.boundary.tags[part]) for part in conditions}
+        through = {
+            part: ufl.dot(function, normal) ** 2 * measure(d.boundary.tags[part])
+            for part in conditions
+        }
         return tuple(part for part, flux in through.items() if integral(flux, d.mesh) > level)
 
     @property
     def closed(self) -> bool:
-        """Whether no member of the class has a flux through the boundary, so that all gradients are orthogonal to it."""
+        """Whether no member of the class has a flux through the boundary, so that all
+        gradients are orthogonal to it.
+        """
         return self.open_parts == ()
 
     def tested_here(self, name: str) -> bool:
         """Whether a term stands in the equation that is tested against the class only."""
         return self.tested and self.model.library.locate(name)[0] in self.constraint.fields
 
-    # Evidence -------------------------------------------------------------------------------------------------------------
+    # Evidence
+    # ----------------------------------------------------------------------------------------------
 
     def proof(self, name: str) -> str:
         """What is proved symbolically: "vanishes", "gradient" or nothing."""
@@ -144,16 +169,24 @@ class ConstraintAnalysis:
             return ""
         if self.modulo.vanishes(term):
             return "vanishes"
-        if not self.tested_here(name) or self.open_parts is None or not self.modulo.is_gradient(term):
+        if (
+            not self.tested_here(name)
+            or self.open_parts is None
+            or not self.modulo.is_gradient(term)
+        ):
             return ""
         if self.open_parts:
             found = potential(term, self.modulo)
-            if found is None or not vanishes_on(self.open_parts, found, d, [members[0] for _, members in self.samples]):
+            if found is None or not vanishes_on(
+                self.open_parts, found, d, [members[0] for _, members in self.samples]
+            ):
                 return ""
         return "gradient"
 
     def class_ratio(self, name: str) -> float:
-        """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, where they leave doubt, by operator norms."""
+        """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, where they leave doubt, by
+        operator norms.
+        """
         evaluation, largest = self.evaluation, 0.0
         for fields, members in self.samples:
             whole = evaluation.dual_norm(evaluation.functional(name, fields))
@@ -162,16 +195,26 @@ class ConstraintAnalysis:
         return max(largest, self.operator_ratio(name)) if self.in_doubt(name, largest) else largest
 
     def tested_ratio(self, name: str) -> float:
-        """The largest share of T_j[P w] that test functions of the class see, by samples and operator norms."""
+        """The largest share of T_j[P w] that test functions of the class see, by samples and
+        operator norms.
+        """
         largest = max(self.share(name, members) for _, members in self.samples)
-        return max(largest, self.operator_ratio(name, True)) if self.in_doubt(name, largest) else largest
+        return (
+            max(largest, self.operator_ratio(name, True))
+            if self.in_doubt(name, largest)
+            else largest
+        )
 
     def in_doubt(self, name: str, ratio: float) -> bool:
-        """Whether samples leave open that a linear term is null; a larger ratio is itself a member on which it is not."""
+        """Whether samples leave open that a linear term is null; a larger ratio is itself a
+        member on which it is not.
+        """
         return ratio <= DOUBT and self.evaluation.linear(name)
 
     def operator_ratio(self, name: str, tested: bool = False) -> float:
-        """The largest ratio of operator norms of a linear term on the class and on all fields, as SLEPc finds them."""
+        """The largest ratio of operator norms of a linear term on the class and on all
+        fields, as SLEPc finds them.
+        """
         largest = 0.0
         for order in self.evaluation.orders(name):
             whole = self.singular_value(name, order)
@@ -183,7 +226,8 @@ class ConstraintAnalysis:
     def operator_bound(self, name: str, tested: bool = False) -> float:
         """What that ratio exceeds with a probability of a millionth at most.
 
-        The norm on all fields is taken from below and the norm on the class from above, so that the ratio is bounded from above.
+        The norm on all fields is taken from below and the norm on the class from above, so that the
+        ratio is bounded from above.
         """
         largest = 0.0
         for order in self.evaluation.orders(name):
@@ -199,11 +243,15 @@ class ConstraintAnalysis:
 
     @property
     def bound_threshold(self) -> float:
-        """Round-off in a bound: it is added up over all unknowns, which counts from ten thousand of them."""
+        """Round-off in a bound: it is added up over all unknowns, which counts from ten
+        thousand of them.
+        """
         return self.threshold * max(1.0, math.sqrt(self.model.spaces.size) / 100)
 
     def share(self, name: str, members: tuple[Any, ...]) -> float:
-        """The share of T_j[w] that test functions of the class see, for one member w with its rate and acceleration."""
+        """The share of T_j[w] that test functions of the class see, for one member w with its
+        rate and acceleration.
+        """
         image = self.evaluation.representative(self.evaluation.functional(name, members))
         size = self.evaluation.norm(image)
         return self.evaluation.norm(self.projection.project(image)) / size if size else 0.0
@@ -212,7 +260,9 @@ class ConstraintAnalysis:
         """σ_max of a linear term on all fields, found once."""
         key = name, order
         if key not in self._singular:
-            self._singular[key] = self.evaluation.largest_singular_value(*self.evaluation.operator(name, order))
+            self._singular[key] = self.evaluation.largest_singular_value(
+                *self.evaluation.operator(name, order)
+            )
         return self._singular[key]
 
     @cached_property
@@ -228,7 +278,9 @@ class ConstraintAnalysis:
         return [level_states(solution, k) for k in chosen]
 
     def trajectory_ratio(self, name: str) -> float:
-        """The largest ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution; of nonlinear terms against random w of equal norm."""
+        """The largest ‖T_j[u]‖ / (σ_max(T_j) ‖u‖) on the factual solution; of nonlinear terms
+        against random w of equal norm.
+        """
         evaluation, largest = self.evaluation, 0.0
         for states in self.levels:
             image = evaluation.representative(evaluation.functional(name, states))
@@ -236,18 +288,26 @@ class ConstraintAnalysis:
                 image = self.projection.project(image)
             sizes = self._sizes(states)
             if evaluation.linear(name):
-                scale = sum(self.singular_value(name, order) * sizes[order] for order in evaluation.orders(name))
+                scale = sum(
+                    self.singular_value(name, order) * sizes[order]
+                    for order in evaluation.orders(name)
+                )
             else:
                 scale = self._random_size(name, states, sizes)
             largest = max(largest, evaluation.norm(image) / scale if scale else 0.0)
         return largest
 
     def _sizes(self, states: tuple[Any, ...]) -> tuple[float, ...]:
-        """Norms of state, rate and acceleration; those of a field at rest are not taken below its size over the time window."""
+        """Norms of state, rate and acceleration; those of a field at rest are not taken below
+        its size over the time window.
+        """
         window = self.model.experiment.time
         span = window.end - window.start if window is not None else 1.0
         first = self.evaluation.input_norm(states[0])
-        return tuple(max(0.0 if u is None else self.evaluation.input_norm(u), first / span**k) for k, u in enumerate(states))
+        return tuple(
+            max(0.0 if u is None else self.evaluation.input_norm(u), first / span**k)
+            for k, u in enumerate(states)
+        )
 
     def _random_size(self, name: str, states: tuple[Any, ...], sizes: tuple[float, ...]) -> float:
         """The largest ‖T_j[w]‖ over random fields with the norms of these states."""
@@ -265,7 +325,8 @@ class ConstraintAnalysis:
         """How far the factual solution is from the class, relative to its norm."""
         return max(self.projection.distance(states[0]) for states in self.levels)
 
-    # Verdicts -------------------------------------------------------------------------------------------------------------
+    # Verdicts
+    # ----------------------------------------------------------------------------------------------
 
     def evidence(self, name: str) -> TermEvidence:
         """Everything about one term."""
@@ -281,13 +342,17 @@ class ConstraintAnalysis:
             trajectory, distance = self.trajectory_ratio(name), self.trajectory_distance
         found, label, status = "", "", "active"
         if numeric or proof:
-            found = " and ".join(word for word, there in (("symbolic", bool(proof)), ("numeric", numeric)) if there)
+            found = " and ".join(
+                word for word, there in (("symbolic", bool(proof)), ("numeric", numeric)) if there
+            )
             label, status = "exact" if numeric else UP_TO_DISCRETISATION, "constraint_null"
         elif trajectory <= self.threshold:
             status = "vanishes_on_trajectory"
         kind = (proof or kind) if label else ""
         reason = self._reason(status, kind, label)
-        return TermEvidence(name, status, kind, found, ratio, trajectory, distance, label, reason, bound)
+        return TermEvidence(
+            name, status, kind, found, ratio, trajectory, distance, label, reason, bound
+        )
 
     def _reason(self, status: str, kind: str, label: str) -> str:
         if status == "active":
@@ -320,8 +385,11 @@ class ConstraintAnalysis:
         self.projection.destroy()
 
 
-def constraint_nulls(model: Any, tested: bool | None = None, trajectory: Any = True) -> list[TermEvidence]:
-    """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the arguments.
+def constraint_nulls(
+    model: Any, tested: bool | None = None, trajectory: Any = True
+) -> list[TermEvidence]:
+    """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the
+    arguments.
 
     Example:
         >>> import cffem as cf

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Measured fields: gridded arrays, xarray datasets, tables, or sensors scattered in space and read at common times.
+"""Measured fields: gridded arrays, xarray datasets, tables, or sensors scattered in space and read
+at common times.
 
-A `Dataset` holds arrays and coordinates and nothing else; turning them into rows of a design (test functions, noise, finite
-differences) is the business of the modules beside it. Arrays are stored component by component with the time axis last.
+A `Dataset` holds arrays and coordinates and nothing else; turning them into rows of a design (test
+functions, noise, finite differences) is the business of the modules beside it. Arrays are stored
+component by component with the time axis last.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from cffem.data.rows import RowBlock
-from cffem.symbols.checks import nearest
+from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.problem.term_checks import nearest
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
 DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude", "nav_lat")
@@ -27,16 +29,17 @@ DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude"
 
 @dataclass(frozen=True)
 class Dataset:
-    """Values of fields at known places and times; build one with `from_arrays`, `from_xarray`, `from_csv` or
-    `from_points`.
+    """Values of fields at known places and times; build one with `from_arrays`, `from_xarray`,
+    `from_csv` or `from_points`.
 
     Args:
-        coordinates: the coordinate symbols of the array axes and their values, time last; for scattered data only time.
+        coordinates: the coordinate symbols of the array axes and their values, time last; for
+            scattered data only time.
         values: array of every scalar field and vector component.
         points: n × dim positions of scattered sensors, or None on a grid.
         mask: True where a value is missing, or None.
-        projected: the equation holds up to a gradient (a pressure), so vector equations are tested with divergence-free
-            functions.
+        projected: the equation holds up to a gradient (a pressure), so vector equations are tested
+            with divergence-free functions.
         period: length after which the data repeat themselves, by coordinate.
         gathered: how values of sensors came from readings at other times, or None.
         notes: filled while rows are made: noise level, test-function widths and other findings.
@@ -71,11 +74,15 @@ class Dataset:
         """Data on a tensor grid.
 
         Args:
-            coords: {x: array, …, t: array} in the order of the array axes, or a sequence of arrays for x, (y, z,) t.
-            values: an array per scalar field; per vector field an array with the components along the first axis.
+            coords: {x: array, …, t: array} in the order of the array axes, or a sequence of arrays
+                for x, (y, z,) t.
+            values: an array per scalar field; per vector field an array with the components along
+                the first axis.
             mask: True where data are missing; NaN counts as missing too.
-            projected: test vector equations with divergence-free functions (the pressure drops out).
-            period: the length of periodic axes, as in {x: 2π}; the last point may be left out, or repeat the first.
+            projected: test vector equations with divergence-free functions (the pressure drops
+                out).
+            period: the length of periodic axes, as in {x: 2π}; the last point may be left out, or
+                repeat the first.
         """
         axes = named_axes(coords)
         shape = tuple(len(a) for a in axes.values())
@@ -88,8 +95,11 @@ class Dataset:
         return cls(axes, arrays, None, mask, projected).repeating(period or {})
 
     @classmethod
-    def from_xarray(cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False) -> Dataset:
-        """Data of an xarray dataset whose dimensions are called x, y, z, t (or depth, time); degrees need `cf.sphere_dataset`.
+    def from_xarray(
+        cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False
+    ) -> Dataset:
+        """Data of an xarray dataset whose dimensions are called x, y, z, t (or depth, time);
+        degrees need `cf.sphere_dataset`.
 
         Args:
             ds: the xarray dataset.
@@ -97,17 +107,24 @@ class Dataset:
             projected: see `from_arrays`.
         """
         aliases = {"x": "x", "y": "y", "z": "z", "depth": "z", "level": "z", "t": "t", "time": "t"}
-        wanted = {unknown: [given] if isinstance(given, str) else list(given) for unknown, given in names.items()}
+        wanted = {
+            unknown: [given] if isinstance(given, str) else list(given)
+            for unknown, given in names.items()
+        }
         for variable in (v for variables in wanted.values() for v in variables):
             if variable not in ds.data_vars:
-                raise InputError(f"the data have no variable {variable!r}; {nearest(variable, ds.data_vars)}")
+                raise InputError(
+                    f"the data have no variable {variable!r}; {nearest(variable, ds.data_vars)}"
+                )
         dims = ds[next(iter(wanted.values()))[0]].dims
         for d in dims:
             unit = str(ds[d].attrs.get("units", "")) if d in ds.coords else ""
             refuse_degrees(str(d), unit)
         strange = [d for d in dims if str(d).lower() not in aliases]
         if strange:
-            raise InputError(f"rename the dimensions {strange} to x, y, z or t before making a Dataset")
+            raise InputError(
+                f"rename the dimensions {strange} to x, y, z or t before making a Dataset"
+            )
         coords = {aliases[str(d).lower()]: as_numbers(ds[d].values) for d in dims}
         values = {}
         for unknown, variables in wanted.items():
@@ -124,10 +141,12 @@ class Dataset:
         *,
         projected: bool = False,
     ) -> Dataset:
-        """Data of a table in a text file: a line of column names, then one row of numbers per reading, in any order.
+        """Data of a table in a text file: a line of column names, then one row of numbers per
+        reading, in any order.
 
         Args:
-            path: the file; columns are separated by commas, semicolons or tabs, an empty cell is a missing value.
+            path: the file; columns are separated by commas, semicolons or tabs, an empty cell is a
+                missing value.
             names: the column of each scalar field, the list of columns of each vector field.
             coordinates: the columns of x, y, z and t, where they are not called so.
             projected: see `from_arrays`.
@@ -142,31 +161,39 @@ class Dataset:
             array([[1., 3.],
                    [2., 4.]])
         """
-        from cffem.data.csv_format import from_columns, read_columns
+        from cffem.data.readers.csv_format import from_columns, read_columns
 
         return from_columns(read_columns(path), names, coordinates, projected)
 
     @classmethod
-    def from_points(cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False) -> Dataset:
+    def from_points(
+        cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False
+    ) -> Dataset:
         """Sensors scattered in space (or the nodes of an unstructured mesh).
 
         Args:
             points: n × dim positions.
-            times: the reading times of all sensors, increasing; or n × m, the times of each sensor's own readings.
-            values: n × times per scalar field; dim × n × times per vector field; NaN where a reading is missing. Missing readings
-                and those at other times are brought to common times by splines.
+            times: the reading times of all sensors, increasing; or n × m, the times of each
+                sensor's own readings.
+            values: n × times per scalar field; dim × n × times per vector field; NaN where a
+                reading is missing. Missing readings and those at other times are brought to common
+                times by splines.
             projected: see `from_arrays`.
         """
         points = np.asarray(points, dtype=float)
         if points.ndim != 2 or points.shape[1] not in (1, 2, 3):
-            raise InputError(f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}")
+            raise InputError(
+                f"points must be an n × dim array with dim 1, 2 or 3, not of shape {points.shape}"
+            )
         own = np.asarray(times)
         if own.ndim == 2:
             return cls._from_readings(points, own.astype(float), values, projected)
         if points.shape[1] == 1:
             order = np.argsort(points[:, 0])
             arrays = component_arrays(values, (len(points), len(own)))
-            return cls.from_arrays({"x": points[order, 0], "t": times}, {k: a[order] for k, a in arrays.items()})
+            return cls.from_arrays(
+                {"x": points[order, 0], "t": times}, {k: a[order] for k, a in arrays.items()}
+            )
         axes = named_axes({"t": times})
         arrays = component_arrays(values, (len(points), len(axes[COORDINATES[3]])))
         if combined_mask(arrays, None, (len(points), len(axes[COORDINATES[3]]))) is not None:
@@ -174,20 +201,30 @@ class Dataset:
         return cls(axes, arrays, points, None, projected)
 
     @classmethod
-    def _from_readings(cls, points: np.ndarray, times: np.ndarray, values: Mapping[Field, Any], projected: bool) -> Dataset:
+    def _from_readings(
+        cls, points: np.ndarray, times: np.ndarray, values: Mapping[Field, Any], projected: bool
+    ) -> Dataset:
         """Sensors with missing readings or times of their own, brought to common times."""
-        from cffem.data.own_times import gathered
+        from cffem.data.noise.own_times import gathered
 
         if times.ndim == 2 and len(times) != len(points):
-            raise InputError(f"each of the {len(points)} sensors needs its row of times, but there are {len(times)}")
+            raise InputError(
+                f"each of the {len(points)} sensors needs its row of times, but there are "
+                f"{len(times)}"
+            )
         if points.shape[1] == 1:
-            raise InputError("sensors on a line with times of their own are no grid; interpolate them to common times first")
+            raise InputError(
+                "sensors on a line with times of their own are no grid; interpolate them to "
+                "common times first"
+            )
         arrays = component_arrays(values, (len(points), times.shape[-1]))
         common, filled, how = gathered(points, times, arrays)
         return cls({COORDINATES[3]: common}, filled, points, None, projected, gathered=how)
 
     def repeating(self, period: Mapping[Any, float]) -> Dataset:
-        """The same data on axes that repeat themselves; a last point that repeats the first is left out."""
+        """The same data on axes that repeat themselves; a last point that repeats the first
+        is left out.
+        """
         data, lengths = self, {}
         for name, length in period.items():
             symbol = {str(c): c for c in COORDINATES}.get(str(name))
@@ -195,9 +232,12 @@ class Dataset:
                 raise InputError(f"the period of {name} is given, but the data have no such axis")
             axis, points = list(self.coordinates).index(symbol), data.coordinates[symbol]
             span, step = points[-1] - points[0], np.diff(points).max()
-            if not (np.isfinite(length) and length >= span * (1 - 1e-9) and length - span <= 2 * step):
+            if not (
+                np.isfinite(length) and length >= span * (1 - 1e-9) and length - span <= 2 * step
+            ):
                 raise InputError(
-                    f"a period of {length:g} along {name} does not fit points from {points[0]:g} to {points[-1]:g}; it is their "
+                    f"a period of {length:g} along {name} does not fit points from {points[0]:g} "
+                    f"to {points[-1]:g}; it is their "
                     f"extent plus the step to the first point again, {span + step:g} say"
                 )
             if length <= span * (1 + 1e-9):
@@ -218,7 +258,11 @@ class Dataset:
     @property
     def dim(self) -> int:
         """Dimension of space."""
-        return self.points.shape[1] if self.points is not None else sum(c in self.coordinates for c in SPACE)
+        return (
+            self.points.shape[1]
+            if self.points is not None
+            else sum(c in self.coordinates for c in SPACE)
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -226,36 +270,50 @@ class Dataset:
         return next(iter(self.values.values())).shape
 
     def probes(self, library: Any) -> dict[str, sp.Expr]:
-        """Common terms the library lacks, to be evaluated along with it so that a missing true term is noticed."""
-        from cffem.data.probes import probe_terms
+        """Common terms the library lacks, to be evaluated along with it so that a missing
+        true term is noticed.
+        """
+        from cffem.data.rows.probes import probe_terms
 
         check_anchor(library)
         count = 0 if self.points is None else len(self.points)
-        lengths = [len(self.coordinates[c]) if c in self.coordinates else count for c in COORDINATES]
-        return probe_terms(library, self.dim, tuple(max(0, 2 * ((n - 1) // 2) - 1) for n in lengths))
+        lengths = [
+            len(self.coordinates[c]) if c in self.coordinates else count for c in COORDINATES
+        ]
+        return probe_terms(
+            library, self.dim, tuple(max(0, 2 * ((n - 1) // 2) - 1) for n in lengths)
+        )
 
     def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
         """Yield the rows of a weak or strong design of a library on these data."""
-        from cffem.data.strong import strong_rows
-        from cffem.data.weak import weak_rows
+        from cffem.data.rows.strong_blocks import strong_rows
+        from cffem.data.rows.weak_blocks import weak_rows
 
         check_anchor(library)
         yield from (weak_rows if kind == "weak" else strong_rows)(self, library)
 
 
 def refuse_degrees(name: str, unit: str = "") -> None:
-    """Refuse an axis in degrees: as lengths they are wrong everywhere, and by another factor at every latitude."""
+    """Refuse an axis in degrees: as lengths they are wrong everywhere, and by another factor
+    at every latitude.
+    """
     if name.lower() in DEGREE_NAMES or unit.lower().startswith("degree"):
         raise InputError(
-            f"{name!r} is in degrees, which are no lengths; cf.sphere_dataset (grids) and cf.sphere_points (stations) make data in "
+            f"{name!r} is in degrees, which are no lengths; cf.sphere_dataset (grids) and "
+            "cf.sphere_points (stations) make data in "
             "metres on a map of them"
         )
 
 
 def check_anchor(library: Any) -> None:
-    """Refuse a library without anchor: there is nothing to explain, and a regression would find only zeros."""
+    """Refuse a library without anchor: there is nothing to explain, and a regression would
+    find only zeros.
+    """
     if library.anchor is None or library.anchor == 0:
-        raise InputError("a design needs an anchor such as dt(u): without one the regression has only the trivial solution")
+        raise InputError(
+            "a design needs an anchor such as dt(u): without one the regression has only the "
+            "trivial solution"
+        )
 
 
 def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
@@ -263,7 +321,9 @@ def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
     if not isinstance(coords, Mapping):
         spatial = len(coords) - 1
         if not 0 <= spatial <= 3:
-            raise InputError(f"give between one and four coordinate arrays (x, y, z, t), not {len(coords)}")
+            raise InputError(
+                f"give between one and four coordinate arrays (x, y, z, t), not {len(coords)}"
+            )
         coords = dict(zip([*"xyz"[:spatial], "t"], coords, strict=True))
     known = {str(c): c for c in COORDINATES}
     axes = {}
@@ -277,13 +337,19 @@ def named_axes(coords: Coordinates) -> dict[sp.Symbol, np.ndarray]:
 def _increasing(name: str, array: np.ndarray) -> np.ndarray:
     """The values along an axis, refused where they are no axis."""
     if array.ndim != 1 or len(array) < 2:
-        raise InputError(f"the coordinate {name} must be a one-dimensional array of two values or more")
+        raise InputError(
+            f"the coordinate {name} must be a one-dimensional array of two values or more"
+        )
     if not np.isfinite(array).all():
-        raise InputError(f"the coordinate {name} must be finite, but its value number {np.argmin(np.isfinite(array)) + 1} is not")
+        raise InputError(
+            f"the coordinate {name} must be finite, but its value number "
+            f"{np.argmin(np.isfinite(array)) + 1} is not"
+        )
     back = np.flatnonzero(np.diff(array) <= 0)
     if len(back):
         raise InputError(
-            f"the coordinate {name} must be strictly increasing, but {array[back[0]]:g} is followed by {array[back[0] + 1]:g}; "
+            f"the coordinate {name} must be strictly increasing, but {array[back[0]]:g} is "
+            f"followed by {array[back[0] + 1]:g}; "
             "sort the data along it"
         )
     return array
@@ -297,14 +363,18 @@ def as_numbers(values: Any) -> np.ndarray:
     return array.astype(float)
 
 
-def component_arrays(values: Mapping[Any, Any], shape: tuple[int, ...]) -> dict[sp.Expr, np.ndarray]:
+def component_arrays(
+    values: Mapping[Any, Any], shape: tuple[int, ...]
+) -> dict[sp.Expr, np.ndarray]:
     """One array per scalar field and vector component."""
     arrays: dict[sp.Expr, np.ndarray] = {}
     for unknown, data in values.items():
         array = real_numbers(unknown, data)
         if isinstance(unknown, VectorField):
             if array.shape != (unknown.dim, *shape):
-                raise InputError(f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}")
+                raise InputError(
+                    f"{unknown} needs an array of shape {(unknown.dim, *shape)}, not {array.shape}"
+                )
             arrays.update({unknown[i]: array[i] for i in range(unknown.dim)})
         elif isinstance(unknown, ScalarField | Component):
             if array.shape != shape:
@@ -322,19 +392,26 @@ def real_numbers(unknown: Any, data: Any) -> np.ndarray:
     array = np.asarray(data)
     if np.iscomplexobj(array):
         raise InputError(
-            f"the values of {unknown} are complex; an equation for a complex field is two for its real and imaginary part, so "
+            f"the values of {unknown} are complex; an equation for a complex field is two for its "
+            "real and imaginary part, so "
             "declare two fields and give them values.real and values.imag"
         )
     try:
         array = array.astype(float)
     except (TypeError, ValueError):
-        raise InputError(f"the values of {unknown} must be numbers, but are of the kind {array.dtype}") from None
+        raise InputError(
+            f"the values of {unknown} must be numbers, but are of the kind {array.dtype}"
+        ) from None
     if np.isinf(array).any():
-        raise InputError(f"the values of {unknown} contain infinity; write NaN where a value is missing")
+        raise InputError(
+            f"the values of {unknown} contain infinity; write NaN where a value is missing"
+        )
     return array
 
 
-def combined_mask(arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+def combined_mask(
+    arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int, ...]
+) -> np.ndarray | None:
     """Missing values from the given mask and from NaN; None if nothing is missing."""
     missing = np.zeros(shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
     if missing.shape != shape:

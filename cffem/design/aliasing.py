@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Aliasing: which terms an experiment cannot tell apart, and which combination of their coefficients it does identify.
+"""Aliasing: which terms an experiment cannot tell apart, and which combination of their
+coefficients it does identify.
 
-Coefficients α and α̃ are aliased when A(α − α̃) = 0 (the paper's aliasing obstruction). The null space of the Gram therefore
-splits the terms into groups; within a group only the combinations orthogonal to the null space are identified. For single-mode
-data u = a(t)φ_k with −Δφ_k = λ_k φ_k the group is {u, Δu} and the identified combination κ − λ_k D.
+Coefficients α and α̃ are aliased when A(α − α̃) = 0 (the paper's aliasing obstruction). The null
+space of the Gram therefore splits the terms into groups; within a group only the combinations
+orthogonal to the null space are identified. For single-mode data u = a(t)φ_k with −Δφ_k = λ_k φ_k
+the group is {u, Δu} and the identified combination κ − λ_k D.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import numpy as np
 import sympy as sp
 from scipy.sparse.csgraph import connected_components
 
-# A Gram forgets half of the digits: directions below this share of a column's energy are rounding and discretisation, not data.
+# A Gram forgets half of the digits: directions below this share of a column's energy are rounding
+# and discretisation, not data.
 ROUNDING = 1e-10
 COEFFICIENT = "alpha_"  # begins the symbol of the coefficient of a term
 
@@ -28,10 +31,11 @@ class AliasGroup:
 
     Args:
         terms: names of the terms of the group.
-        identified: the combination of coefficients that is identified; a `sympy.Tuple` if there are several, zero if there
-            is none.
+        identified: the combination of coefficients that is identified; a `sympy.Tuple` if there are
+            several, zero if there is none.
         estimates: least-squares values of the identified combinations, in the same order.
-        null: basis of the directions of coefficient space (columns, original scale) along which nothing changes.
+        null: basis of the directions of coefficient space (columns, original scale) along which
+            nothing changes.
     """
 
     terms: tuple[str, ...]
@@ -42,16 +46,26 @@ class AliasGroup:
     def __str__(self) -> str:
         if self.identified == 0:
             return f"{', '.join(self.terms)}: not excited by this experiment"
-        combinations = self.identified if isinstance(self.identified, sp.Tuple) else (self.identified,)
+        combinations = (
+            self.identified if isinstance(self.identified, sp.Tuple) else (self.identified,)
+        )
         return f"only {', '.join(map(self._spoken, combinations))} is identifiable of {{{', '.join(self.terms)}}}"
 
     def _spoken(self, combination: sp.Expr) -> str:
-        """A combination of coefficients for people, in the order of the terms and with four digits."""
+        """A combination of coefficients for people, in the order of the terms and with four
+        digits.
+        """
         own = {f"{COEFFICIENT}{name}": name for name in self.terms}
-        parts = sorted(combination.as_coefficients_dict().items(), key=lambda part: [*own, str(part[0])].index(str(part[0])))
+        parts = sorted(
+            combination.as_coefficients_dict().items(),
+            key=lambda part: [*own, str(part[0])].index(str(part[0])),
+        )
         said = ""
         for symbol, factor in parts:
-            number, shown = float(factor), f"α({own[str(symbol)]})" if str(symbol) in own else str(symbol)
+            number, shown = (
+                float(factor),
+                f"α({own[str(symbol)]})" if str(symbol) in own else str(symbol),
+            )
             sign = (" − " if number < 0 else " + ") if said else ("−" if number < 0 else "")
             said += sign + (shown if abs(number) == 1 else f"{abs(number):.4g} {shown}")
         return said
@@ -64,8 +78,10 @@ class NoiseLimits:
     Attributes:
         clear: standard errors of the noise energy above which a direction is excited beyond doubt.
         hidden: standard errors below which noise hides a direction, however strong the noise is.
-        negligible: energy per column below which a direction is null unless it is excited beyond doubt.
-        rows: independent rows per term below which only relations of a few terms are told from chance.
+        negligible: energy per column below which a direction is null unless it is excited beyond
+            doubt.
+        rows: independent rows per term below which only relations of a few terms are told from
+            chance.
         few: terms of such a relation at most.
         weight: least share that each of its terms has.
         relations: relations that are tried at most.
@@ -86,9 +102,10 @@ LIMITS = NoiseLimits()
 def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.ndarray:
     """Energy that noise alone can leave in each direction of a noise-corrected Gram.
 
-    The noise energy of a direction is estimated from `rows` independent rows, so it is known up to √(2/rows) of itself. Where
-    three of these deviations are negligible they are the tolerance; where noise is stronger, so that a direction may well carry
-    signal, only directions that noise hides count as null.
+    The noise energy of a direction is estimated from `rows` independent rows, so it is known up to
+    √(2/rows) of itself. Where three of these deviations are negligible they are the tolerance;
+    where noise is stronger, so that a direction may well carry signal, only directions that noise
+    hides count as null.
 
     Args:
         noise: expected noise energy in the normalised Gram.
@@ -97,17 +114,23 @@ def noise_tolerance(noise: np.ndarray, vectors: np.ndarray, rows: float) -> np.n
     """
     deviation = np.sqrt(2 / max(rows, 1.0)) * np.einsum("ik,ij,jk->k", vectors, noise, vectors)
     size = (vectors**2).sum(axis=0)
-    return np.maximum(np.minimum(LIMITS.clear * deviation, LIMITS.negligible * size), LIMITS.hidden * deviation)
+    return np.maximum(
+        np.minimum(LIMITS.clear * deviation, LIMITS.negligible * size), LIMITS.hidden * deviation
+    )
 
 
-Members = list[tuple[np.ndarray, int]]  # the columns of each group and how many directions of it are null
+Members = list[
+    tuple[np.ndarray, int]
+]  # the columns of each group and how many directions of it are null
 
 
 def short_groups(sigma: np.ndarray, energy: Callable[[np.ndarray], np.ndarray]) -> Members:
-    """Groups of terms that relations of two or three terms tie, in a normalised, noise-corrected Gram.
+    """Groups of terms that relations of two or three terms tie, in a normalised, noise-corrected
+    Gram.
 
-    With few independent rows per term some combination of many terms is always hidden by noise, which says nothing about any of
-    them; that two or three terms are tied says something. A term that noise hides alone is a group by itself.
+    With few independent rows per term some combination of many terms is always hidden by noise,
+    which says nothing about any of them; that two or three terms are tied says something. A term
+    that noise hides alone is a group by itself.
 
     Args:
         sigma: the Gram.
@@ -121,7 +144,9 @@ def short_groups(sigma: np.ndarray, energy: Callable[[np.ndarray], np.ndarray]) 
         if math.comb(len(excited), size) > LIMITS.relations:
             break
         chosen = np.array(list(combinations(excited, size)), dtype=int).reshape(-1, size)
-        tied_already = linked[chosen[:, :, None], chosen[:, None, :]].any(axis=(1, 2))  # a shorter relation says it
+        tied_already = linked[chosen[:, :, None], chosen[:, None, :]].any(
+            axis=(1, 2)
+        )  # a shorter relation says it
         chosen = chosen[~tied_already]
         values, vectors = np.linalg.eigh(sigma[chosen[:, :, None], chosen[:, None, :]])
         directions = np.zeros((count, len(chosen)))
@@ -145,7 +170,8 @@ def null_groups(null: np.ndarray, leakage: float) -> Members:
 
     Args:
         null: m × k orthonormal basis of the null space of the normalised Gram.
-        leakage: share of a null vector that a term may hold by rounding or noise without belonging to the group.
+        leakage: share of a null vector that a term may hold by rounding or noise without belonging
+            to the group.
     """
     projector = null @ null.T
     members = member_groups(null, leakage)
@@ -164,10 +190,11 @@ def alias_groups(
 
     Args:
         members: the groups.
-        sigma: the normalised Gram. The null vectors of a group are computed from its own block, because noise turns the null
-            vectors of the whole a little towards terms outside.
+        sigma: the normalised Gram. The null vectors of a group are computed from its own block,
+            because noise turns the null vectors of the whole a little towards terms outside.
         right: Aᵀy/n with normalised columns.
-        scale: column norms that turn normalised coefficients into original ones (β = β_normalised / scale).
+        scale: column norms that turn normalised coefficients into original ones (β = β_normalised /
+            scale).
         names: the terms.
         symbols: symbols of the coefficients; `alpha_NAME` for the rest.
     """
@@ -177,11 +204,23 @@ def alias_groups(
     groups = []
     for group, basis in zip(columns, bases, strict=True):
         rows = reduced_rows(span(np.eye(len(group)) - basis @ basis.T).T * scale[group])
-        coefficients = [(symbols or {}).get(names[j], sp.Symbol(f"{COEFFICIENT}{names[j]}")) for j in group]
+        coefficients = [
+            (symbols or {}).get(names[j], sp.Symbol(f"{COEFFICIENT}{names[j]}")) for j in group
+        ]
         combinations = [combination(row, coefficients) for row in rows]
-        identified = combinations[0] if len(combinations) == 1 else sp.Tuple(*combinations) if combinations else sp.Integer(0)
+        identified = (
+            combinations[0]
+            if len(combinations) == 1
+            else sp.Tuple(*combinations)
+            if combinations
+            else sp.Integer(0)
+        )
         values = tuple(float(row @ estimate[group]) for row in rows)
-        groups.append(AliasGroup(tuple(names[j] for j in group), identified, values, basis / scale[group, None]))
+        groups.append(
+            AliasGroup(
+                tuple(names[j] for j in group), identified, values, basis / scale[group, None]
+            )
+        )
     return groups
 
 
@@ -194,8 +233,12 @@ def member_groups(null: np.ndarray, leakage: float) -> list[np.ndarray]:
     return [involved[labels == label] for label in range(labels.max() + 1 if len(labels) else 0)]
 
 
-def identified_estimate(sigma: np.ndarray, right: np.ndarray, members: list[np.ndarray], bases: list[np.ndarray]) -> np.ndarray:
-    """Least squares over coefficients without a part along the null vectors of the groups, which no data determine."""
+def identified_estimate(
+    sigma: np.ndarray, right: np.ndarray, members: list[np.ndarray], bases: list[np.ndarray]
+) -> np.ndarray:
+    """Least squares over coefficients without a part along the null vectors of the groups,
+    which no data determine.
+    """
     null = np.zeros((len(right), sum(basis.shape[1] for basis in bases)))
     used = 0
     for group, basis in zip(members, bases, strict=True):
@@ -212,7 +255,9 @@ def span(projector: np.ndarray) -> np.ndarray:
 
 
 def reduced_rows(rows: np.ndarray) -> np.ndarray:
-    """Row echelon form with unit pivots, so that each combination starts with a plain coefficient."""
+    """Row echelon form with unit pivots, so that each combination starts with a plain
+    coefficient.
+    """
     rows = np.array(rows, dtype=float)
     used = 0
     for column in range(rows.shape[1] if rows.size else 0):
@@ -236,6 +281,10 @@ def combination(row: np.ndarray, symbols: Sequence[sp.Symbol]) -> sp.Expr:
         if abs(value) <= 1e-6 * np.abs(row).max():
             continue
         nearest = round(value)
-        number = sp.Integer(nearest) if abs(value - nearest) <= 1e-9 * abs(value) else sp.Float(float(f"{value:.6g}"), 6)
+        number = (
+            sp.Integer(nearest)
+            if abs(value - nearest) <= 1e-9 * abs(value)
+            else sp.Float(float(f"{value:.6g}"), 6)
+        )
         terms.append(number * symbol)
     return sp.Add(*terms)

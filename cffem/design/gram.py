@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Streamed Gram matrices: rows are folded into one (1+m)×(1+m) matrix per resampling block and forgotten.
+"""Streamed Gram matrices: rows are folded into one (1+m)×(1+m) matrix per resampling block and
+forgotten.
 
-With Z = [y, A] the matrix Zᵀ W Z holds everything that least squares, the Lasso, the diagnostics and the block bootstrap need,
-so a design of 10⁸ rows costs a few kilobytes. Experiments stack by adding Grams, and ranks of a parallel run by summing them.
+With Z = [y, A] the matrix Zᵀ W Z holds everything that least squares, the Lasso, the diagnostics
+and the block bootstrap need, so a design of 10⁸ rows costs a few kilobytes. Experiments stack by
+adding Grams, and ranks of a parallel run by summing them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.data.rows import RowBlock
+from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.errors import InputError
 
 SAMPLE_SIZE = 2048
@@ -32,8 +34,10 @@ class BlockGrams:
         weight: total weight of the rows of each block (the row count if rows carry no weights).
         rows: number of rows of each block.
         effective: number of independent rows of each block.
-        replicates: B × R × (1+m) × (1+m) Grams of the denoised rows with each noise draw added, or None.
-        sample: a uniform sample of at most a few thousand rows [y, A], for diagnostics that need rows.
+        replicates: B × R × (1+m) × (1+m) Grams of the denoised rows with each noise draw added, or
+            None.
+        sample: a uniform sample of at most a few thousand rows [y, A], for diagnostics that need
+            rows.
 
     Example:
         >>> grams = fold([RowBlock(np.eye(2), np.ones(2))])
@@ -59,7 +63,9 @@ class BlockGrams:
 
     @property
     def corrected(self) -> np.ndarray:
-        """Block Grams with the expected noise contribution removed: what the rows of noise-free data would give on average."""
+        """Block Grams with the expected noise contribution removed: what the rows of
+        noise-free data would give on average.
+        """
         return self.plain if self.noise is None else self.plain - self.noise
 
     def total(self, view: str = "plain") -> np.ndarray:
@@ -84,7 +90,9 @@ class BlockGrams:
         )
 
     def with_known(self, known: Mapping[int, float]) -> BlockGrams:
-        """The Grams of y − Σ c_j A_j and of the other columns, for columns j whose coefficients c_j are known."""
+        """The Grams of y − Σ c_j A_j and of the other columns, for columns j whose
+        coefficients c_j are known.
+        """
         free = [j for j in range(self.columns) if j not in known]
         change = np.zeros((self.columns + 1, len(free) + 1))
         change[0, 0] = 1.0
@@ -118,8 +126,13 @@ class Accumulator:
         """Fold one block of rows."""
         width = block.A.shape[1] + 1
         if self._sample is not None and self._sample.shape[1] != width:
-            raise InputError(f"all row blocks of a design must have {self._sample.shape[1] - 1} columns, but one has {width - 1}")
-        entry = self._totals.setdefault(block.block, {"plain": 0.0, "weight": 0.0, "rows": 0, "effective": 0.0})
+            raise InputError(
+                f"all row blocks of a design must have {self._sample.shape[1] - 1} columns, but "
+                f"one has {width - 1}"
+            )
+        entry = self._totals.setdefault(
+            block.block, {"plain": 0.0, "weight": 0.0, "rows": 0, "effective": 0.0}
+        )
         root = None if block.weights is None else np.sqrt(block.weights)
         entry["plain"] += gram(block.y, block.A, root)
         entry["weight"] += float(len(block.y) if block.weights is None else block.weights.sum())
@@ -128,7 +141,9 @@ class Accumulator:
         entry["effective"] += float(len(block.y)) if effective is None else float(effective)
         denoised, noise = getattr(block, "denoised", None), getattr(block, "noise", None)
         if denoised is not None:
-            entry["denoised"] = entry.get("denoised", 0.0) + gram(denoised[:, 0], denoised[:, 1:], root)
+            entry["denoised"] = entry.get("denoised", 0.0) + gram(
+                denoised[:, 0], denoised[:, 1:], root
+            )
         if noise is not None:
             draws = sum(gram(draw[:, 0], draw[:, 1:], root) for draw in noise)
             entry["noise"] = entry.get("noise", 0.0) + draws / len(noise)
@@ -138,7 +153,9 @@ class Accumulator:
         self._keep_some(block, root)
 
     def _keep_some(self, block: RowBlock, root: np.ndarray | None) -> None:
-        """Reservoir sampling: every row gets a random key, and the rows with the largest keys stay."""
+        """Reservoir sampling: every row gets a random key, and the rows with the largest keys
+        stay.
+        """
         if self._sample is None:
             self._sample = np.empty((0, block.A.shape[1] + 1))
         keys = self._random.random(len(block.y))
@@ -162,16 +179,23 @@ class Accumulator:
             sample = np.concatenate(samples)[:: len(samples)] if samples else None
         if not totals or sample is None:
             raise InputError(
-                "a design needs at least one row, but the sources gave none: no test function fits into the data, which are too "
+                "a design needs at least one row, but the sources gave none: no test function "
+                "fits into the data, which are too "
                 "short, too coarse, or have missing values (NaN) everywhere"
             )
         labels = tuple(totals)
         for kind in ("denoised", "noise"):
             if len({kind in totals[label] for label in labels}) > 1:
-                raise InputError(f"either all row blocks of a design carry {kind} rows or none does")
+                raise InputError(
+                    f"either all row blocks of a design carry {kind} rows or none does"
+                )
 
         def stack(key: str) -> np.ndarray | None:
-            return np.array([totals[label][key] for label in labels]) if key in totals[labels[0]] else None
+            return (
+                np.array([totals[label][key] for label in labels])
+                if key in totals[labels[0]]
+                else None
+            )
 
         return BlockGrams(
             labels,
@@ -187,7 +211,9 @@ class Accumulator:
 
 
 def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:
-    """Add up the totals of several ranks, in rank order so that every rank gets the same numbers."""
+    """Add up the totals of several ranks, in rank order so that every rank gets the same
+    numbers.
+    """
     merged: dict[Hashable, dict[str, Any]] = {}
     for part in parts:
         for label, entry in part.items():

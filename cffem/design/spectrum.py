@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Eigenvalues of pieces of the Gram matrix: sparse eigenvalues, irrepresentability, and how κ̂ grows with the rows.
+"""Eigenvalues of pieces of the Gram matrix: sparse eigenvalues, irrepresentability, and how κ̂
+grows with the rows.
 
-All functions take the normalised Gram Σ = AᵀA/n with unit diagonal, the scale on which the paper states its conditions.
+All functions take the normalised Gram Σ = AᵀA/n with unit diagonal, the scale on which the paper
+states its conditions.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ ENUMERATION_LIMIT = 200_000
 
 @dataclass(frozen=True)
 class SparseEigenvalues:
-    """Extreme eigenvalues over all supports of one size; `exact` says whether all supports were visited."""
+    """Extreme eigenvalues over all supports of one size; `exact` says whether all supports
+    were visited.
+    """
 
     size: int
     lower: float
@@ -32,7 +36,8 @@ class SparseEigenvalues:
 
 @dataclass(frozen=True)
 class SelectedGram:
-    """Spectrum of the Gram of a selected support: `minimum` and `maximum` eigenvalue and its condition number.
+    """Spectrum of the Gram of a selected support: `minimum` and `maximum` eigenvalue and its
+    condition number.
 
     Example:
         >>> SelectedGram(0.5, 1.5).condition
@@ -51,7 +56,8 @@ class SelectedGram:
 def sparse_eigenvalues(sigma: np.ndarray, size: int) -> SparseEigenvalues:
     """Smallest and largest eigenvalue of Σ_SS over supports of the given size.
 
-    When there are too many supports the eigenvalue interval of the full matrix (Cauchy interlacing) bounds both from outside.
+    When there are too many supports the eigenvalue interval of the full matrix (Cauchy interlacing)
+    bounds both from outside.
 
     Example:
         >>> sparse_eigenvalues(np.array([[1.0, 0.5], [0.5, 1.0]]), 2).lower
@@ -71,16 +77,23 @@ def sparse_eigenvalues(sigma: np.ndarray, size: int) -> SparseEigenvalues:
         values = np.linalg.eigvalsh(sigma[part[:, :, None], part[:, None, :]])
         lowest, highest = min(lowest, values[:, 0].min()), max(highest, values[:, -1].max())
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(values[:, 0] > 0, np.sqrt(values[:, -1] / np.maximum(values[:, 0], 1e-300)), math.inf)
+            ratios = np.where(
+                values[:, 0] > 0,
+                np.sqrt(values[:, -1] / np.maximum(values[:, 0], 1e-300)),
+                math.inf,
+            )
         if ratios.max() > condition:
             condition, worst = float(ratios.max()), tuple(int(i) for i in part[ratios.argmax()])
     return SparseEigenvalues(size, float(lowest), float(highest), condition, worst, exact=True)
 
 
-def irrepresentability(sigma: np.ndarray, support: np.ndarray, signs: np.ndarray | None = None) -> float:
+def irrepresentability(
+    sigma: np.ndarray, support: np.ndarray, signs: np.ndarray | None = None
+) -> float:
     """‖Σ_{S^c S} Σ_SS⁻¹ sign(β_S)‖_∞; below one the Lasso can recover the signed support.
 
-    Without signs the worst sign pattern is taken, which is the largest row sum of |Σ_{S^c S} Σ_SS⁻¹|.
+    Without signs the worst sign pattern is taken, which is the largest row sum of |Σ_{S^c S}
+    Σ_SS⁻¹|.
 
     Example:
         >>> irrepresentability(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([True, False]))
@@ -102,7 +115,9 @@ def selected_gram(sigma: np.ndarray, support: np.ndarray) -> SelectedGram:
     """Spectrum of Σ_SS."""
     support = np.asarray(support, dtype=bool)
     if not support.any():
-        raise InputError("the spectrum of an empty support is not defined; select at least one term")
+        raise InputError(
+            "the spectrum of an empty support is not defined; select at least one term"
+        )
     values = np.linalg.eigvalsh(sigma[np.ix_(support, support)])
     return SelectedGram(float(values[0]), float(values[-1]))
 
@@ -110,7 +125,8 @@ def selected_gram(sigma: np.ndarray, support: np.ndarray) -> SelectedGram:
 def restricted_eigenvalue_by_rows(
     rows: np.ndarray, s: int, counts: list[int], repeats: int = 3, seed: int = 0
 ) -> dict[int, list[Bracket]]:
-    """κ̂ of random subsets of rows, to see how many randomly sampled rows the empirical-RE lemma needs in practice.
+    """κ̂ of random subsets of rows, to see how many randomly sampled rows the empirical-RE lemma
+    needs in practice.
 
     Args:
         rows: sampled rows of A.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What ranks do together: sums, and work for one of them whose failure is raised on every rank, so that nobody waits for ever."""
+"""What ranks do together: sums, and work for one of them whose failure is raised on every
+rank, so that nobody waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:
         function: what to do on rank 0. It must not communicate.
 
     Returns:
-        Its result on rank 0, None elsewhere: results may be large, and who needs them everywhere broadcasts them.
+        Its result on rank 0, None elsewhere: results may be large, and who needs them everywhere
+            broadcasts them.
 
     Example:
         >>> from mpi4py import MPI

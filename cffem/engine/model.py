@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The model: a library with coefficients in an experiment, solved factually and under interventions.
+"""The model: a library with coefficients in an experiment, solved factually and under
+interventions.
 
-anchor[u] = Σ_j α_j T_j[u] + forcing. Everything that interventions share, compiled forms, term matrices, the symbolic
-factorisation, is made once and kept here.
+anchor[u] = Σ_j α_j T_j[u] + forcing. Everything that interventions share, compiled forms, term
+matrices, the symbolic factorisation, is made once and kept here.
 """
 
 from __future__ import annotations
@@ -16,35 +17,37 @@ from typing import Any
 
 import numpy as np
 
-from cffem.engine import data, initial
-from cffem.engine.carried import Release
-from cffem.engine.checks import check_open_parts
-from cffem.engine.dirichlet import EssentialConditions
-from cffem.engine.discretisation import Discretisation
-from cffem.engine.equation import Equation
-from cffem.engine.experiment import Experiment
-from cffem.engine.linear import SolveRecord, collect_garbage
-from cffem.engine.march import SCHEMES, Marching, Stage, consistent_start, march
-from cffem.engine.measured import rate_of
-from cffem.engine.net_flux import FluxCorrection
+from cffem.engine.assembly.carried import Release
+from cffem.engine.assembly.dirichlet import EssentialConditions
+from cffem.engine.assembly.discretisation import Discretisation
+from cffem.engine.assembly.equation import Equation
+from cffem.engine.assembly.experiment_checks import check_open_parts
+from cffem.engine.assembly.net_flux import FluxCorrection
+from cffem.engine.assembly.transport import check_transport
+from cffem.engine.assembly.variants import Variants
+from cffem.engine.deletion.rank_groups import forget, solved_by_each
+from cffem.engine.deletion.refit import Refit, refitted
+from cffem.engine.deletion.sweep import Deletion, Demand, Sweep, run_sweep
+from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs import initial
+from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
-from cffem.engine.projection import project_onto_constraint
-from cffem.engine.rank_groups import forget, solved_by_each
-from cffem.engine.refit import Refit, refitted
 from cffem.engine.solution import Solution
-from cffem.engine.steady import solve_steady
-from cffem.engine.sweep import Deletion, Demand, Sweep, run_sweep
-from cffem.engine.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
-from cffem.engine.transport import check_transport
-from cffem.engine.variants import Variants
-from cffem.symbols.checks import nearest
+from cffem.engine.solve.linear import SolveRecord, collect_garbage
+from cffem.engine.solve.steady_solve import solve_steady
+from cffem.engine.time.march import SCHEMES, Marching, Stage, consistent_start, march
+from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
-from cffem.symbols.interventions import Intervention, joint
 from cffem.symbols.operators import dt
+from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.problem.interventions import Intervention, joint
+from cffem.symbols.problem.measured import rate_of
+from cffem.symbols.problem.term_checks import nearest
 
-# What rooms above the engine offer on a model; each enters its own when it is imported, since the engine may not import them.
+# What rooms above the engine offer on a model; each enters its own when it is imported, since the
+# engine may not import them.
 OFFERED: dict[str, Callable[..., Any]] = {}
 
 
@@ -55,9 +58,10 @@ class Model:
         library: a `Library` or `System`.
         coefficients: α_j by term name; terms that are not named have coefficient zero.
         experiment: the experiment.
-        petsc_options: options for the linear solver, merged over the defaults (a direct solve by MUMPS), without prefix.
-        trajectories: where the levels and stages of solutions are kept: "memory", "disk" (scratch files), or "auto": on disk where
-            they would take more than a quarter of the free memory.
+        petsc_options: options for the linear solver, merged over the defaults (a direct solve by
+            MUMPS), without prefix.
+        trajectories: where the levels and stages of solutions are kept: "memory", "disk" (scratch
+            files), or "auto": on disk where they would take more than a quarter of the free memory.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -90,10 +94,12 @@ class Model:
         self.experiment = experiment
         self.petsc_options = dict(petsc_options or {})
         check_time(library, experiment)
-        from cffem.engine.meshes import read_mesh
+        from cffem.engine.mesh.meshes import read_mesh
 
         signs = {name: -1 for name, value in self.coefficients.items() if value < 0}
-        self.discretisation = Discretisation(library, experiment, read_mesh(experiment.mesh, experiment.comm), signs)
+        self.discretisation = Discretisation(
+            library, experiment, read_mesh(experiment.mesh, experiment.comm), signs
+        )
         check_open_parts(self.discretisation)
         check_transport(self.discretisation, self.coefficients)
         self.spaces = self.discretisation.spaces
@@ -110,13 +116,16 @@ class Model:
         self._lent = lent
         self._factual: Solution | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
-        self._group: Any = None  # of ranks that share the deletions, see `cffem.engine.rank_groups`
+        self._group: Any = (
+            None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
+        )
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
 
     def at(self, window: Any) -> Model:
-        """The same model on other time levels; it shares spaces, forms and matrices with this one, which must outlive it.
+        """The same model on other time levels; it shares spaces, forms and matrices with this one,
+        which must outlive it.
 
         Args:
             window: the `Window`; its ends may differ, too.
@@ -132,26 +141,35 @@ class Model:
 
     @property
     def flux_correction(self) -> FluxCorrection | None:
-        """The largest change so far of measured boundary values that removed their net flux; None where there was none."""
+        """The largest change so far of measured boundary values that removed their net flux;
+        None where there was none.
+        """
         floating = self.essential.floating
         return None if floating is None or floating.measured is None else floating.measured.largest
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what was changed or chosen that nobody said; some are there after the first solve only."""
+        """Sentences about what was changed or chosen that nobody said; some are there after
+        the first solve only.
+        """
         return notes_of(self)
 
-    # Solving ----------------------------------------------------------------------------------------------------------------
+    # Solving
+    # ----------------------------------------------------------------------------------------------
 
-    def solve(self, intervention: Intervention | Sequence[Intervention] = (), stages: bool = False) -> Solution:
+    def solve(
+        self, intervention: Intervention | Sequence[Intervention] = (), stages: bool = False
+    ) -> Solution:
         """Solve the factual problem, or the one that an intervention makes of it.
 
         Args:
             intervention: what is changed; several are applied together.
-            stages: keep the values of the implicit stages as well, for tangent-linear and adjoint solves.
+            stages: keep the values of the implicit stages as well, for tangent-linear and adjoint
+                solves.
 
         Raises:
-            SolveError: a solve missed its tolerance, Newton's method failed, or the solution is not finite.
+            SolveError: a solve missed its tolerance, Newton's method failed, or the solution is not
+                finite.
         """
         change = joint(intervention)
         record = SolveRecord()
@@ -160,7 +178,9 @@ class Model:
         self.run(change, record, solution.keep, keep_stage)
         return solution
 
-    def restore(self, path: str | os.PathLike, intervention: Intervention | Sequence[Intervention] = ()) -> Solution:
+    def restore(
+        self, path: str | os.PathLike, intervention: Intervention | Sequence[Intervention] = ()
+    ) -> Solution:
         """A solution that was stored with `Solution.store`, on any number of ranks; collective.
 
         Args:
@@ -169,8 +189,12 @@ class Model:
         """
         return Solution.restored(self, path, joint(intervention))
 
-    def run(self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None) -> None:
-        """Solve and hand every level to `keep`; the way for callers that do not store the trajectory."""
+    def run(
+        self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None
+    ) -> None:
+        """Solve and hand every level to `keep`; the way for callers that do not store the
+        trajectory.
+        """
         stage = self.prepared(change, record)
         if self.experiment.time is None:
             state = solve_steady(self, change, stage)
@@ -186,12 +210,16 @@ class Model:
         """The stage solver with the coefficients, forcing and boundary data of an intervention."""
         stage = self._variants.stage(change, self.release(change))
         forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
-        stage.equation.use(change.apply(self.coefficients), forcing, constrained=not change.released)
+        stage.equation.use(
+            change.apply(self.coefficients), forcing, constrained=not change.released
+        )
         stage.begin(record)
         return stage
 
     def release(self, change: Intervention) -> Release | None:
-        """The essential conditions that the deleted equation cannot carry, see `cffem.engine.carried`; None without any."""
+        """The essential conditions that the deleted equation cannot carry, see
+        `cffem.engine.assembly.carried`; None without any.
+        """
         return self._variants.release(change, self.coefficients, self.times)
 
     def changes_coefficients_only(self, change: Intervention) -> bool:
@@ -199,7 +227,8 @@ class Model:
         release = self.release(change)
         return change.only_coefficients and (release is None or not release.kept)
 
-    # Data -------------------------------------------------------------------------------------------------------------------
+    # Data
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def times(self) -> np.ndarray:
@@ -212,16 +241,24 @@ class Model:
         dynamic = [f for f, order in orders.items() if order >= 1]
         second = [f for f, order in orders.items() if order == 2]
         window = self.experiment.time
-        # Algebraic unknowns take their value from the last stage, which the midpoint rule has in the middle of the step.
-        algebraic = len(dynamic) < len(orders) or (self.discretisation.multiplier is not None and not second)
+        # Algebraic unknowns take their value from the last stage, which the midpoint rule has in
+        # the middle of the step.
+        algebraic = len(dynamic) < len(orders) or (
+            self.discretisation.multiplier is not None and not second
+        )
         name = (window.scheme if window else None) or ("sdirk2" if algebraic else "midpoint")
-        return Marching(SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None)
+        return Marching(
+            SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None
+        )
 
-    def initial(self, change: Intervention, stage: Stage | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    def initial(
+        self, change: Intervention, stage: Stage | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """Initial state and velocity (owned values), on the constraint class where one is declared.
 
         Args:
-            change: the intervention; a released constraint still holds for the initial data, which stay as they are.
+            change: the intervention; a released constraint still holds for the initial data, which
+                stay as they are.
             stage: the stage solver prepared for it.
         """
         if not self._starts_alike(change):
@@ -233,13 +270,23 @@ class Model:
 
     def _starts_alike(self, change: Intervention) -> bool:
         """Whether an intervention leaves the initial state as it is in the factual problem."""
-        if change.initial or change.conditions or change.released or not self.changes_coefficients_only(change):
+        if (
+            change.initial
+            or change.conditions
+            or change.released
+            or not self.changes_coefficients_only(change)
+        ):
             return False
-        # Algebraic fields follow the coefficients, and a function of the user's may have changed since.
+        # Algebraic fields follow the coefficients, and a function of the user's may have changed
+        # since.
         algebraic = any(equation.time_order == 0 for equation in self.library.equations.values())
-        return not algebraic and not any(hasattr(value, "function_space") for value in self.experiment.initial.values())
+        return not algebraic and not any(
+            hasattr(value, "function_space") for value in self.experiment.initial.values()
+        )
 
-    def _initial(self, change: Intervention, stage: Stage | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def _initial(
+        self, change: Intervention, stage: Stage | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         stage = stage or self.prepared(change, SolveRecord())
         values = {**dict(self.experiment.initial), **dict(change.initial)}
         state = np.zeros(self.spaces.owned)
@@ -255,13 +302,19 @@ class Model:
             essential.set_velocities(velocity, start)
         if self.discretisation.multiplier is not None:
             state = project_onto_constraint(stage, state, start)
-            velocity = None if velocity is None else project_onto_constraint(stage, velocity, start, rate=True)
+            velocity = (
+                None
+                if velocity is None
+                else project_onto_constraint(stage, velocity, start, rate=True)
+            )
         if any(equation.time_order == 0 for equation in self.library.equations.values()):
             consistent_start(stage, self._marching, self._held_at_start(), state, velocity, start)
         return state, velocity
 
     def _held_at_start(self) -> np.ndarray:
-        """Unknowns that initial data give: fields with a rate, and the multiplier of a constraint on such fields."""
+        """Unknowns that initial data give: fields with a rate, and the multiplier of a
+        constraint on such fields.
+        """
         held = [f for f, equation in self.library.equations.items() if equation.time_order]
         multiplier = self.discretisation.multiplier
         if multiplier is not None and {*self.experiment.constraint.fields} <= {*held}:
@@ -269,10 +322,14 @@ class Model:
         return self.spaces.mask(held)
 
     def put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
-        """Interpolate a value at the initial time into the place of a field in a state (owned values)."""
+        """Interpolate a value at the initial time into the place of a field in a state (owned
+        values).
+        """
         from dolfinx import fem
 
-        data.check_on_mesh(value, unknown, self.discretisation.mesh, f"the initial value of {unknown}")
+        data.check_on_mesh(
+            value, unknown, self.discretisation.mesh, f"the initial value of {unknown}"
+        )
         own, _ = self.spaces.own(unknown)
         function = fem.Function(own)
         what = f"the initial value of {unknown}"
@@ -282,8 +339,12 @@ class Model:
         state[dofs[mine]] = function.x.array[mine]
 
     def projected(self, state: np.ndarray) -> np.ndarray:
-        """The L2 projection of a state onto the declared constraint class, boundary values kept: one saddle-point solve."""
-        return project_onto_constraint(self.prepared(Intervention(), self.record), state, float(self.times[0]))
+        """The L2 projection of a state onto the declared constraint class, boundary values
+        kept: one saddle-point solve.
+        """
+        return project_onto_constraint(
+            self.prepared(Intervention(), self.record), state, float(self.times[0])
+        )
 
     def new_levels(self, count: int) -> Levels:
         """An empty place for this many states, in memory or on disk."""
@@ -295,7 +356,8 @@ class Model:
         count = 3 * (len(self.times) - 1) * len(self._marching.scheme.b) or 1
         return Stages([self.new_levels(count) for _ in range(3)])
 
-    # Norms and scores -------------------------------------------------------------------------------------------------------
+    # Norms and scores
+    # ----------------------------------------------------------------------------------------------
 
     def norm(self, kind: str = "L2") -> Norm:
         """A norm on states, made once."""
@@ -304,7 +366,9 @@ class Model:
             self._norms[kind] = Norm(self.equation, kind)
         return self._norms[kind]
 
-    def trajectory_norm(self, states: Sequence[np.ndarray], times: np.ndarray, kind: str = "L2") -> float:
+    def trajectory_norm(
+        self, states: Sequence[np.ndarray], times: np.ndarray, kind: str = "L2"
+    ) -> float:
         """The norm of a state, or the space–time norm of a trajectory."""
         norm = self.norm(kind)
         if len(states) == 1:
@@ -316,7 +380,9 @@ class Model:
 
     @property
     def factual(self) -> Solution:
-        """The factual solution, solved once, with its stages; two ranks may each solve it for themselves, with the same result."""
+        """The factual solution, solved once, with its stages; two ranks may each solve it for
+        themselves, with the same result.
+        """
         if self._factual is None:
             self._factual = solved_by_each(self) or self.solve(stages=True)
         return self._factual
@@ -333,11 +399,15 @@ class Model:
 
     def _chosen(self, names: str | Iterable[str] | None) -> tuple[str, ...]:
         """One term, several, or all with a nonzero coefficient."""
-        return self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
+        return (
+            self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
+        )
 
     def linearised(self, names: str | Iterable[str] | None = None, norm: str = "L2") -> Any:
-        """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several (default: all) by name."""
-        from cffem.engine.tangent import linearised
+        """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several
+        (default: all) by name.
+        """
+        from cffem.engine.response.tangent import linearised
 
         wanted = self._chosen(names)
         responses = linearised(self.factual, wanted, norm)
@@ -345,61 +415,77 @@ class Model:
         return responses[names] if isinstance(names, str) else responses
 
     def measurement(self, observable: Any) -> Any:
-        """An observable on this model, compiled once: its `value`, `gradient` and `derivative` along a solution."""
-        from cffem.engine.observables import Measurement
+        """An observable on this model, compiled once: its `value`, `gradient` and
+        `derivative` along a solution.
+        """
+        from cffem.engine.response.observable_values import Measurement
 
         if observable not in self._measurements:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
 
     def observable_scores(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
-        """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from one backward solve."""
-        from cffem.engine.adjoint import observable_scores
+        """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
+        one backward solve.
+        """
+        from cffem.engine.response.adjoint import observable_scores
 
         wanted = self.library.names if names is None else self._chosen(names)
         scores = observable_scores(self.factual, self.measurement(observable), wanted)
         self.counts["adjoint"] += scores.backward_solves
         return scores
 
-    def observable_deletions(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
-        """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with a nonzero coefficient)."""
-        from cffem.engine.gap import observable_deletions
+    def observable_deletions(
+        self, observable: Any, names: str | Iterable[str] | None = None
+    ) -> Any:
+        """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
+        a nonzero coefficient).
+        """
+        from cffem.engine.response.gap import observable_deletions
 
         return observable_deletions(self, observable, self._chosen(names))
 
-    def observable_bound(self, observable: Any, name: str, norm: str = "L2", points: int = 8) -> Any:
-        """The remainder bound of the adjoint approximation of one deletion, with estimated constants."""
-        from cffem.engine.gap import observable_bound
+    def observable_bound(
+        self, observable: Any, name: str, norm: str = "L2", points: int = 8
+    ) -> Any:
+        """The remainder bound of the adjoint approximation of one deletion, with estimated
+        constants.
+        """
+        from cffem.engine.response.gap import observable_bound
 
         return observable_bound(self, observable, name, norm, points)
 
     def residual_scores(self) -> Any:
         """C_j, RCI_j and the one-step score of all terms on the factual solution."""
-        from cffem.engine.scores import residual_scores
+        from cffem.engine.response.residual_scores import residual_scores
 
         return residual_scores(self)
 
     def ranking_constants(self, norm: str = "L2") -> Any:
         """c₋ and c₊ on span{α_j T_j[u]}: whether residual ranking is valid here."""
-        from cffem.engine.scores import ranking_constants
+        from cffem.engine.response.residual_scores import ranking_constants
 
         return ranking_constants(self, norm)
 
     def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> Any:
         """The residual–counterfactual gap of one term along ρ, with M_j estimated."""
-        from cffem.engine.gap import gap_check
+        from cffem.engine.response.gap import gap_check
 
         return gap_check(self, name, norm, points)
 
     def constraint_nulls(self, tested: bool | None = None, trajectory: bool = True) -> list[Any]:
-        """Terms that vanish on the declared constraint class, each with `.term`, `.evidence` and `.ratio`.
+        """Terms that vanish on the declared constraint class, each with `.term`, `.evidence` and
+        `.ratio`.
 
         Args:
-            tested: whether the equation is tested against the class only; default: where the constraint names its multiplier.
+            tested: whether the equation is tested against the class only; default: where the
+                constraint names its multiplier.
             trajectory: whether the terms are also measured on the factual solution.
         """
         if "constraint_nulls" not in OFFERED:
-            raise InputError("import cffem.constraints first, or take Model from cffem: then it is there")
+            raise InputError(
+                "import cffem.constraints first, or take Model from cffem: then it is there"
+            )
         return OFFERED["constraint_nulls"](self, tested, trajectory)
 
     def deletions(
@@ -415,22 +501,26 @@ class Model:
         groups: int | None = None,
         conditions: str = "carried",
     ) -> Sweep:
-        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the factual solution.
+        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the
+        factual solution.
 
         Args:
             names: the terms, or one term.
             norm: the norm of the scores.
             keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
             finished: called with each `Deletion` when it is done, for progress and checkpoints.
-            refit: "none": the other coefficients stay; "remaining": they are refitted on the factual solution without the deleted
-                term; or for each deleted term the coefficients of others, from a regression of one's own.
+            refit: "none": the other coefficients stay; "remaining": they are refitted on the
+                factual solution without the deleted term; or for each deleted term the coefficients
+                of others, from a regression of one's own.
             scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
             epsilon: the tolerance ε, absolute, for scores="decide".
-            accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need working precision (zero): much cheaper
-                for transient problems without algebraic unknowns.
-            groups: how many groups of ranks share the deletions, each working on its own ones; None: as many as suit.
-            conditions: "carried": a deleted equation keeps the essential conditions that it can carry, as `cffem.delete` says;
-                "kept": all.
+            accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need
+                working precision (zero): much cheaper for transient problems without algebraic
+                unknowns.
+            groups: how many groups of ranks share the deletions, each working on its own ones;
+                None: as many as suit.
+            conditions: "carried": a deleted equation keeps the essential conditions that it can
+                carry, as `cffem.delete` says; "kept": all.
         """
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
             raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
@@ -438,17 +528,23 @@ class Model:
         return run_sweep(self, self._chosen(names), demand, finished, refit, groups, conditions)
 
     def settled(self) -> Solution:
-        """The steady solution that a march in time from the factual one leads to; itself where no perturbation of it grows."""
-        from cffem.engine.stability import settled
+        """The steady solution that a march in time from the factual one leads to; itself
+        where no perturbation of it grows.
+        """
+        from cffem.engine.solve.steady_stability import settled
 
         return settled(self)
 
     def refitted(self, name: str) -> dict[str, float]:
-        """The coefficients of a deletion with `refit="remaining"`: the others, refitted on the factual solution."""
+        """The coefficients of a deletion with `refit="remaining"`: the others, refitted on
+        the factual solution.
+        """
         return refitted(self, (name,))[name]
 
     def destroy(self) -> None:
-        """Free PETSc objects; collective. Solutions keep their values, but can no longer be measured."""
+        """Free PETSc objects; collective. Solutions keep their values, but can no longer be
+        measured.
+        """
         forget(self)
         self._variants.destroy()
         if self._lent:
@@ -471,7 +567,9 @@ def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dic
     result = dict.fromkeys(library.names, 0.0)
     for name, value in coefficients.items():
         if name not in result:
-            raise InputError(f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}")
+            raise InputError(
+                f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}"
+            )
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -486,6 +584,12 @@ def check_time(library: Any, experiment: Experiment) -> None:
     """A time window where there are time derivatives, none where there are none."""
     order = max(equation.time_order for equation in library.equations.values())
     if order > 0 and experiment.time is None:
-        raise InputError("the library has a time derivative, but the experiment has no time: add time=Window(0, 1, steps=…)")
+        raise InputError(
+            "the library has a time derivative, but the experiment has no time: add "
+            "time=Window(0, 1, steps=…)"
+        )
     if order == 0 and experiment.time is not None:
-        raise InputError("the experiment has a time window, but no anchor is a time derivative: use time=None or anchor=dt(u)")
+        raise InputError(
+            "the experiment has a time window, but no anchor is a time derivative: use time=None "
+            "or anchor=dt(u)"
+        )

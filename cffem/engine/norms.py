@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Norms of states and trajectories.
 
-Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do not count); "L2[T]" is that of
-the field T alone. The norm of a trajectory integrates its piecewise linear interpolant in time exactly: on a step with values a, b
+Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do
+not count); "L2[T]" is that of the field T alone. The norm of a trajectory integrates its piecewise
+linear interpolant in time exactly: on a step with values a, b
 
     ∫ ‖(1−s) a + s b‖² = Δt/3 (‖a‖² + (a, b) + ‖b‖²).
 """
@@ -19,9 +20,9 @@ import ufl
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.engine.assembly.discretisation import Discretisation
+from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
-from cffem.engine.discretisation import Discretisation
-from cffem.engine.equation import Equation
 from cffem.symbols.errors import InputError
 
 NORMS = ("L2", "H1", "H(curl)", "H(div)", "energy")
@@ -51,7 +52,9 @@ class Norm:
             self.matrix = equation.assembled_matrix(form)
 
     def image(self, state: np.ndarray) -> np.ndarray:
-        """The matrix times a state (owned values); the result is overwritten by the next product."""
+        """The matrix times a state (owned values); the result is overwritten by the next
+        product.
+        """
         self._state.array[:] = state
         self.matrix.mult(self._state, self._image)
         return self._image.array_r
@@ -84,7 +87,8 @@ class Norm:
 
 
 class TrajectoryNorm:
-    """Accumulates the space–time norm of a trajectory level by level; it never decreases, so an early end is a lower bound.
+    """Accumulates the space–time norm of a trajectory level by level; it never decreases, so an
+    early end is a lower bound.
 
     Args:
         norm: the norm in space.
@@ -124,16 +128,26 @@ class TrajectoryNorm:
         return root(self.squared, self._scale)
 
 
-def products(comm: Any, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]) -> list[float]:
-    """The products of an image with some states, and ‖state‖ ‖image‖, which their rounding errors are relative to; collective."""
-    sums = summed(comm, np.array([*(other @ image for other in others), state @ state, image @ image])).tolist()
+def products(
+    comm: Any, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]
+) -> list[float]:
+    """The products of an image with some states, and ‖state‖ ‖image‖, which their rounding
+    errors are relative to; collective.
+    """
+    sums = summed(
+        comm, np.array([*(other @ image for other in others), state @ state, image @ image])
+    ).tolist()
     return [*sums[:-2], math.sqrt(sums[-2] * sums[-1])]
 
 
 def root(squared: float, scale: float) -> float:
-    """The square root of a quadratic form that may be negative by round-off only, that is by little on its scale."""
+    """The square root of a quadratic form that may be negative by round-off only, that is by
+    little on its scale.
+    """
     if squared < -1e-10 * scale:
-        raise InputError("the factual operator is not positive, so it gives no energy norm; use L2 or H1")
+        raise InputError(
+            "the factual operator is not positive, so it gives no energy norm; use L2 or H1"
+        )
     return math.sqrt(max(squared, 0.0))
 
 
@@ -146,7 +160,9 @@ def parsed(kind: str, discretisation: Discretisation) -> tuple[str, Any]:
         return base, None
     known = {str(unknown): unknown for unknown in discretisation.unknowns}
     if not rest.endswith("]") or rest[:-1] not in known or base == "energy":
-        raise InputError(f"unknown norm {kind!r}; the norm of one field is written L2[{next(iter(known))}]")
+        raise InputError(
+            f"unknown norm {kind!r}; the norm of one field is written L2[{next(iter(known))}]"
+        )
     return base, known[rest[:-1]]
 
 
@@ -171,7 +187,9 @@ def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> An
 
 def _require_vector(unknown: Any, kind: str) -> None:
     if unknown.shape == ():
-        raise InputError(f"the norm {kind} is for vector fields, but {unknown} is a scalar; use L2 or H1")
+        raise InputError(
+            f"the norm {kind} is for vector fields, but {unknown} is a scalar; use L2 or H1"
+        )
 
 
 def energy_matrix(equation: Equation) -> Any:

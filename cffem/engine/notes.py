@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Sentences about how a problem was read: what was changed or chosen that the user has not said, for `model.notes` and reports."""
+"""Sentences about how a problem was read: what was changed or chosen that the user has not
+said, for `model.notes` and reports.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,19 @@ def notes_of(model: Any) -> tuple[str, ...]:
 def _fluxes(model: Any) -> list[str]:
     """Which value terms take between cells."""
     d = model.discretisation
-    jumping = [name for name, weak in d.weak_terms.items() if weak.jumps and model.coefficients.get(name)]
-    upwind, central = ([name for name in jumping if (name in d.upwind_terms) == upstream] for upstream in (True, False))
+    jumping = [
+        name for name, weak in d.weak_terms.items() if weak.jumps and model.coefficients.get(name)
+    ]
+    upwind, central = (
+        [name for name in jumping if (name in d.upwind_terms) == upstream]
+        for upstream in (True, False)
+    )
     found = [f"{', '.join(upwind)}: the flux between cells is upwind"] if upwind else []
-    return found + ([f"{', '.join(central)}: the flux between cells is central, the mean of both sides"] if central else [])
+    return found + (
+        [f"{', '.join(central)}: the flux between cells is central, the mean of both sides"]
+        if central
+        else []
+    )
 
 
 def _multiplier_terms(model: Any) -> list[str]:
@@ -29,8 +40,19 @@ def _multiplier_terms(model: Any) -> list[str]:
     multiplier = model.discretisation.multiplier
     if multiplier is None:
         return []
-    named = [name for name, value in model.coefficients.items() if value and multiplier[0] in model.library[name].atoms()]
-    return [f"{', '.join(named)} comes in addition to the force −∇{multiplier[0]} by which the constraint acts"] if named else []
+    named = [
+        name
+        for name, value in model.coefficients.items()
+        if value and multiplier[0] in model.library[name].atoms()
+    ]
+    return (
+        [
+            f"{', '.join(named)} comes in addition to the force −∇{multiplier[0]} by which the "
+            "constraint acts"
+        ]
+        if named
+        else []
+    )
 
 
 def _flux_correction(model: Any) -> list[str]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The solution of one factual or intervened problem: its states at all time levels, and how it was obtained."""
+"""The solution of one factual or intervened problem: its states at all time levels, and how
+it was obtained.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.linear import SolveRecord
 from cffem.engine.norms import TrajectoryNorm
-from cffem.engine.storage import read_header, read_states, write_states
-from cffem.engine.trajectories import Levels, Stages
+from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.store.storage import read_header, read_states, write_states
+from cffem.engine.time.trajectories import Levels, Stages
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
-from cffem.symbols.interventions import Intervention
+from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -35,7 +37,9 @@ class Solution:
         record: solver statistics and the worst true residual.
     """
 
-    def __init__(self, model: Model, intervention: Intervention, times: np.ndarray, record: SolveRecord):
+    def __init__(
+        self, model: Model, intervention: Intervention, times: np.ndarray, record: SolveRecord
+    ):
         self.model = model
         self.intervention = intervention
         self.times = times
@@ -83,7 +87,9 @@ class Solution:
         return self.model.spaces.function(self._field(field), self.velocities[k])
 
     def multiplier(self, k: int = -1) -> Any:
-        """The multiplier of the constraint at level k: of `DivergenceFree` the pressure p, whose force in the equation is −∇p."""
+        """The multiplier of the constraint at level k: of `DivergenceFree` the pressure p,
+        whose force in the equation is −∇p.
+        """
         if self.model.discretisation.multiplier is None:
             raise InputError("this experiment has no constraint, so there is no multiplier")
         return self.model.spaces.function(self.model.discretisation.multiplier[0], self.states[k])
@@ -95,7 +101,9 @@ class Solution:
                 raise InputError(f"say which field: {', '.join(map(str, unknowns))}")
             return unknowns[0]
         if field not in self.model.spaces.fields:
-            raise InputError(f"{field} is not a field of this model; it has {', '.join(map(str, unknowns))}")
+            raise InputError(
+                f"{field} is not a field of this model; it has {', '.join(map(str, unknowns))}"
+            )
         return field
 
     def norm(self, kind: str = "L2") -> float:
@@ -105,7 +113,9 @@ class Solution:
     def distance(self, other: Solution, kind: str = "L2") -> float:
         """The norm of the difference of two solutions of one model."""
         if other.model is not self.model or len(other.states) != len(self.states):
-            raise InputError("only two solutions of one model on the same time levels can be compared")
+            raise InputError(
+                "only two solutions of one model on the same time levels can be compared"
+            )
         norm = TrajectoryNorm(self.model.norm(kind))
         if self.steady:
             return norm.norm(self.states[0] - other.states[0])
@@ -113,7 +123,8 @@ class Solution:
             norm.add(a - b, self.times[k] - self.times[k - 1] if k else 0.0)
         return norm.value
 
-    # Rows of a regression ---------------------------------------------------------------------------------------------------
+    # Rows of a regression
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def comm(self) -> Any:
@@ -121,44 +132,52 @@ class Solution:
         return self.model.comm
 
     def rows(self, library: Any, kind: str = "strong") -> Iterator[Any]:
-        """Blocks of rows of the anchored regression, for a `Design`; each rank yields those of its own cells.
+        """Blocks of rows of the anchored regression, for a `Design`; each rank yields those of its
+        own cells.
 
         Args:
             library: the terms and the anchor.
-            kind: "strong", the terms at quadrature points in the middle of each time step, or "weak", the terms tested with
-                smooth functions of compact support, derivatives that the elements lack being moved to these.
+            kind: "strong", the terms at quadrature points in the middle of each time step, or
+                "weak", the terms tested with smooth functions of compact support, derivatives that
+                the elements lack being moved to these.
         """
-        from cffem.engine.rows import StrongRows
-        from cffem.engine.weak_rows import WeakRows
+        from cffem.engine.rows.strong_rows import StrongRows
+        from cffem.engine.rows.weak_rows import WeakRows
 
         if kind not in ("strong", "weak"):
             raise InputError(f"rows are 'strong' or 'weak', not {kind!r}")
         return iter((StrongRows if kind == "strong" else WeakRows)(self, library))
 
-    # Files ----------------------------------------------------------------------------------------------------------------
+    # Files
+    # ----------------------------------------------------------------------------------------------
 
     def write(self, path: str | os.PathLike, field: Field | None = None) -> list[Path]:
         """Write all time levels for ParaView (VTX, by ADIOS2); collective.
 
         Args:
-            path: the file, `u.bp` say; with several fields and none chosen, one file for each, named `u_FIELD.bp`.
+            path: the file, `u.bp` say; with several fields and none chosen, one file for each,
+                named `u_FIELD.bp`.
             field: only this one.
 
         Returns:
             The files that were written.
         """
-        from cffem.engine.views import write_views
+        from cffem.engine.store.views import write_views
 
         return write_views(self, Path(path), None if field is None else self._field(field))
 
     def store(self, path: str | os.PathLike) -> None:
-        """Store all levels, velocities and stages exactly; `model.restore` gives them back on any number of ranks; collective."""
+        """Store all levels, velocities and stages exactly; `model.restore` gives them back on
+        any number of ranks; collective.
+        """
         about = {
             "times": [float(time) for time in self.times],
             "coefficients": {name: float(value) for name, value in self.model.coefficients.items()},
             "intervention": str(self.intervention),
             "record": asdict(self.record),
-            "stages": None if self.stages is None else [[step, index, time] for step, index, _, time in self.stages],
+            "stages": None
+            if self.stages is None
+            else [[step, index, time] for step, index, _, time in self.stages],
         }
         write_states(path, self.model.spaces, self._stored(), about)
 
@@ -173,11 +192,14 @@ class Solution:
                     yield f"stage{order}/{k}", value
 
     @classmethod
-    def restored(cls, model: Model, path: str | os.PathLike, intervention: Intervention) -> Solution:
+    def restored(
+        cls, model: Model, path: str | os.PathLike, intervention: Intervention
+    ) -> Solution:
         """A stored solution of this model; collective.
 
         Raises:
-            InputError: the file is damaged or belongs to another mesh, other elements, coefficients, times or interventions.
+            InputError: the file is damaged or belongs to another mesh, other elements,
+                coefficients, times or interventions.
         """
         header = read_header(path, model.comm)
         about = header["about"] or {}
@@ -187,7 +209,9 @@ class Solution:
             ("intervention", str(intervention)),
         ):
             if about.get(what) != here:
-                raise InputError(f"{path} is a solution with other {what}: {about.get(what)}, not {here}")
+                raise InputError(
+                    f"{path} is a solution with other {what}: {about.get(what)}, not {here}"
+                )
         solution = cls(model, intervention, model.times, SolveRecord(**about["record"]))
         kinds: dict[str, dict[int, np.ndarray]] = {}
         for name, values in read_states(path, model.spaces, header):
@@ -200,7 +224,9 @@ class Solution:
             orders = [kinds.get(f"stage{order}", {}) for order in range(3)]
             solution.stages = model.new_stages()
             for k, (step, index, time) in enumerate(about["stages"]):
-                solution.stages.append((step, index, tuple(values.get(k) for values in orders), time))
+                solution.stages.append(
+                    (step, index, tuple(values.get(k) for values in orders), time)
+                )
         return solution
 
     def __repr__(self) -> str:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""From SymPy terms to UFL: strong expressions, weak forms by integration by parts, auxiliary fields and derivatives.
+"""From SymPy terms to UFL: strong expressions, weak forms by integration by parts, auxiliary fields
+and derivatives.
 
-`lowering` translates expressions node by node, `strong` and `weak` decide whether and how the elements can carry a term (`orders`
-and `elements` tell them which derivatives occur and which an element has, `parts` moves them), and `derivative` linearises.
-Nothing here knows DOLFINx: functions, constants and test functions are handed in through a `Context`.
+`lowering` translates expressions node by node, `strong` and `weak` decide whether and how the
+elements can carry a term (`orders` and `elements` tell them which derivatives occur and which an
+element has, `parts` moves them), and `derivative` linearises. Nothing here knows DOLFINx:
+functions, constants and test functions are handed in through a `Context`.
 
-A term goes through in three steps: its weak form is found once as SymPy integrands, boundary conditions are substituted in it,
-and it is translated for given functions.
+A term goes through in three steps: its weak form is found once as SymPy integrands, boundary
+conditions are substituted in it, and it is translated for given functions.
 
     >>> import basix.ufl, ufl, cffem as cf
     >>> from cffem.forms.derivative import gateaux

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Gateaux derivatives of strong expressions and weak forms, by UFL: L_u w = d/dε T[u + ε w] at ε = 0.
+"""Gateaux derivatives of strong expressions and weak forms, by UFL: L_u w = d/dε T[u + ε w] at ε =
+0.
 
-The linearised problem and the adjoint of an observable are built from these. UFL differentiates the form exactly, products,
-functions and `Piecewise` included; at a kink (|u| at 0) it takes the value of the branch that UFL's `sign` and `conditional`
-give.
+The linearised problem and the adjoint of an observable are built from these. UFL differentiates the
+form exactly, products, functions and `Piecewise` included; at a kink (|u| at 0) it takes the value
+of the branch that UFL's `sign` and `conditional` give.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
 
     Args:
         form: a UFL form or expression that depends on the function.
-        function: a UFL coefficient; for coupled fields the mixed function whose components the fields are.
+        function: a UFL coefficient; for coupled fields the mixed function whose components the
+            fields are.
         direction: a UFL coefficient or argument; a trial function if None.
 
     Example:
@@ -30,5 +32,9 @@ def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
         >>> print(gateaux(lower(u**2, Context(domain, {u: value})), value, w))
         w_0 * w_1 + w_0 * w_1
     """
-    derivative = ufl.derivative(form, function) if direction is None else ufl.derivative(form, function, direction)
+    derivative = (
+        ufl.derivative(form, function)
+        if direction is None
+        else ufl.derivative(form, function, direction)
+    )
     return ufl.algorithms.expand_derivatives(derivative)

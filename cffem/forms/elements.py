@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What an element can carry: its Sobolev space, the derivatives it represents and its neighbour in the discrete de Rham complex.
+"""What an element can carry: its Sobolev space, the derivatives it represents and its neighbour in
+the discrete de Rham complex.
 
-Functions of H1 have a gradient, of H(curl) a curl, of H(div) a divergence; everything else jumps between cells. A discontinuous
-quantity (the divergence of a Nédélec field, the curl of a Raviart–Thomas field) is defined weakly in the space that comes
-before in
+Functions of H1 have a gradient, of H(curl) a curl, of H(div) a divergence; everything else jumps
+between cells. A discontinuous quantity (the divergence of a Nédélec field, the curl of a
+Raviart–Thomas field) is defined weakly in the space that comes before in
 
-    Lagrange k → Nédélec k → Raviart–Thomas k → discontinuous k − 1   (plane: Lagrange k → Raviart–Thomas k or Nédélec k → …).
+    Lagrange k → Nédélec k → Raviart–Thomas k → discontinuous k − 1 (plane: Lagrange k →
+    Raviart–Thomas k or Nédélec k → …).
 
-Second-kind Nédélec and BDM elements of degree k follow elements of degree k + 1; on quadrilaterals and hexahedra those are the
-serendipity ones.
+Second-kind Nédélec and BDM elements of degree k follow elements of degree k + 1; on quadrilaterals
+and hexahedra those are the serendipity ones.
 """
 
 from __future__ import annotations
@@ -43,8 +45,12 @@ class Carrier:
     degree: int
 
     def conforming(self, operator: str, order: int) -> bool:
-        """Whether a derivative is square-integrable across cells; `operator` is the innermost one."""
-        return order == 0 or (order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator))
+        """Whether a derivative is square-integrable across cells; `operator` is the innermost
+        one.
+        """
+        return order == 0 or (
+            order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator)
+        )
 
     def represents(self, operator: str, order: int) -> bool:
         """Whether a derivative, taken cell by cell, still approximates that of a smooth field."""
@@ -53,9 +59,7 @@ class Carrier:
     @property
     def description(self) -> str:
         """Words for messages: `degree 1 H(curl) element N1E`."""
-        return (
-            f"degree {self.element.embedded_superdegree} {self.space} element {getattr(self.element, 'family_name', '')}".rstrip()
-        )
+        return f"degree {self.element.embedded_superdegree} {self.space} element {getattr(self.element, 'family_name', '')}".rstrip()
 
 
 def carrier(element: Any) -> Carrier:
@@ -77,7 +81,8 @@ def carrier(element: Any) -> Carrier:
 
 
 def before(element: Any) -> Any:
-    """The element that comes before in the discrete de Rham complex: Lagrange before Nédélec, Nédélec before Raviart–Thomas.
+    """The element that comes before in the discrete de Rham complex: Lagrange before Nédélec,
+    Nédélec before Raviart–Thomas.
 
     Example:
         >>> import basix.ufl
@@ -96,7 +101,8 @@ def before(element: Any) -> Any:
 
 
 def after(element: Any) -> Any:
-    """The discontinuous element onto which the divergence maps an H(div) element, or in the plane the curl an H(curl) one.
+    """The discontinuous element onto which the divergence maps an H(div) element, or in the plane
+    the curl an H(curl) one.
 
     Example:
         >>> import basix.ufl
@@ -105,11 +111,15 @@ def after(element: Any) -> Any:
     """
     cell = element.cell_type.name
     serendipity = is_second_kind(element) and cell in ("quadrilateral", "hexahedron")
-    return basix.ufl.element("DPC" if serendipity and element.degree > 1 else "DG", cell, element.degree - 1)
+    return basix.ufl.element(
+        "DPC" if serendipity and element.degree > 1 else "DG", cell, element.degree - 1
+    )
 
 
 def is_second_kind(element: Any) -> bool:
-    """Whether an element is a Nédélec element of the second kind or a BDM element, which simplices fill with polynomials."""
+    """Whether an element is a Nédélec element of the second kind or a BDM element, which
+    simplices fill with polynomials.
+    """
     return element.element_family in (basix.ElementFamily.BDM, basix.ElementFamily.N2E)
 
 

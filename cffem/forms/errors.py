@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Errors of the compiler from SymPy to UFL; each names the offending part and the whole term it was found in."""
+"""Errors of the compiler from SymPy to UFL; each names the offending part and the whole term
+it was found in.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class UnsupportedTerm(InputError):
         >>> raise UnsupportedTerm("it has no UFL counterpart", node=sp.gamma(x), term=sp.gamma(x) + 1)
         Traceback (most recent call last):
         ...
-        cffem.forms.errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has no UFL counterpart
+        cffem.forms.errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has no UFL
+            counterpart
     """
 
     def __init__(self, reason: str, node: sp.Basic | None = None, term: sp.Basic | None = None):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tables of elementary functions and comparisons: each SymPy function and the UFL expression that evaluates it."""
+"""Tables of elementary functions and comparisons: each SymPy function and the UFL expression
+that evaluates it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ FUNCTIONS: dict[type[sp.Basic], Callable[..., Any]] = {
     sp.coth: lambda f: 1 / ufl.tanh(f),
     sp.sech: lambda f: 1 / ufl.cosh(f),
     sp.csch: lambda f: 1 / ufl.sinh(f),
-    # UFL has no inverse hyperbolic functions; |f| in asinh avoids the cancellation for large negative arguments.
+    # UFL has no inverse hyperbolic functions; |f| in asinh avoids the cancellation for large
+    # negative arguments.
     sp.asinh: lambda f: ufl.sign(f) * ufl.ln(abs(f) + ufl.sqrt(f**2 + 1)),
     sp.acosh: lambda f: ufl.ln(f + ufl.sqrt(f**2 - 1)),
     sp.atanh: lambda f: ufl.ln((1 + f) / (1 - f)) / 2,
@@ -37,7 +40,9 @@ FUNCTIONS: dict[type[sp.Basic], Callable[..., Any]] = {
     sp.erfc: lambda f: 1 - ufl.erf(f),
     sp.Abs: abs,
     sp.sign: ufl.sign,
-    sp.Heaviside: lambda f, at_zero: ufl.conditional(ufl.gt(f, 0), 1.0, ufl.conditional(ufl.lt(f, 0), 0.0, at_zero)),
+    sp.Heaviside: lambda f, at_zero: ufl.conditional(
+        ufl.gt(f, 0), 1.0, ufl.conditional(ufl.lt(f, 0), 0.0, at_zero)
+    ),
 }
 
 COMPARISONS: dict[type[sp.Basic], Callable[..., Any]] = {

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The translation of SymPy expressions into UFL: a memoised visitor with one small handler per kind of node.
+"""The translation of SymPy expressions into UFL: a memoised visitor with one small handler per kind
+of node.
 
-A `Context` says what the symbols mean on a given mesh: which UFL expression stands for each field, time derivative, parameter
-and the time t. Conventions agree on both sides: grad(v)[i, j] = ∂v_i/∂x_j, div contracts the last index, the curl of a plane
-vector is a scalar. Parameters are meant to be UFL constants, so that a change of value compiles nothing.
+A `Context` says what the symbols mean on a given mesh: which UFL expression stands for each field,
+time derivative, parameter and the time t. Conventions agree on both sides: grad(v)[i, j] =
+∂v_i/∂x_j, div contracts the last index, the curl of a plane vector is a scalar. Parameters are
+meant to be UFL constants, so that a change of value compiles nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +26,25 @@ from ufl.domain import extract_unique_domain
 from cffem._compat import geometric_dimension
 from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.functions import COMPARISONS, FUNCTIONS
+from cffem.symbols.algebra.foreign import refuse
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.fields import Component, Field
-from cffem.symbols.foreign import refuse
-from cffem.symbols.operators import Cross, Curl, Div, Dot, Grad, Inner, Lap, Normal, Outer, Sym, Trace, Transpose, Vec
-from cffem.symbols.shapes import shape_of
+from cffem.symbols.operators import (
+    Cross,
+    Curl,
+    Div,
+    Dot,
+    Grad,
+    Inner,
+    Lap,
+    Normal,
+    Outer,
+    Sym,
+    Trace,
+    Transpose,
+    Vec,
+)
 
 # SymPy asks these before it tries to make a number of an unknown object.
 for _kind in (ufl.core.expr.Expr, ufl.form.BaseForm):
@@ -45,10 +61,11 @@ class Context:
 
     Args:
         domain: the UFL domain of the mesh (a DOLFINx mesh's `ufl_domain()`).
-        values: UFL expressions for fields, time derivatives `dt(u)`, parameters and `t`. A field may be a function, a test or
-            trial function, or a component of a mixed function.
-        data: what stands for a scalar function of the coordinates where it is multiplied, None for the function itself. Inside
-            nonlinear functions and derivatives, data are as they are written.
+        values: UFL expressions for fields, time derivatives `dt(u)`, parameters and `t`. A field
+            may be a function, a test or trial function, or a component of a mixed function.
+        data: what stands for a scalar function of the coordinates where it is multiplied, None for
+            the function itself. Inside nonlinear functions and derivatives, data are as they are
+            written.
 
     Example:
         >>> import basix.ufl, ufl, cffem as cf
@@ -80,9 +97,15 @@ class Context:
 
     def _check_field(self, symbol: Field, shape: tuple[int, ...]) -> None:
         if symbol.dim not in (None, self.dimension):
-            raise DimensionError(f"the field has dimension {symbol.dim}, but the mesh has dimension {self.dimension}", symbol)
+            raise DimensionError(
+                f"the field has dimension {symbol.dim}, but the mesh has dimension "
+                f"{self.dimension}",
+                symbol,
+            )
         if shape != symbol.shape:
-            raise DimensionError(f"the field has shape {symbol.shape}, but its function has shape {shape}", symbol)
+            raise DimensionError(
+                f"the field has shape {symbol.shape}, but its function has shape {shape}", symbol
+            )
 
 
 def lower(term: sp.Expr, context: Context) -> UflExpr:
@@ -115,15 +138,25 @@ class Lowering:
         if node not in self._memo:
             known = node in self.context.values
             self._memo[node] = (
-                self.context.values[node] if known else self.of_data(node) if self.is_data(node) else self.lower(node)
+                self.context.values[node]
+                if known
+                else self.of_data(node)
+                if self.is_data(node)
+                else self.lower(node)
             )
         return self._memo[node]
 
     def is_data(self, node: sp.Basic) -> bool:
-        """Whether a node is a scalar function of the coordinates that something else may stand for."""
+        """Whether a node is a scalar function of the coordinates that something else may
+        stand for.
+        """
         if self.context.data is None or not isinstance(node, sp.Expr) or node.is_Atom:
             return False
-        return node.free_symbols <= {*COORDINATES} and bool(node.free_symbols & {*SPACE}) and shape_of(node) == ()
+        return (
+            node.free_symbols <= {*COORDINATES}
+            and bool(node.free_symbols & {*SPACE})
+            and shape_of(node) == ()
+        )
 
     def of_data(self, node: sp.Expr) -> UflExpr:
         """What stands for data, or the data as they are written."""
@@ -139,7 +172,11 @@ class Lowering:
     def gradient(self, f: UflExpr) -> UflExpr:
         """The gradient; zero for what does not vary in space."""
         f = ufl.as_ufl(f)
-        return Zero((*f.ufl_shape, self.dimension)) if extract_unique_domain(f) is None else ufl.grad(f)
+        return (
+            Zero((*f.ufl_shape, self.dimension))
+            if extract_unique_domain(f) is None
+            else ufl.grad(f)
+        )
 
     def divergence(self, f: UflExpr) -> UflExpr:
         """The divergence over the last index."""
@@ -150,26 +187,35 @@ class Lowering:
         """Translate a node whose kind has a handler below."""
         raise UnsupportedTerm("it has no UFL counterpart", node)
 
-    # Atoms -----------------------------------------------------------------------------------------------------------------
+    # Atoms
+    # ----------------------------------------------------------------------------------------------
 
     @lower.register(sp.Number)
     @lower.register(sp.NumberSymbol)
     def number(self, node: sp.Number) -> UflExpr:
         if not node.is_finite:
             raise UnsupportedTerm("only finite real numbers can be used", node)
-        return ufl.as_ufl(int(node)) if node.is_Integer and abs(node) < 2**31 else ufl.as_ufl(float(node))
+        return (
+            ufl.as_ufl(int(node))
+            if node.is_Integer and abs(node) < 2**31
+            else ufl.as_ufl(float(node))
+        )
 
     @lower.register(sp.Symbol)
     def symbol(self, node: sp.Symbol) -> UflExpr:
         if node not in SPACE:
-            raise UnsupportedTerm("the symbol has no value; declare it as a Parameter and give it one", node)
+            raise UnsupportedTerm(
+                "the symbol has no value; declare it as a Parameter and give it one", node
+            )
         self.check_coordinate(node)
         return ufl.SpatialCoordinate(self.context.domain)[SPACE.index(node)]
 
     def check_coordinate(self, node: sp.Symbol) -> None:
         """Refuse a coordinate that the mesh does not have."""
         if SPACE.index(node) >= self.dimension:
-            raise DimensionError(f"a mesh of dimension {self.dimension} has no coordinate {node}", node)
+            raise DimensionError(
+                f"a mesh of dimension {self.dimension} has no coordinate {node}", node
+            )
 
     @lower.register(Field)
     def field(self, node: Field) -> UflExpr:
@@ -185,9 +231,12 @@ class Lowering:
 
     @lower.register(AppliedUndef)
     def undefined_function(self, node: AppliedUndef) -> UflExpr:
-        raise UnsupportedTerm("an unspecified function cannot be evaluated; use a field or a formula", node)
+        raise UnsupportedTerm(
+            "an unspecified function cannot be evaluated; use a field or a formula", node
+        )
 
-    # Algebra ---------------------------------------------------------------------------------------------------------------
+    # Algebra
+    # ----------------------------------------------------------------------------------------------
 
     @lower.register(sp.Add)
     def add(self, node: sp.Add) -> UflExpr:
@@ -236,13 +285,17 @@ class Lowering:
     def maximum(self, node: sp.Max) -> UflExpr:
         return reduce(ufl.max_value, map(self.plain.visit, node.args))
 
-    # Conditions ------------------------------------------------------------------------------------------------------------
+    # Conditions
+    # ----------------------------------------------------------------------------------------------
 
     @lower.register(sp.Piecewise)
     def piecewise(self, node: sp.Piecewise) -> UflExpr:
         *branches, (value, condition) = node.args
         if condition != sp.true:
-            raise UnsupportedTerm("it has no value where none of its conditions holds; end it with (value, True)", node)
+            raise UnsupportedTerm(
+                "it has no value where none of its conditions holds; end it with (value, True)",
+                node,
+            )
         if self.plain is not self:
             return self.by_parts_of_space(node)
         shape = max((self.as_shaped(v, ()).ufl_shape for v, _ in node.args), key=len)
@@ -252,7 +305,9 @@ class Lowering:
         return result
 
     def by_parts_of_space(self, node: sp.Piecewise) -> UflExpr:
-        """Branches that contain fields, each times the indicator of where it holds; zero where the indicator is."""
+        """Branches that contain fields, each times the indicator of where it holds; zero
+        where the indicator is.
+        """
         shape = max((self.plain.as_shaped(v, ()).ufl_shape for v, _ in node.args), key=len)
         before, result = sp.S.false, ufl.as_ufl(0.0) if shape == () else Zero(shape)
         for value, condition in node.args:
@@ -290,7 +345,8 @@ class Lowering:
     def truth(self, node: sp.Basic) -> UflExpr:
         return ufl.eq(ufl.as_ufl(1), ufl.as_ufl(1 if node else 0))
 
-    # Derivatives -----------------------------------------------------------------------------------------------------------
+    # Derivatives
+    # ----------------------------------------------------------------------------------------------
 
     @lower.register(sp.Derivative)
     def derivative(self, node: sp.Derivative) -> UflExpr:
@@ -301,7 +357,9 @@ class Lowering:
         if inner == node:
             if isinstance(node.expr, Component):
                 return self.visit(node.expr.field.diff((t, in_time)))[node.expr.index]
-            raise UnsupportedTerm("the time derivative has no value here; give it one in the context", node)
+            raise UnsupportedTerm(
+                "the time derivative has no value here; give it one in the context", node
+            )
         result = self.visit(inner)
         for variable, count in node.variable_count:
             if variable in SPACE:
@@ -309,7 +367,9 @@ class Lowering:
                 for _ in range(int(count)):
                     result = self.partial(result, SPACE.index(variable))
             elif variable != t:
-                raise UnsupportedTerm(f"a derivative with respect to {variable} has no meaning here", node)
+                raise UnsupportedTerm(
+                    f"a derivative with respect to {variable} has no meaning here", node
+                )
         return result
 
     @lower.register(Grad)
@@ -340,7 +400,8 @@ class Lowering:
         """∂f_j/∂x_i − ∂f_i/∂x_j."""
         return self.partial(f[j], i) - self.partial(f[i], j)
 
-    # Products and tensors --------------------------------------------------------------------------------------------------
+    # Products and tensors
+    # ----------------------------------------------------------------------------------------------
 
     @lower.register(Dot)
     def dot(self, node: Dot) -> UflExpr:
@@ -374,5 +435,8 @@ class Lowering:
     @lower.register(Vec)
     def vec(self, node: Vec) -> UflExpr:
         if len(node.args) != self.dimension:
-            raise DimensionError(f"a vector of {len(node.args)} components on a mesh of dimension {self.dimension}", node)
+            raise DimensionError(
+                f"a vector of {len(node.args)} components on a mesh of dimension {self.dimension}",
+                node,
+            )
         return ufl.as_vector([self.visit(part) for part in node.args])

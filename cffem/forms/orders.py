@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Which derivatives of which fields an expression takes: the innermost operator on each field and the total order in space.
+"""Which derivatives of which fields an expression takes: the innermost operator on each field and
+the total order in space.
 
-The innermost operator matters because an H(curl) field has a curl and nothing else. It counts as a curl or divergence only
-where it acts on the field itself, if need be times a scalar; the divergence of a cross product, say, takes all first
-derivatives.
+The innermost operator matters because an H(curl) field has a curl and nothing else. It counts as a
+curl or divergence only where it acts on the field itself, if need be times a scalar; the divergence
+of a cross product, say, takes all first derivatives.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Derived:
         field: the field.
         operator: the innermost operator, "value", "grad", "div" or "curl".
         order: the number of derivatives in space.
-        whole: whether operators so far acted on the field as a whole and not on a component or a nonlinear function of it.
+        whole: whether operators so far acted on the field as a whole and not on a component or a
+            nonlinear function of it.
     """
 
     field: Field
@@ -44,7 +46,8 @@ class Derived:
 
 @lru_cache(maxsize=4096)
 def derivatives(expr: sp.Basic) -> frozenset[Derived]:
-    """The derivatives of fields that occur in an expression; time derivatives count as the field itself.
+    """The derivatives of fields that occur in an expression; time derivatives count as the field
+    itself.
 
     Example:
         >>> import cffem as cf
@@ -108,5 +111,7 @@ def order_of(expr: sp.Basic) -> int:
 
 
 def is_held(node: sp.Basic) -> bool:
-    """Whether an operator was kept as written with `evaluate=False`, or because a coefficient under it jumps."""
+    """Whether an operator was kept as written with `evaluate=False`, or because a coefficient
+    under it jumps.
+    """
     return isinstance(node, Node) and bool(getattr(node, "held", False))

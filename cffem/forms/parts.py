@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Integration by parts as a symbolic rule: ⟨D w, W⟩ = ±⟨w, D* W⟩ + ∮ ⟨w∘n, W⟩, with one small handler per kind of node.
+"""Integration by parts as a symbolic rule: ⟨D w, W⟩ = ±⟨w, D* W⟩ + ∮ ⟨w∘n, W⟩, with one small
+handler per kind of node.
 
-A differential operator inside a term is first brought to the front, by moving the algebra around it to the weight W (the
-adjoint of a dot product is a multiplication, and so on), and then handed over to W. W starts as the test function and collects
-coefficients. The trace w∘n and the weight are kept apart, because on a boundary a declared condition replaces the trace, and
-between cells its jump is what a discontinuous element must be charged for.
+A differential operator inside a term is first brought to the front, by moving the algebra around it
+to the weight W (the adjoint of a dot product is a multiplication, and so on), and then handed over
+to W. W starts as the test function and collects coefficients. The trace w∘n and the weight are kept
+apart, because on a boundary a declared condition replaces the trace, and between cells its jump is
+what a discontinuous element must be charged for.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from functools import singledispatchmethod
 import sympy as sp
 
 from cffem.forms.errors import UnsupportedTerm
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.operators import (
     Cross,
@@ -43,7 +46,6 @@ from cffem.symbols.operators import (
     transpose,
     vector,
 )
-from cffem.symbols.shapes import shape_of
 
 Trace = tuple[sp.Expr, sp.Expr]
 
@@ -54,7 +56,8 @@ class Moved:
 
     Attributes:
         volume: the integrand inside cells.
-        traces: pairs (trace, weight) of equal shape; the boundary integrand is the sum of their inner products.
+        traces: pairs (trace, weight) of equal shape; the boundary integrand is the sum of their
+            inner products.
     """
 
     volume: sp.Expr = sp.S.Zero
@@ -65,7 +68,9 @@ class Moved:
 
     def scaled(self, factor: sp.Expr) -> Moved:
         """A multiple."""
-        return Moved(factor * self.volume, tuple((factor * trace, weight) for trace, weight in self.traces))
+        return Moved(
+            factor * self.volume, tuple((factor * trace, weight) for trace, weight in self.traces)
+        )
 
 
 def contraction(traces: tuple[Trace, ...]) -> sp.Expr:
@@ -77,7 +82,8 @@ class Parts:
     """Integrates by parts where a predicate asks for it.
 
     Args:
-        due: tells whether an expression contains an operator that should be handed over to the weight.
+        due: tells whether an expression contains an operator that should be handed over to the
+            weight.
 
     Example:
         >>> import cffem as cf
@@ -96,18 +102,29 @@ class Parts:
         """⟨term, weight⟩ with the operators that are due handed over to the weight."""
         return self.move(term, weight) if self.due(term) else Moved(inner(term, weight))
 
-    def handed_over(self, volume: Callable[[], sp.Expr], trace: sp.Expr, weight: sp.Expr, node: sp.Expr) -> Moved:
-        """One integration by parts; refused where the weight jumps, because its derivative then is not a function."""
+    def handed_over(
+        self, volume: Callable[[], sp.Expr], trace: sp.Expr, weight: sp.Expr, node: sp.Expr
+    ) -> Moved:
+        """One integration by parts; refused where the weight jumps, because its derivative
+        then is not a function.
+        """
         if has_jump(weight):
-            raise UnsupportedTerm("a coefficient that jumps multiplies a derivative; write it inside, as in div(a*grad(u))", node)
+            raise UnsupportedTerm(
+                "a coefficient that jumps multiplies a derivative; write it inside, as in "
+                "div(a*grad(u))",
+                node,
+            )
         return Moved(volume(), ((trace, weight),))
 
     @singledispatchmethod
     def move(self, term: sp.Expr, weight: sp.Expr) -> Moved:
         """Hand over; a handler for each kind of node follows."""
-        raise UnsupportedTerm("a derivative inside a nonlinear function cannot be moved to the test function", term)
+        raise UnsupportedTerm(
+            "a derivative inside a nonlinear function cannot be moved to the test function", term
+        )
 
-    # Differential operators ------------------------------------------------------------------------------------------------
+    # Differential operators
+    # ----------------------------------------------------------------------------------------------
 
     @move.register(Lap)
     def of_lap(self, term: Lap, weight: sp.Expr) -> Moved:
@@ -135,10 +152,17 @@ class Parts:
     def of_derivative(self, term: sp.Derivative, weight: sp.Expr) -> Moved:
         variable = next(s for s, _ in term.variable_count if s in SPACE)
         counts = [(s, count - (s == variable)) for s, count in term.variable_count]
-        f = term.expr.diff(*(pair for pair in counts if pair[1] > 0)) if any(c > 0 for _, c in counts) else term.expr
-        return self.handed_over(lambda: -inner(f, weight.diff(variable)), f * n[SPACE.index(variable)], weight, term)
+        f = (
+            term.expr.diff(*(pair for pair in counts if pair[1] > 0))
+            if any(c > 0 for _, c in counts)
+            else term.expr
+        )
+        return self.handed_over(
+            lambda: -inner(f, weight.diff(variable)), f * n[SPACE.index(variable)], weight, term
+        )
 
-    # Algebra: its adjoint goes to the weight -------------------------------------------------------------------------------
+    # Algebra: its adjoint goes to the weight
+    # -------------------------------------------------------------------------------
 
     @move.register(sp.Add)
     def of_add(self, term: sp.Add, weight: sp.Expr) -> Moved:
@@ -166,7 +190,11 @@ class Parts:
     def of_cross(self, term: Cross, weight: sp.Expr) -> Moved:
         a, b = term.args
         if shape_of(term) == ():
-            return self(a, weight * _turned(b)) if self.only_due(term) is a else self(b, -weight * _turned(a))
+            return (
+                self(a, weight * _turned(b))
+                if self.only_due(term) is a
+                else self(b, -weight * _turned(a))
+            )
         return self(a, cross(b, weight)) if self.only_due(term) is a else self(b, cross(weight, a))
 
     @move.register(Outer)
@@ -190,12 +218,18 @@ class Parts:
         """The only factor of a product that is due."""
         due = [arg for arg in term.args if self.due(arg)]
         if len(due) != 1:
-            raise UnsupportedTerm("a product of several derivatives of second order cannot be moved to the test function", term)
+            raise UnsupportedTerm(
+                "a product of several derivatives of second order cannot be moved to the test "
+                "function",
+                term,
+            )
         return due[0]
 
 
 def _product(a: sp.Expr, b: sp.Expr) -> sp.Expr:
-    """The adjoint of a dot product: a scalar multiplies, two vectors give a tensor, otherwise tensors contract."""
+    """The adjoint of a dot product: a scalar multiplies, two vectors give a tensor, otherwise
+    tensors contract.
+    """
     if () in (shape_of(a), shape_of(b)):
         return a * b
     return outer(a, b) if len(shape_of(a)) == len(shape_of(b)) == 1 else dot(a, b)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """One quadrature rule for a form and its derivatives.
 
-UFL estimates the degree of each form anew, so the derivative of a form with an exponential would be integrated by another rule
-than the form itself and would not be the derivative of what is assembled: Newton would slow down and Taylor tests fail. Here the
-degree is estimated once and written into the integrals, and UFL's derivatives keep it.
+UFL estimates the degree of each form anew, so the derivative of a form with an exponential would be
+integrated by another rule than the form itself and would not be the derivative of what is
+assembled: Newton would slow down and Taylor tests fail. Here the degree is estimated once and
+written into the integrals, and UFL's derivatives keep it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
 
 
 def polynomial_degree(expression: Any) -> int:
-    """The estimated degree of an expression, with `sym` and other tensor algebra written out, which UFL cannot estimate.
+    """The estimated degree of an expression, with `sym` and other tensor algebra written out, which
+    UFL cannot estimate.
 
     Example:
         >>> import basix.ufl, ufl
@@ -56,6 +58,8 @@ def _fixed(integral: ufl.Integral) -> ufl.Integral:
 
 @cache
 def _degree_of_cells(coordinate_element: Any) -> int:
-    """The degree of the Jacobian, which varies in cells that are no affine images of the reference cell."""
+    """The degree of the Jacobian, which varies in cells that are no affine images of the
+    reference cell.
+    """
     jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(ufl.Mesh(coordinate_element)))
     return estimate_total_polynomial_degree(jacobian)

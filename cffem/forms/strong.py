@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Strong form: a term as a UFL expression on the mesh, where the elements of its fields can represent its derivatives.
+"""Strong form: a term as a UFL expression on the mesh, where the elements of its fields can
+represent its derivatives.
 
-A continuous piecewise polynomial of degree k has derivatives up to order k that approximate those of the field it stands for; a
-Nédélec field has its curl, a Raviart–Thomas field its divergence. Anything beyond (the Laplacian of degree 1, second
-derivatives of Nédélec fields, any derivative of discontinuous ones) is refused unless asked for as broken, that is cell by
-cell.
+A continuous piecewise polynomial of degree k has derivatives up to order k that approximate those
+of the field it stands for; a Nédélec field has its curl, a Raviart–Thomas field its divergence.
+Anything beyond (the Laplacian of degree 1, second derivatives of Nédélec fields, any derivative of
+discontinuous ones) is refused unless asked for as broken, that is cell by cell.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from cffem.forms.orders import Derived, derivatives
 from cffem.symbols.fields import Field, n
 
 
-def strong_form(term: sp.Expr, context: Context, elements: Mapping[Field, Any], *, broken: bool = False) -> Any:
+def strong_form(
+    term: sp.Expr, context: Context, elements: Mapping[Field, Any], *, broken: bool = False
+) -> Any:
     """The UFL expression of a term, valid at points inside cells.
 
     Args:
         term: the SymPy term.
         context: what its symbols mean.
-        elements: the Basix element of each field; a field without one is given exactly and has all derivatives.
+        elements: the Basix element of each field; a field without one is given exactly and has all
+            derivatives.
         broken: allow derivatives that the elements cannot represent, taken cell by cell.
 
     Raises:
@@ -45,7 +49,8 @@ def strong_form(term: sp.Expr, context: Context, elements: Mapping[Field, Any], 
         >>> strong_form(cf.lap(u), context, {u: element})
         Traceback (most recent call last):
         ...
-        cffem.forms.errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot represent ...
+        cffem.forms.errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot
+            represent ...
     """
     if term.has(n):
         raise UnsupportedTerm("the normal exists on the boundary only", n, term)
@@ -55,9 +60,13 @@ def strong_form(term: sp.Expr, context: Context, elements: Mapping[Field, Any], 
 
 
 def check_representable(term: sp.Expr, elements: Mapping[Field, Any]) -> None:
-    """Raise `NotRepresentable` if the element of a field cannot represent a derivative in the term."""
+    """Raise `NotRepresentable` if the element of a field cannot represent a derivative in the
+    term.
+    """
     for derived in sorted(derivatives(term), key=lambda d: (str(d.field), -d.order)):
-        if derived.field in elements and not carrier(elements[derived.field]).represents(derived.operator, derived.order):
+        if derived.field in elements and not carrier(elements[derived.field]).represents(
+            derived.operator, derived.order
+        ):
             raise NotRepresentable(_advice(derived, elements[derived.field]), node=term)
 
 
@@ -66,5 +75,11 @@ def _advice(derived: Derived, element: Any) -> str:
     what = f"the {carries.description} of {derived.field} cannot represent "
     if carries.space == H1:
         return f"{what}its derivative of order {derived.order}; use the weak form, degree {derived.order} or higher, or broken=True"
-    name = derived.operator if derived.order == 1 else "second derivatives" if derived.order == 2 else "higher derivatives"
+    name = (
+        derived.operator
+        if derived.order == 1
+        else "second derivatives"
+        if derived.order == 2
+        else "higher derivatives"
+    )
     return f"{what}its {name} across cells; use the weak form, a Lagrange element, or broken=True"

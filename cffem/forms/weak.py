@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Weak form: a term paired with a test function, derivatives balanced between both by integration by parts.
+"""Weak form: a term paired with a test function, derivatives balanced between both by integration
+by parts.
 
 For a term T and the test function v of its equation, ⟨T[u], v⟩ is written as
 
-    ∫ volume dx  +  ∮ boundary ds  −  Σ ∫ [trace]·{weight} dS            (the last sum for discontinuous elements only)
+    ∫ volume dx + ∮ boundary ds − Σ ∫ [trace]·{weight} dS (the last sum for discontinuous elements
+    only)
 
-so that each derivative that is left is one the elements have across cells. The natural boundary terms are part of the result; a
-declared boundary condition replaces their traces (`imposing`) or kills their test functions. On H(curl) elements grad(div E)
-goes through the weak divergence s in the paired Lagrange space, (s, q) = −(E, ∇q) + ∮ (E·n) q, and the term is (∇s, v), exactly
-null on discretely divergence-free fields; on H(div) elements curl curl goes through the weak curl. First derivatives that an
-element lacks are taken cell by cell, with the jump of the trace charged to the average weight: the central flux, which is
-consistent. The engine makes an upwind flux of it where a discontinuous field is transported.
+so that each derivative that is left is one the elements have across cells. The natural boundary
+terms are part of the result; a declared boundary condition replaces their traces (`imposing`) or
+kills their test functions. On H(curl) elements grad(div E) goes through the weak divergence s in
+the paired Lagrange space, (s, q) = −(E, ∇q) + ∮ (E·n) q, and the term is (∇s, v), exactly null on
+discretely divergence-free fields; on H(div) elements curl curl goes through the weak curl. First
+derivatives that an element lacks are taken cell by cell, with the jump of the trace charged to the
+average weight: the central flux, which is consistent. The engine makes an upwind flux of it where a
+discontinuous field is transported.
 """
 
 from __future__ import annotations
@@ -29,34 +33,42 @@ from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.orders import derivatives, is_held, order_of
 from cffem.forms.parts import Moved, Parts, Trace
 from cffem.forms.weakterm import Auxiliary, WeakTerm
+from cffem.symbols.algebra.shapes import shape_of, unify
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
-from cffem.symbols.shapes import shape_of, unify
 
 
-def weak_form(term: sp.Expr, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()) -> WeakTerm:
+def weak_form(
+    term: sp.Expr,
+    equation: Field,
+    elements: Mapping[Field, Any],
+    multipliers: Collection[Field] = (),
+) -> WeakTerm:
     """The weak form of a term in the equation of a field.
 
     Args:
         term: the SymPy term, of the shape of the field.
         equation: the field whose equation the term belongs to; its element is the test space.
         elements: the Basix element of every field in the term and of `equation`.
-        multipliers: fields that are never differentiated, whatever their element: grad(p) becomes −(p, div v) + ∮ p n·v, the
-            exact transpose of the divergence constraint that p enforces.
+        multipliers: fields that are never differentiated, whatever their element: grad(p) becomes
+            −(p, div v) + ∮ p n·v, the exact transpose of the divergence constraint that p enforces.
 
     Raises:
-        UnsupportedTerm: the derivatives cannot be balanced (fourth order, or products of second derivatives).
+        UnsupportedTerm: the derivatives cannot be balanced (fourth order, or products of second
+            derivatives).
         DimensionError: a field or coordinate does not fit the elements' cells.
 
     Example:
         >>> import basix.ufl, cffem as cf
         >>> u, E = cf.ScalarField("u"), cf.VectorField("E", dim=3)
         >>> print(weak_form(u**2 * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 2)}))
-        ∫ -u**2*dot(grad(u), grad(u_test)) - 2*u*u_test*dot(grad(u), grad(u)) dx + ∮ u**2*u_test*dot(n, grad(u)) ds
+        ∫ -u**2*dot(grad(u), grad(u_test)) - 2*u*u_test*dot(grad(u), grad(u)) dx + ∮
+        u**2*u_test*dot(n, grad(u)) ds
         >>> print(weak_form(cf.grad(cf.div(E)), E, {E: basix.ufl.element("N1curl", "tetrahedron", 1)}))
-        ∫ dot(E_test, grad(div_E)) dx, where (div_E, div_E_test) = ∫ -dot(E, grad(div_E_test)) dx + ∮ div_E_test*dot(n, E) ds
+        ∫ dot(E_test, grad(div_E)) dx, where (div_E, div_E_test) = ∫ -dot(E, grad(div_E_test)) dx +
+        ∮ div_E_test*dot(n, E) ds
     """
     try:
         _check(term, equation, elements)
@@ -83,7 +95,10 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
             raise UnsupportedTerm("the field has no element", field)
         dimension = topological_dimension(elements[field])
         if field.dim not in (None, dimension):
-            raise DimensionError(f"the field has dimension {field.dim}, but its mesh has dimension {dimension}", field)
+            raise DimensionError(
+                f"the field has dimension {field.dim}, but its mesh has dimension {dimension}",
+                field,
+            )
     if term.has(n):
         raise UnsupportedTerm("the normal exists on the boundary only", n)
     for coordinate in SPACE[topological_dimension(elements[equation]) :]:
@@ -92,12 +107,16 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
     try:
         unify(shape_of(term), equation.shape, term)
     except ShapeError as error:
-        raise UnsupportedTerm(f"it does not have the shape of {equation}, the field of its equation", term) from error
+        raise UnsupportedTerm(
+            f"it does not have the shape of {equation}, the field of its equation", term
+        ) from error
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """One summand: what it can be replaced by, and why none of that will do by itself if it is stuck."""
+    """One summand: what it can be replaced by, and why none of that will do by itself if it
+    is stuck.
+    """
 
     choices: tuple[Moved, ...]
     jumps: tuple[Trace, ...] = ()
@@ -107,13 +126,19 @@ class _Piece:
 class _Balance:
     """Balances the derivatives in the terms of one equation."""
 
-    def __init__(self, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()):
+    def __init__(
+        self, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()
+    ):
         self.dimension = topological_dimension(elements[equation])
         kind = VectorField if isinstance(equation, VectorField) else ScalarField
         self.test = kind(fresh(f"{equation.name}_test", elements), dim=self.dimension)
         self.elements = {**elements, self.test: elements[equation]}
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
-        self.carriers |= {field: replace(self.carriers[field], space=L2) for field in multipliers if field in self.carriers}
+        self.carriers |= {
+            field: replace(self.carriers[field], space=L2)
+            for field in multipliers
+            if field in self.carriers
+        }
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
         self.order = 0
         self.parts = Parts(self.due)
@@ -127,31 +152,47 @@ class _Balance:
         auxiliaries = tuple(a for a in self.auxiliaries.values() if a.field in used)
         return WeakTerm(term, self.test, moved.volume, moved.traces, jumps, auxiliaries)
 
-    # What the elements allow -----------------------------------------------------------------------------------------------
+    # What the elements allow
+    # ----------------------------------------------------------------------------------------------
 
     def conforming(self, expr: sp.Expr) -> bool:
-        """Whether every derivative in an expression is a function across cells and across jumps of coefficients."""
+        """Whether every derivative in an expression is a function across cells and across
+        jumps of coefficients.
+        """
         return not differentiates_jump(expr) and all(
             self.carriers[d.field].conforming(d.operator, d.order) for d in derivatives(expr)
         )
 
     def due(self, expr: sp.Expr) -> bool:
         """Whether an expression must, or as a held operator is meant to, be integrated by parts."""
-        return not self.conforming(expr) or any(is_held(node) and fields_of(node) for node in expr.atoms(Grad, Div, Curl, Lap))
+        return not self.conforming(expr) or any(
+            is_held(node) and fields_of(node) for node in expr.atoms(Grad, Div, Curl, Lap)
+        )
 
-    # Summands --------------------------------------------------------------------------------------------------------------
+    # Summands
+    # ----------------------------------------------------------------------------------------------
 
     def pieces(self, term: sp.Expr) -> list[_Piece]:
-        return [piece for monomial in sp.Add.make_args(sp.expand_mul(term)) for piece in self.integrated(monomial)]
+        return [
+            piece
+            for monomial in sp.Add.make_args(sp.expand_mul(term))
+            for piece in self.integrated(monomial)
+        ]
 
     def integrated(self, monomial: sp.Expr) -> list[_Piece]:
-        """The weak form of a summand, by the first way that leaves only derivatives the elements have."""
+        """The weak form of a summand, by the first way that leaves only derivatives the
+        elements have.
+        """
         direct = Moved(inner(monomial, self.test))
         if not self.due(monomial):
             return [_Piece((direct,))]
         order = order_of(monomial)
         if order > 2:
-            raise UnsupportedTerm(f"derivatives of order {order} have no weak form here; introduce a field for lap(u)", monomial)
+            raise UnsupportedTerm(
+                f"derivatives of order {order} have no weak form here; introduce a field for "
+                "lap(u)",
+                monomial,
+            )
         moved, reason = self.moved(monomial, direct)
         for way in (moved, direct):
             if way is not None and self.conforming(way.volume):
@@ -160,10 +201,14 @@ class _Balance:
         if completed != monomial:
             return self.pieces(completed)
         if order == 1 and moved is not None and not differentiates_jump(monomial):
-            # A jump may be charged to a coefficient, but not to a derivative, unless the method is one of jumps as a whole.
-            multiplied = self.carriers[self.test].space != L2 and any(order_of(weight) for _, weight in moved.traces)
+            # A jump may be charged to a coefficient, but not to a derivative, unless the method is
+            # one of jumps as a whole.
+            multiplied = self.carriers[self.test].space != L2 and any(
+                order_of(weight) for _, weight in moved.traces
+            )
             words = self.lack(direct.volume, f"{monomial} takes") if multiplied else ""
-            # As they are before they are solved for: [u]{u v} of u u′ is the conservative flux u⁺u⁻/2, half of it is none.
+            # As they are before they are solved for: [u]{u v} of u u′ is the conservative flux
+            # u⁺u⁻/2, half of it is none.
             jumps = self.parts(monomial, self.test).traces
             return [_Piece((direct, moved), () if multiplied else jumps, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
@@ -177,7 +222,9 @@ class _Balance:
         return moved, self.lack(moved.volume)
 
     def solved(self, moved: Moved, direct: sp.Expr) -> Moved:
-        """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I for it."""
+        """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I
+        for it.
+        """
         volume = sp.expand_mul(moved.volume)
         if self.conforming(volume) or isinstance(direct, sp.Add):
             return Moved(volume, moved.traces)
@@ -188,11 +235,15 @@ class _Balance:
         return Moved(sp.Add(*rest), moved.traces).scaled(1 / (1 - factor))
 
     def combined(self, pieces: list[_Piece]) -> tuple[Moved, tuple[Trace, ...]]:
-        """The sum of all pieces with its jumps; pieces that nothing can be done about by themselves may cancel together."""
+        """The sum of all pieces with its jumps; pieces that nothing can be done about by
+        themselves may cancel together.
+        """
         unfinished = [piece for piece in pieces if piece.stuck or piece.jumps]
         for together in (unfinished, [piece for piece in pieces if piece.stuck]):
             ways = [piece.choices for piece in together]
-            total = cancelling(ways, self.conforming, lambda part: not differentiates_jump(part), self.dimension)
+            total = cancelling(
+                ways, self.conforming, lambda part: not differentiates_jump(part), self.dimension
+            )
             if total is not None:
                 rest = [piece for piece in pieces if piece not in together]
                 jumps = tuple(pair for piece in rest for pair in piece.jumps)
@@ -203,7 +254,9 @@ class _Balance:
         """The sentence that names a derivative which an element lacks."""
         for derived in sorted(derivatives(volume), key=lambda d: (-d.order, str(d.field))):
             if not self.carriers[derived.field].conforming(derived.operator, derived.order):
-                name = {"value": "value", "grad": "gradient"}.get(derived.operator, derived.operator)
+                name = {"value": "value", "grad": "gradient"}.get(
+                    derived.operator, derived.operator
+                )
                 what = name if derived.order == 1 else f"derivatives of order {derived.order}"
                 kind = self.carriers[derived.field].description
                 lacking = f"{subject} the {what} of {derived.field}, which its {kind} does not have"
@@ -216,40 +269,74 @@ class _Balance:
             return f"take a Lagrange element, or write what belongs together as one term such as div({field}*grad(u))"
         return "take a Lagrange element"
 
-    # The discrete de Rham complex ------------------------------------------------------------------------------------------
+    # The discrete de Rham complex
+    # ------------------------------------------------------------------------------------------
 
     def in_complex(self, term: sp.Expr) -> sp.Expr:
         """Second derivatives of H(curl) and H(div) fields in terms of grad div and curl curl."""
         changes = {}
         for node in term.atoms(Lap, Div):
-            strain = isinstance(node, Div) and isinstance(node.args[0], Sym) and isinstance(node.args[0].args[0], Grad)
-            field = node.args[0] if isinstance(node, Lap) else node.args[0].args[0].args[0] if strain else sp.S.Zero
+            strain = (
+                isinstance(node, Div)
+                and isinstance(node.args[0], Sym)
+                and isinstance(node.args[0].args[0], Grad)
+            )
+            field = (
+                node.args[0]
+                if isinstance(node, Lap)
+                else node.args[0].args[0].args[0]
+                if strain
+                else sp.S.Zero
+            )
             if self.lives_in(field, HCURL, HDIV):
                 changes[node] = grad(div(field)) - curl(curl(field)) / (2 if strain else 1)
         return term.xreplace(changes)
 
     def lives_in(self, expr: sp.Expr, *spaces: str) -> bool:
-        """Whether an expression is a vector field of one of these spaces, if need be times scalars or differentiated in time."""
+        """Whether an expression is a vector field of one of these spaces, if need be times
+        scalars or differentiated in time.
+        """
         return any(
-            d.whole and d.order == 0 and isinstance(d.field, VectorField) and self.carriers[d.field].space in spaces
+            d.whole
+            and d.order == 0
+            and isinstance(d.field, VectorField)
+            and self.carriers[d.field].space in spaces
             for d in derivatives(expr)
         )
 
     def with_auxiliaries(self, monomial: sp.Expr) -> sp.Expr:
-        """Replace divergences of H(curl) fields, and in terms of second order curls of H(div) fields, by auxiliary fields."""
-        nodes = [node for node in monomial.atoms(Div) if self.lives_in(node.args[0], HCURL) and order_of(node) == 1]
+        """Replace divergences of H(curl) fields, and in terms of second order curls of H(div)
+        fields, by auxiliary fields.
+        """
+        nodes = [
+            node
+            for node in monomial.atoms(Div)
+            if self.lives_in(node.args[0], HCURL) and order_of(node) == 1
+        ]
         if self.order == 2:
-            nodes += [node for node in monomial.atoms(Curl) if self.lives_in(node.args[0], HDIV) and order_of(node) == 1]
-        return monomial.xreplace({node: self.auxiliary(node).field for node in sorted(nodes, key=default_sort_key)})
+            nodes += [
+                node
+                for node in monomial.atoms(Curl)
+                if self.lives_in(node.args[0], HDIV) and order_of(node) == 1
+            ]
+        return monomial.xreplace(
+            {node: self.auxiliary(node).field for node in sorted(nodes, key=default_sort_key)}
+        )
 
     def auxiliary(self, node: sp.Expr) -> Auxiliary:
         """The auxiliary field that stands for a divergence or curl."""
         if node not in self.auxiliaries:
             source = next(d.field for d in derivatives(node) if d.operator in ("div", "curl"))
             # Equal operators share a name in all terms of a library, and different ones never do.
-            mark = "" if node.args[0] == source else f"_{sha256(sp.srepr(node).encode()).hexdigest()[:8]}"
+            mark = (
+                ""
+                if node.args[0] == source
+                else f"_{sha256(sp.srepr(node).encode()).hexdigest()[:8]}"
+            )
             kind = VectorField if shape_of(node) else ScalarField
-            field = kind(fresh(f"{node.symbol}_{source.name}{mark}", self.elements), dim=self.dimension)
+            field = kind(
+                fresh(f"{node.symbol}_{source.name}{mark}", self.elements), dim=self.dimension
+            )
             element = before(self.elements[source])
             definition = weak_form(node, field, {**self.elements, field: element})
             self.auxiliaries[node] = Auxiliary(field, element, definition)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the weak form of a term consists of: integrands as SymPy expressions, auxiliary fields, and the UFL forms made of them.
+"""What the weak form of a term consists of: integrands as SymPy expressions, auxiliary fields, and
+the UFL forms made of them.
 
-The integrands are ordinary expressions in the fields, the test function and the normal n, so they print, and a boundary condition
-is a substitution in them.
+The integrands are ordinary expressions in the fields, the test function and the normal n, so they
+print, and a boundary condition is a substitution in them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class WeakTerm:
         test: the symbol of the test function; give it a UFL test function in the context.
         volume: the integrand over cells.
         traces: pairs (trace, weight); the boundary integrand is the sum of their inner products.
-        jumps: pairs (trace, weight); between cells −[trace]·{weight} is integrated, with [a] = a⁺ + a⁻ of traces that contain n.
+        jumps: pairs (trace, weight); between cells −[trace]·{weight} is integrated, with [a] = a⁺ +
+            a⁻ of traces that contain n.
         auxiliaries: further fields that `volume` contains, each with its own definition.
     """
 
@@ -67,7 +69,8 @@ class WeakTerm:
         return contraction(self.traces)
 
     def imposing(self, values: Mapping[sp.Expr, sp.Expr]) -> WeakTerm:
-        """The same term with traces replaced by data, for instance `{dot(n, grad(u)): g}` for a Neumann condition.
+        """The same term with traces replaced by data, for instance `{dot(n, grad(u)): g}` for a
+        Neumann condition.
 
         Example:
             >>> import basix.ufl, cffem as cf
@@ -79,15 +82,21 @@ class WeakTerm:
         """
         rule = {symbol: as_expr(value) for symbol, value in values.items()}
         replaced = tuple((trace.xreplace(rule), weight) for trace, weight in self.traces)
-        return replace(self, traces=tuple((trace, weight) for trace, weight in replaced if trace != 0))
+        return replace(
+            self, traces=tuple((trace, weight) for trace, weight in replaced if trace != 0)
+        )
 
-    def forms(self, context: Context, dx: Any = ufl.dx, ds: Any = ufl.ds, dS: Any = ufl.dS) -> TermForms:
-        """The UFL forms in a context that gives a value to every field, auxiliary field, parameter and to `test`.
+    def forms(
+        self, context: Context, dx: Any = ufl.dx, ds: Any = ufl.ds, dS: Any = ufl.dS
+    ) -> TermForms:
+        """The UFL forms in a context that gives a value to every field, auxiliary field, parameter
+        and to `test`.
 
         Args:
             context: what the symbols mean.
-            dx, ds, dS: measures over cells, boundary and interior facets, for instance restricted to the part of the boundary
-                where no condition is declared, or with a quadrature degree; without one it is estimated and fixed.
+            dx, ds, dS: measures over cells, boundary and interior facets, for instance restricted
+                to the part of the boundary where no condition is declared, or with a quadrature
+                degree; without one it is estimated and fixed.
         """
         low, domain = Lowering(context), context.domain
         volume = low(self.volume) * dx(domain=domain) if self.volume != 0 else ufl.Form([])
@@ -110,15 +119,18 @@ class WeakTerm:
 class Auxiliary:
     """A field that stands for a derivative which the element of its argument lacks, defined weakly.
 
-    (field, test) = definition for every test function of the auxiliary space; with the boundary part of the definition it is the
-    projection of the derivative itself. Where the traces of the auxiliary space are constrained to zero (on a perfect conductor,
-    say) the boundary part has no test functions to meet. For a linear term, with M the mass matrix, B the matrix of the
-    definition and C that of the term's volume as a form in `field`, the term is C M⁻¹ B; or `field` is solved for as well.
+    (field, test) = definition for every test function of the auxiliary space; with the boundary
+    part of the definition it is the projection of the derivative itself. Where the traces of the
+    auxiliary space are constrained to zero (on a perfect conductor, say) the boundary part has no
+    test functions to meet. For a linear term, with M the mass matrix, B the matrix of the
+    definition and C that of the term's volume as a form in `field`, the term is C M⁻¹ B; or `field`
+    is solved for as well.
 
     Attributes:
         field: the symbol, which occurs in the volume integrand of the term.
         element: the Basix element of the auxiliary space.
-        definition: the weak form of the operator it stands for (`definition.term`), tested in the auxiliary space.
+        definition: the weak form of the operator it stands for (`definition.term`), tested in the
+            auxiliary space.
     """
 
     field: Field

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Which terms the data support: sparse screening, refit, error bars and the reasons not to believe a model."""
+"""Which terms the data support: sparse screening, refit, error bars and the reasons not to
+believe a model.
+"""
 
 from cffem.screening.contract import Contract
 from cffem.screening.reliability import Reason, Reliability

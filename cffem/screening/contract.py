@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The screening contract: when the thresholded Lasso provably keeps every true term, or adds no false one.
+"""The screening contract: when the thresholded Lasso provably keeps every true term, or adds no
+false one.
 
-With ‖Aᵀη/n‖_∞ ≤ λ/2 and the restricted-eigenvalue constant κ the Lasso error is at most B_s = 4λ√s/κ (normalised columns). Hence
-min|β*_j| > τ + B_s keeps all true terms (recall), τ ≥ B_s adds no false term, and irrepresentability with a beta-min condition
-recovers all signs. True β* and η are unknown, so plug-ins are used unless they are given; the verdicts then are `estimated`.
+With ‖Aᵀη/n‖_∞ ≤ λ/2 and the restricted-eigenvalue constant κ the Lasso error is at most B_s =
+4λ√s/κ (normalised columns). Hence min|β*_j| > τ + B_s keeps all true terms (recall), τ ≥ B_s adds
+no false term, and irrepresentability with a beta-min condition recovers all signs. True β* and η
+are unknown, so plug-ins are used unless they are given; the verdicts then are `estimated`.
 """
 
 from __future__ import annotations
@@ -69,12 +71,15 @@ def check_contract(
     s = int(support.sum())
     numerator = 4 * alpha * math.sqrt(s)
     bound = numerator / kappa.lower if kappa.lower > 0 else (0.0 if numerator == 0 else math.inf)
-    optimistic = numerator / kappa.upper if kappa.upper > 0 else (0.0 if numerator == 0 else math.inf)
+    optimistic = (
+        numerator / kappa.upper if kappa.upper > 0 else (0.0 if numerator == 0 else math.inf)
+    )
     smallest = float(np.abs(beta[support]).min()) if s else math.inf
     quiet = HOLDS if noise <= alpha / 2 else FAILS
 
     def verdict(surely: bool, possibly: bool) -> str:
-        # A condition that fails leaves the guarantee without a premise; it does not prove that screening fails.
+        # A condition that fails leaves the guarantee without a premise; it does not prove that
+        # screening fails.
         if quiet == FAILS:
             return UNKNOWN
         return HOLDS if surely else UNKNOWN if possibly else FAILS
@@ -86,8 +91,17 @@ def check_contract(
     return Contract(bound, optimistic, quiet, recall, clean, signs, incoherence, estimated)
 
 
-def sign_condition(sigma: np.ndarray, support: np.ndarray, smallest: float, alpha: float, noise: float, incoherence: float) -> str:
-    """Irrepresentability, small noise and beta-min together recover the signed support (primal–dual witness)."""
+def sign_condition(
+    sigma: np.ndarray,
+    support: np.ndarray,
+    smallest: float,
+    alpha: float,
+    noise: float,
+    incoherence: float,
+) -> str:
+    """Irrepresentability, small noise and beta-min together recover the signed support
+    (primal–dual witness).
+    """
     if not support.any():
         return HOLDS if noise <= alpha else UNKNOWN
     if incoherence >= 1:
@@ -96,8 +110,8 @@ def sign_condition(sigma: np.ndarray, support: np.ndarray, smallest: float, alph
     if np.linalg.cond(inner) > 1e12:
         return FAILS
     largest_row = float(np.abs(np.linalg.inv(inner)).sum(axis=1).max())
-    # Off the support the witness needs |Σ_{S^c S}Σ_SS⁻¹(λ sign − Aᵀη/n) + Aᵀη/n| < λ; the worst case over S^c bounds the noise
-    # part.
+    # Off the support the witness needs |Σ_{S^c S}Σ_SS⁻¹(λ sign − Aᵀη/n) + Aᵀη/n| < λ; the worst
+    # case over S^c bounds the noise part.
     margin = irrepresentability(sigma, support)
     if noise * (1 + margin) >= alpha * (1 - incoherence):
         return UNKNOWN

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Detection limits: the coefficient that a term which was not selected could still have.
 
-A term that is left out is not proved to be absent. Added to the selected terms it gets an estimate with an error bar, and the 95 %
-interval around it holds what these data cannot exclude. The share of the anchor that the term could carry at that limit says
-whether this matters.
+A term that is left out is not proved to be absent. Added to the selected terms it gets an estimate
+with an error bar, and the 95 % interval around it holds what these data cannot exclude. The share
+of the anchor that the term could carry at that limit says whether this matters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Detection:
         interval: coefficients that the data do not exclude.
         statistic: its estimate in standard errors when it is added to the support.
         effect: root mean square of the term at its estimate, relative to the anchor.
-        share: root mean square of what only this term could explain at the end of the interval, relative to the anchor.
+        share: root mean square of what only this term could explain at the end of the interval,
+            relative to the anchor.
     """
 
     name: str
@@ -62,8 +63,12 @@ def detected(design: Design, support: tuple[int, ...], column: int) -> Detection
         return Detection(design.names[column], (-np.inf, np.inf), 0.0, 0.0, 0.0)
     estimates, errors = estimate_with_error(design, wider)
     estimate, error = float(estimates[place]), float(errors[place])
-    # Interpolation and quadrature can leave this much of the anchor to any term, whatever the resampling sees.
-    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * anchor / unique
+    # Interpolation and quadrature can leave this much of the anchor to any term, whatever the
+    # resampling sees.
+    half = (
+        resampling.interval_factor(len(design.grams.labels)) * error
+        + RELATIVE_FLOOR * anchor / unique
+    )
     reach = abs(estimate) + half
     return Detection(
         design.names[column],

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Which supports a search visits, which of them survive the deletion test, and what the search may have missed.
+"""Which supports a search visits, which of them survive the deletion test, and what the search may
+have missed.
 
-The search knows its limits. It goes one size further than the winner; it looks past the best few of every size as long as they
-score better than the winner; and it exchanges single terms of the winner. What is still open then is a doubt in words.
+The search knows its limits. It goes one size further than the winner; it looks past the best few of
+every size as long as they score better than the winner; and it exchanges single terms of the
+winner. What is still open then is a doubt in words.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def explore(design: Design, largest: int | None, bounds: Bounds | None = None) -
 
     Args:
         design: the design.
-        largest: terms of the largest support that may be chosen; None for the default of the settings.
+        largest: terms of the largest support that may be chosen; None for the default of the
+            settings.
         bounds: smallest and largest coefficient of some columns.
     """
     columns, rows = len(design.names), design.effective_rows
@@ -89,10 +92,15 @@ def explore(design: Design, largest: int | None, bounds: Bounds | None = None) -
 def within(found: Explored, limit: int, design: Design) -> Explored:
     """The search restricted to its limit, with the doubt that a larger support scores better."""
     larger = named(design, found.best.support)
-    gain = next(score for score, c in found.survivors if len(c.support) <= limit) - found.survivors[0][0]
+    gain = (
+        next(score for score, c in found.survivors if len(c.support) <= limit)
+        - found.survivors[0][0]
+    )
     doubt = f"a support of {limit + 1} terms, {larger}, scores better by {gain:.1f}: the search ended at {limit} terms (`largest`)"
     kept = [(score, c) for score, c in found.survivors if len(c.support) <= limit]
-    return Explored([c for c in found.visited if len(c.support) <= limit], kept, (*found.doubts, doubt))
+    return Explored(
+        [c for c in found.visited if len(c.support) <= limit], kept, (*found.doubts, doubt)
+    )
 
 
 def visit(design: Design, size: int, further: int, bounds: Bounds | None) -> Explored:
@@ -104,21 +112,40 @@ def visit(design: Design, size: int, further: int, bounds: Bounds | None) -> Exp
         return sorted(((c.score(rows, columns), c) for c in found), key=lambda pair: pair[0])
 
     visited, others = visited_supports(totals, further)
-    survivors = [pair for pair in scored(visited) if passes_deletion(design, pair[1].support, bounds)]
-    open_ones = [pair for pair in scored(others) if pair[0] < survivors[0][0] and len(pair[1].support) <= size]
+    survivors = [
+        pair for pair in scored(visited) if passes_deletion(design, pair[1].support, bounds)
+    ]
+    open_ones = [
+        pair
+        for pair in scored(others)
+        if pair[0] < survivors[0][0] and len(pair[1].support) <= size
+    ]
     tested = open_ones[: SETTINGS.tested]
-    better = next((pair for pair in tested if passes_deletion(design, pair[1].support, bounds)), None)
+    better = next(
+        (pair for pair in tested if passes_deletion(design, pair[1].support, bounds)), None
+    )
     doubts: tuple[str, ...] = ()
     if better is not None:
         survivors, visited = [better, *survivors], [*visited, better[1]]
     elif len(open_ones) > len(tested):
         count = len(open_ones) - len(tested)
-        doubts = (f"{count} supports that score better than the one chosen were not tested: terms in them alias each other",)
+        doubts = (
+            f"{count} supports that score better than the one chosen were not tested: terms in "
+            "them alias each other",
+        )
     for _ in range(SETTINGS.exchanges):
         known = {c.support for c in visited}
-        fresh = [s for s in neighbours(survivors[0][1].support, columns) if s not in known and len(s) <= further]
-        gains = [p for p in scored(rescore(fresh, totals)) if p[0] < survivors[0][0]] if fresh else []
-        won = next((pair for pair in gains if passes_deletion(design, pair[1].support, bounds)), None)
+        fresh = [
+            s
+            for s in neighbours(survivors[0][1].support, columns)
+            if s not in known and len(s) <= further
+        ]
+        gains = (
+            [p for p in scored(rescore(fresh, totals)) if p[0] < survivors[0][0]] if fresh else []
+        )
+        won = next(
+            (pair for pair in gains if passes_deletion(design, pair[1].support, bounds)), None
+        )
         if won is None:
             break
         survivors, visited = [won, *survivors], [*visited, won[1]]
@@ -126,7 +153,8 @@ def visit(design: Design, size: int, further: int, bounds: Bounds | None) -> Exp
 
 
 def passes_deletion(design: Design, support: tuple[int, ...], bounds: Bounds | None = None) -> bool:
-    """Whether every term of a support differs from zero in the corrected and in the denoised estimate; the empty support does.
+    """Whether every term of a support differs from zero in the corrected and in the denoised
+    estimate; the empty support does.
 
     Coefficients outside their bounds do not pass either.
     """
@@ -138,14 +166,22 @@ def passes_deletion(design: Design, support: tuple[int, ...], bounds: Bounds | N
         estimate, error = resampling.jackknife(blocks, support)
         if not (np.abs(estimate) >= threshold * error).all():
             return False
-        if any(not low <= value <= high for value, (low, high) in bounded(estimate, support, bounds)):
+        if any(
+            not low <= value <= high for value, (low, high) in bounded(estimate, support, bounds)
+        ):
             return False
     return True
 
 
-def bounded(estimate: np.ndarray, support: tuple[int, ...], bounds: Bounds | None) -> list[tuple[float, tuple[float, float]]]:
+def bounded(
+    estimate: np.ndarray, support: tuple[int, ...], bounds: Bounds | None
+) -> list[tuple[float, tuple[float, float]]]:
     """The estimates that have bounds, with them."""
-    return [(float(v), bounds[j]) for v, j in zip(estimate, support, strict=True) if j in bounds] if bounds else []
+    return (
+        [(float(v), bounds[j]) for v, j in zip(estimate, support, strict=True) if j in bounds]
+        if bounds
+        else []
+    )
 
 
 def named(design: Design, support: tuple[int, ...]) -> str:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The expected share of false terms in a returned support.
 
-Two estimates, of which the larger is reported. The first is a parametric bootstrap: anchors are drawn from the fitted model with
-noise of the size of its residuals and the number of independent rows, the same search runs on each, and terms that it returns
-beyond those of the model are false. The second is the false discovery rate at the weakest term that was accepted: m tests, each of
-which a false term passes with the probability that Student's distribution gives to its statistic (Benjamini and Hochberg 1995).
+Two estimates, of which the larger is reported. The first is a parametric bootstrap: anchors are
+drawn from the fitted model with noise of the size of its residuals and the number of independent
+rows, the same search runs on each, and terms that it returns beyond those of the model are false.
+The second is the false discovery rate at the weakest term that was accepted: m tests, each of which
+a false term passes with the probability that Student's distribution gives to its statistic
+(Benjamini and Hochberg 1995).
 """
 
 from __future__ import annotations
@@ -37,8 +39,11 @@ class FalsitySettings:
 SETTINGS = FalsitySettings()
 
 
-def false_share(design: Design, fitted: Refit, bounds: Bounds | None = None, seed: int = 0) -> float:
-    """Estimate of the expected share of false terms in the support of a fit; zero for the empty one.
+def false_share(
+    design: Design, fitted: Refit, bounds: Bounds | None = None, seed: int = 0
+) -> float:
+    """Estimate of the expected share of false terms in the support of a fit; zero for the empty
+    one.
 
     Example:
         >>> from cffem.screening.selection import refit
@@ -56,13 +61,20 @@ def false_share(design: Design, fitted: Refit, bounds: Bounds | None = None, see
     largest = min(len(fitted.support) + SETTINGS.larger, len(design.names))
     shares = []
     for _ in range(SETTINGS.draws):
-        drawn = Design(design.names, drawn_grams(design.grams, fitted.support, fitted.coefficients, random), None, design.notes)
+        drawn = Design(
+            design.names,
+            drawn_grams(design.grams, fitted.support, fitted.coefficients, random),
+            None,
+            design.notes,
+        )
         found = explore(drawn, largest, bounds).best.support
         shares.append(len(set(found) - set(fitted.support)) / len(found) if found else 0.0)
     return float(min(1.0, max(discoveries, np.mean(shares))))
 
 
-def drawn_grams(grams: BlockGrams, support: Sequence[int], coefficients: np.ndarray, random: np.random.Generator) -> BlockGrams:
+def drawn_grams(
+    grams: BlockGrams, support: Sequence[int], coefficients: np.ndarray, random: np.random.Generator
+) -> BlockGrams:
     """Block Grams of an anchor that is the model plus noise of the size of the residuals."""
     model = np.zeros(grams.columns)
     model[list(support)] = coefficients
@@ -73,8 +85,13 @@ def drawn_grams(grams: BlockGrams, support: Sequence[int], coefficients: np.ndar
     for number, block in enumerate(grams.plain):
         inner, rows = block[1:, 1:], float(grams.rows[number])
         values, vectors = np.linalg.eigh(inner)
-        overlap = rows / max(float(grams.effective[number]), 1e-12)  # rows that overlap share their noise
-        noise = vectors @ (np.sqrt(variance * overlap * np.clip(values, 0, None)) * random.standard_normal(len(values)))
+        overlap = rows / max(
+            float(grams.effective[number]), 1e-12
+        )  # rows that overlap share their noise
+        noise = vectors @ (
+            np.sqrt(variance * overlap * np.clip(values, 0, None))
+            * random.standard_normal(len(values))
+        )
         plain[number, 0, 1:] = plain[number, 1:, 0] = inner @ model + noise
         plain[number, 0, 0] = max(model @ inner @ model + 2 * model @ noise + variance * rows, 0.0)
     return replace(grams, plain=plain, denoised=None, noise=None, replicates=None)

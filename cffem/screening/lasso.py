@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The Lasso from a Gram matrix: its path, the penalty that the noise asks for, adaptive weights, many replicates at once.
+"""The Lasso from a Gram matrix: its path, the penalty that the noise asks for, adaptive weights,
+many replicates at once.
 
-Columns are scaled to ‖A_j‖²/n = 1 and the objective is (1/2n)‖Aβ − y‖² + λ‖β‖₁, so λ is on the paper's scale.
+Columns are scaled to ‖A_j‖²/n = 1 and the objective is (1/2n)‖Aβ − y‖² + λ‖β‖₁, so λ is on the
+paper's scale.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ CONFIDENCE = 0.05
 
 @dataclass(frozen=True)
 class Path:
-    """Knots of the Lasso path: penalties (decreasing) and the coefficients at each, one column per knot."""
+    """Knots of the Lasso path: penalties (decreasing) and the coefficients at each, one
+    column per knot.
+    """
 
     alphas: np.ndarray
     coefficients: np.ndarray
@@ -56,20 +60,35 @@ def lasso_path(sigma: np.ndarray, right: np.ndarray, weights: np.ndarray | None 
     """
     factor = np.ones(len(right)) if weights is None else 1 / weights
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a rank-deficient design ends its path early, which is all we need
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # a rank-deficient design ends its path early, which is all we need
         alphas, _, coefficients = lars_path_gram(
-            right * factor, sigma * np.outer(factor, factor), n_samples=1, method="lasso", copy_X=True, copy_Gram=True
+            right * factor,
+            sigma * np.outer(factor, factor),
+            n_samples=1,
+            method="lasso",
+            copy_X=True,
+            copy_Gram=True,
         )
     return Path(np.asarray(alphas), np.asarray(coefficients) * factor[:, None])
 
 
 def noise_quantile(residual_variance: float, columns: int, rows: float) -> float:
-    """Bound of ‖Aᵀη/n‖_∞ that holds with 95 % probability for rows·noise of this variance: σ √(2 log(2m/δ)/n)."""
-    return math.sqrt(2 * max(residual_variance, 0.0) * math.log(2 * columns / CONFIDENCE) / max(rows, 1.0))
+    """Bound of ‖Aᵀη/n‖_∞ that holds with 95 % probability for rows·noise of this variance: σ
+    √(2 log(2m/δ)/n).
+    """
+    return math.sqrt(
+        2 * max(residual_variance, 0.0) * math.log(2 * columns / CONFIDENCE) / max(rows, 1.0)
+    )
 
 
-def batch_lasso(sigmas: np.ndarray, rights: np.ndarray, alpha: float, sweeps: int = 200) -> np.ndarray:
-    """Lasso coefficients of many replicates at one penalty, by coordinate descent on all replicates at once."""
+def batch_lasso(
+    sigmas: np.ndarray, rights: np.ndarray, alpha: float, sweeps: int = 200
+) -> np.ndarray:
+    """Lasso coefficients of many replicates at one penalty, by coordinate descent on all
+    replicates at once.
+    """
     replicates, columns = rights.shape
     beta = np.zeros((replicates, columns))
     diagonal = np.einsum("rii->ri", sigmas)
@@ -77,7 +96,11 @@ def batch_lasso(sigmas: np.ndarray, rights: np.ndarray, alpha: float, sweeps: in
     for _ in range(sweeps):
         change = 0.0
         for j in range(columns):
-            gradient = rights[:, j] - np.einsum("rk,rk->r", sigmas[:, j], beta) + diagonal[:, j] * beta[:, j]
+            gradient = (
+                rights[:, j]
+                - np.einsum("rk,rk->r", sigmas[:, j], beta)
+                + diagonal[:, j] * beta[:, j]
+            )
             new = np.sign(gradient) * np.maximum(np.abs(gradient) - alpha, 0.0) / diagonal[:, j]
             change = max(change, float(np.abs(new - beta[:, j]).max()))
             beta[:, j] = new

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""When not to believe a selected model: aliasing, misfit, instability, an ended search, correlated noise, each with its number.
+"""When not to believe a selected model: aliasing, misfit, instability, an ended search, correlated
+noise, each with its number.
 
-A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a sentence with a measured
-number; a model is reliable only if none of them speaks.
+A screen that returns a confident wrong model is worse than one that abstains. Every gate below is a
+sentence with a measured number; a model is reliable only if none of them speaks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Gates:
         seen_overcorrection: energy below zero from which that counts.
         noise_share: largest ratio of noise to signal in a direction of the support.
         alias_share: energy of a column outside the span of others below which it may be an alias.
-        heterogeneity: how much more than noise explains the coefficients may drift from block to block.
+        heterogeneity: how much more than noise explains the coefficients may drift from block to
+            block.
         missing_gap: least EBIC distance to a model with terms from outside the library.
         cautious: standard errors from which a left-out term counts where noise is correlated.
         discretisation: amplitude that interpolation and quadrature may get wrong without any noise.
@@ -66,7 +68,9 @@ PROBE = "probe "  # begins the name of a common term that the library lacks
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a model is not believed: `kind` is aliased, misfit, unstable, search, undetected or correlated noise."""
+    """Why a model is not believed: `kind` is aliased, misfit, unstable, search, undetected or
+    correlated noise.
+    """
 
     kind: str
     text: str
@@ -89,7 +93,11 @@ class Reliability:
 
 def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     """Run all gates on a selected model."""
-    numbers: dict[str, Any] = {"win_rate": chosen.win_rate, "gap": chosen.gap, "agree": chosen.agree}
+    numbers: dict[str, Any] = {
+        "win_rate": chosen.win_rate,
+        "gap": chosen.gap,
+        "agree": chosen.agree,
+    }
     if not chosen.support:
         return Reliability((Reason("unstable", "no term differs from zero"),), numbers)
     reasons = alias_gate(design, chosen)
@@ -102,10 +110,17 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     if design.wider is not None:
         reasons += missing_gate(design, design.wider, chosen, numbers)
     if reasons and correlated(design):
-        lengths = [length for source in design.sources for length in source.get("correlation_lengths", {}).values()]
+        lengths = [
+            length
+            for source in design.sources
+            for length in source.get("correlation_lengths", {}).values()
+        ]
         text = ", ".join(" × ".join(f"{v:.1f}" for v in length) for length in lengths)
         reasons.append(
-            Reason("correlated noise", f"noise is correlated over {text} grid points, so there are few independent rows")
+            Reason(
+                "correlated noise",
+                f"noise is correlated over {text} grid points, so there are few independent rows",
+            )
         )
     return Reliability(tuple(with_hint(design, reasons)), numbers)
 
@@ -114,10 +129,19 @@ def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list
     """Whether another support would do as well, or does better on resampled or on denoised rows."""
     reasons = []
     if chosen.win_rate < GATES.win_rate:
-        reasons.append(Reason("unstable", f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates"))
+        reasons.append(
+            Reason(
+                "unstable",
+                f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates",
+            )
+        )
     if chosen.gap < GATES.gap and not aliased:
         how = "fits better" if chosen.gap < 0 else "fits almost as well"
-        reasons.append(Reason("unstable", f"{named(design, chosen.rival or ())} {how} (EBIC gap {chosen.gap:.1f})"))
+        reasons.append(
+            Reason(
+                "unstable", f"{named(design, chosen.rival or ())} {how} (EBIC gap {chosen.gap:.1f})"
+            )
+        )
     if not chosen.agree:
         reasons.append(Reason("unstable", "raw and denoised rows choose different supports"))
     return reasons
@@ -130,11 +154,19 @@ def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Re
     if numbers["least_statistic"] >= threshold:
         return []
     weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
-    return [Reason("unstable", f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero")]
+    return [
+        Reason(
+            "unstable",
+            f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero",
+        )
+    ]
 
 
-def left_out_gates(design: Design, found: dict[int, Detection], numbers: dict[str, Any]) -> list[Reason]:
-    """Terms that were left out although they would differ from zero, or could be large without being seen.
+def left_out_gates(
+    design: Design, found: dict[int, Detection], numbers: dict[str, Any]
+) -> list[Reason]:
+    """Terms that were left out although they would differ from zero, or could be large without
+    being seen.
 
     Correlated noise leaves fewer independent rows than counted, so there the bar is lower.
     """
@@ -149,7 +181,11 @@ def left_out_gates(design: Design, found: dict[int, Detection], numbers: dict[st
     if suspect is not None and suspect.statistic > level:
         text = f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from zero when added"
         reasons.append(Reason("unstable", text))
-    if largest is not None and largest.share > tolerated(largest) and design.grams.noise is not None:
+    if (
+        largest is not None
+        and largest.share > tolerated(largest)
+        and design.grams.noise is not None
+    ):
         low, high = largest.interval
         range_ = f"coefficient in [{low:.3g}, {high:.3g}]"
         text = f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor ({range_})"
@@ -164,14 +200,21 @@ def tolerated(left_out: Detection) -> float:
 
 
 def with_hint(design: Design, reasons: list[Reason]) -> list[Reason]:
-    """A flow library that misfits without a pressure gets the hint where its pressure may have gone."""
+    """A flow library that misfits without a pressure gets the hint where its pressure may
+    have gone.
+    """
     anchor = getattr(design.library, "anchor", None)
     vectors = {f for f in getattr(anchor, "atoms", lambda *_: set())(VectorField) if f.dim > 1}
-    if not vectors or design.notes.get("projected", False) or not any(r.kind == "misfit" for r in reasons):
+    if (
+        not vectors
+        or design.notes.get("projected", False)
+        or not any(r.kind == "misfit" for r in reasons)
+    ):
         return reasons
     name = min(map(str, vectors))
     hint = (
-        f"; if {name} is incompressible, the gradient of its pressure is missing from the library: make the dataset with "
+        f"; if {name} is incompressible, the gradient of its pressure is missing from the "
+        "library: make the dataset with "
         "projected=True, which tests with divergence-free functions"
     )
     number = next(k for k, r in enumerate(reasons) if r.kind == "misfit")
@@ -183,7 +226,9 @@ def correlated(design: Design) -> bool:
     return any(source.get("correlation_lengths") for source in design.sources)
 
 
-def missing_gate(design: Design, wider: Design, chosen: Selection, numbers: dict[str, Any]) -> list[Reason]:
+def missing_gate(
+    design: Design, wider: Design, chosen: Selection, numbers: dict[str, Any]
+) -> list[Reason]:
     """Whether common terms outside the library give a better model than the library does."""
     rival = select(wider, max(len(chosen.support) + 1, 3), 20, 0)
     inside = tuple(sorted(wider.names.index(design.names[j]) for j in chosen.support))
@@ -191,19 +236,32 @@ def missing_gate(design: Design, wider: Design, chosen: Selection, numbers: dict
     here = scores.get(inside)
     if here is None:
         here = score_supports(wider, [inside])[0][0]
-    outside = [(score, s) for s, score in scores.items() if any(wider.names[j].startswith(PROBE) for j in s)]
+    outside = [
+        (score, s)
+        for s, score in scores.items()
+        if any(wider.names[j].startswith(PROBE) for j in s)
+    ]
     best, support = min(outside, default=(np.inf, ()))
     numbers["missing_gap"] = float(best - here)
     if best - here < GATES.missing_gap:
         names = ", ".join(wider.names[j].removeprefix(PROBE) for j in support)
-        return [Reason("misfit", f"{{{names}}}, not all in the library, fits better (EBIC {best - here:+.1f})")]
+        return [
+            Reason(
+                "misfit",
+                f"{{{names}}}, not all in the library, fits better (EBIC {best - here:+.1f})",
+            )
+        ]
     return missing_alone(wider, inside, numbers)
 
 
 def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
-    """Whether a common term outside the library would differ from zero if it were added to the support."""
+    """Whether a common term outside the library would differ from zero if it were added to
+    the support.
+    """
     probes = [j for j, name in enumerate(wider.names) if name.startswith(PROBE)]
-    found = [d for d in (detected(wider, inside, j) for j in probes) if d.effect > GATES.discretisation]
+    found = [
+        d for d in (detected(wider, inside, j) for j in probes) if d.effect > GATES.discretisation
+    ]
     suspects = [d for d in found if d.share > tolerated(d) and d.interval[0] * d.interval[1] > 0]
     threshold = resampling.t_threshold(len(wider.grams.labels), len(wider.names))
     suspects += [d for d in found if d.statistic > threshold]
@@ -212,13 +270,21 @@ def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any
         return []
     clearest = max(suspects, key=lambda d: d.statistic)
     name = clearest.name.removeprefix(PROBE)
-    return [Reason("misfit", f"{name}, not in the library, is {clearest.statistic:.1f} standard errors from zero when added")]
+    return [
+        Reason(
+            "misfit",
+            f"{name}, not in the library, is {clearest.statistic:.1f} standard errors from zero "
+            "when added",
+        )
+    ]
 
 
 def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
-    """Selected terms inside an alias group of the design, and terms outside that the selected columns reproduce.
+    """Selected terms inside an alias group of the design, and terms outside that the selected
+    columns reproduce.
 
-    Noise makes aliased columns look different, so this looks at the noise-corrected Gram, not at residuals.
+    Noise makes aliased columns look different, so this looks at the noise-corrected Gram, not at
+    residuals.
     """
     selected = {design.names[j] for j in chosen.support}
     for group in design.alias_groups():
@@ -233,13 +299,17 @@ def told(group: AliasGroup, inside: list[str]) -> str:
     if len(group.terms) <= GATES.told:
         return str(group)
     free = len(group.terms) - group.null.shape[1]
-    return f"only {free} combinations of the {len(group.terms)} coefficients of {{{', '.join(group.terms)}}} are identifiable, " + (
-        f"so {', '.join(inside)} cannot be told from the others"
+    return (
+        f"only {free} combinations of the {len(group.terms)} coefficients of "
+        f"{{{', '.join(group.terms)}}} are identifiable, "
+        + (f"so {', '.join(inside)} cannot be told from the others")
     )
 
 
 def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
-    """Terms outside the support that the noise-free columns of the support reproduce: a swap would fit the data as well."""
+    """Terms outside the support that the noise-free columns of the support reproduce: a swap
+    would fit the data as well.
+    """
     support = np.asarray(chosen.support)
     scale = np.outer(design.scale, design.scale) * design.grams.weight.sum()
     signal = design.grams.total("corrected")[1:, 1:] / scale
@@ -250,8 +320,16 @@ def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
         direction[k] = 1.0
         tolerance = design.noise_energy(np.column_stack([direction, np.eye(len(signal))[k]]))
         left = float(direction @ signal @ direction)
-        if signal[k, k] > tolerance[1] and left <= tolerance[0] and left <= GATES.alias_share * signal[k, k]:
-            names = [name for name, weight in zip(design.names, direction, strict=True) if abs(weight) > 1e-3]
+        if (
+            signal[k, k] > tolerance[1]
+            and left <= tolerance[0]
+            and left <= GATES.alias_share * signal[k, k]
+        ):
+            names = [
+                name
+                for name, weight in zip(design.names, direction, strict=True)
+                if abs(weight) > 1e-3
+            ]
             groups = design.select(names).alias_groups()
             others = ", ".join(name for name in names if name != design.names[k])
             text = str(groups[0]) if groups else f"{design.names[k]} cannot be told from {others}"
@@ -260,7 +338,9 @@ def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
 
 
 def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
-    """Gates that need to know what the noise does: energy left unexplained, and noise in the weakest direction."""
+    """Gates that need to know what the noise does: energy left unexplained, and noise in the
+    weakest direction.
+    """
     reasons = []
     blocks = design.grams.corrected
     total = blocks.sum(axis=0)
@@ -270,9 +350,18 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
     error = float(np.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum()))
     numbers.update(misfit=misfit, misfit_error=error)
     if misfit + 2 * error > GATES.misfit:
-        reasons.append(Reason("misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"))
+        reasons.append(
+            Reason(
+                "misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"
+            )
+        )
     elif misfit > 3 * error and misfit > GATES.seen_misfit:
-        reasons.append(Reason("misfit", f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar"))
+        reasons.append(
+            Reason(
+                "misfit",
+                f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar",
+            )
+        )
     if misfit < -max(GATES.overcorrected * error, GATES.seen_overcorrection):
         text = f"noise of the size that was measured would leave {-misfit:.0%} more of the anchor's energy than is there"
         reasons.append(Reason("misfit", text))
@@ -282,20 +371,29 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
         reasons.append(
             Reason(
                 "misfit",
-                f"coefficients drift from block to block {drift:.0f} times more than noise explains, which "
-                f"would have to be less than {GATES.heterogeneity:.0f}: an error of the data that is not independent from place to "
+                f"coefficients drift from block to block {drift:.0f} times more than noise "
+                "explains, which "
+                f"would have to be less than {GATES.heterogeneity:.0f}: an error of the data that "
+                "is not independent from place to "
                 "place, or a term that is missing",
             )
         )
     share = noise_share(design, support)
     numbers["noise_share"] = share
     if share > GATES.noise_share:
-        reasons.append(Reason("unstable", f"noise exceeds the signal {share:.1f} times in the weakest direction of the support"))
+        reasons.append(
+            Reason(
+                "unstable",
+                f"noise exceeds the signal {share:.1f} times in the weakest direction of the "
+                "support",
+            )
+        )
     return reasons
 
 
 def heterogeneity(design: Design, support: tuple[int, ...]) -> float:
-    """How much more the normal equations fail block by block than the noise draws make them fail (median over the blocks).
+    """How much more the normal equations fail block by block than the noise draws make them fail
+    (median over the blocks).
 
     A model that only mimics a missing term needs other coefficients in every part of the data.
     """
@@ -310,8 +408,12 @@ def heterogeneity(design: Design, support: tuple[int, ...]) -> float:
 
     expected = scores(grams.replicates).var(axis=1, ddof=1)
     energy = np.abs(np.einsum("bjj->bj", grams.plain)[:, index] * grams.plain[:, :1, 0])
-    floor = GATES.discretisation**2 * energy  # interpolation and quadrature fail the equations a little without any noise
-    return float(np.median(scores(grams.corrected) ** 2 / np.maximum(expected + floor, 1e-300), axis=0).max())
+    floor = (
+        GATES.discretisation**2 * energy
+    )  # interpolation and quadrature fail the equations a little without any noise
+    return float(
+        np.median(scores(grams.corrected) ** 2 / np.maximum(expected + floor, 1e-300), axis=0).max()
+    )
 
 
 def corrected_misfit(gram: np.ndarray, support: tuple[int, ...]) -> float:
@@ -324,8 +426,14 @@ def noise_share(design: Design, support: tuple[int, ...]) -> float:
     """Largest ratio of noise to signal energy over the directions of the selected columns."""
     index = np.ix_(np.asarray(support) + 1, np.asarray(support) + 1)
     signal = design.grams.total("corrected")[index]
-    noise = np.zeros_like(signal) if design.grams.noise is None else design.grams.noise.sum(axis=0)[index]
-    values, vectors = np.linalg.eigh(signal / np.sqrt(np.outer(np.diag(signal), np.diag(signal)).clip(1e-300)))
+    noise = (
+        np.zeros_like(signal)
+        if design.grams.noise is None
+        else design.grams.noise.sum(axis=0)[index]
+    )
+    values, vectors = np.linalg.eigh(
+        signal / np.sqrt(np.outer(np.diag(signal), np.diag(signal)).clip(1e-300))
+    )
     if values[0] <= 0:
         return float("inf")
     scale = np.sqrt(np.diag(signal))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Error bars and stability from block Grams: jackknife, Bayesian block bootstrap and stability selection.
+"""Error bars and stability from block Grams: jackknife, Bayesian block bootstrap and stability
+selection.
 
-Leaving out or reweighting a block is a subtraction or a weighted sum of small matrices, so a thousand replicates cost
-milliseconds. Neighbouring rows are correlated; blocks are the smallest pieces that are resampled.
+Leaving out or reweighting a block is a subtraction or a weighted sum of small matrices, so a
+thousand replicates cost milliseconds. Neighbouring rows are correlated; blocks are the smallest
+pieces that are resampled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`Screening`: anchored sparse regression behind one scikit-learn-style estimator.
 
-What is returned is what is judged: support, coefficients and intervals are those of one model, `reliable_` speaks of that model,
-and a term whose interval contains zero is not in it. The default screens for recall first, as a missed term is lost: `screened_`
-holds all terms that the Lasso keeps at the smallest penalty that the noise allows, and the model is the best one that passes the
-deletion test. Every term outside the model has an interval, too: the coefficient that it could still have (`limits_`).
+What is returned is what is judged: support, coefficients and intervals are those of one model,
+`reliable_` speaks of that model, and a term whose interval contains zero is not in it. The default
+screens for recall first, as a missed term is lost: `screened_` holds all terms that the Lasso keeps
+at the smallest penalty that the noise allows, and the model is the best one that passes the
+deletion test. Every term outside the model has an interval, too: the coefficient that it could
+still have (`limits_`).
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ from cffem.screening.detection import detections
 from cffem.screening.exploring import explore
 from cffem.screening.falsity import false_share
 from cffem.screening.reliability import Reliability, assess
-from cffem.screening.selection import Refit, Selection, judged, refit, residual_share, score_supports
+from cffem.screening.selection import (
+    Refit,
+    Selection,
+    judged,
+    refit,
+    residual_share,
+    score_supports,
+)
 from cffem.screening.skill import NullSkill, null_skill
 from cffem.screening.writing import equation_latex, equation_text
 from cffem.symbols.errors import InputError
@@ -47,27 +56,35 @@ class Screening(RegressorMixin, BaseEstimator):
     """Sparse screening of candidate terms.
 
     Args:
-        method: `lasso`, `thresholded` (Lasso, then a threshold chosen by EBIC), `adaptive` (Lasso with data-driven weights) or
-            `subset` (best subset, for libraries of up to about fifty terms).
+        method: `lasso`, `thresholded` (Lasso, then a threshold chosen by EBIC), `adaptive` (Lasso
+            with data-driven weights) or `subset` (best subset, for libraries of up to about fifty
+            terms).
         alpha: Lasso penalty λ on normalised columns; None chooses it by `criterion`.
         threshold: τ on normalised columns; None is zero, or chosen by EBIC for `thresholded`.
-        criterion: `recall` takes the smallest penalty that the noise allows, `ebic` the best model along the path.
-        largest: terms of the largest support that the best-subset search may choose; None lets it grow as long as larger
-            supports score better, up to twelve terms. A limit that binds makes the screen unreliable.
+        criterion: `recall` takes the smallest penalty that the noise allows, `ebic` the best model
+            along the path.
+        largest: terms of the largest support that the best-subset search may choose; None lets it
+            grow as long as larger supports score better, up to twelve terms. A limit that binds
+            makes the screen unreliable.
         replicates: bootstrap replicates for frequencies.
         random_state: seed of the bootstrap.
-        bounds: what is known of coefficients, by the name of the term: a pair (low, high), None on either side for no bound,
-            or a number for a coefficient that is known. `{"diffusion": (0, None), "transport": -1.0}`.
+        bounds: what is known of coefficients, by the name of the term: a pair (low, high), None on
+            either side for no bound, or a number for a coefficient that is known. `{"diffusion":
+            (0, None), "transport": -1.0}`.
 
     Attributes (after `fit`):
-        coef_, intervals_: refitted coefficients on the original scale (zero off the support) and 95 % intervals.
-        support_: boolean mask of the selected terms; `screened_`: of those that the Lasso keeps before the deletion test.
-        limits_: 95 % interval of the coefficient that each term could have; for a selected term its interval, for another one
-            what is left if it is added to the support.
-        alpha_, threshold_: λ and τ used; `frequencies_`: how often each term is selected over the bootstrap replicates.
+        coef_, intervals_: refitted coefficients on the original scale (zero off the support) and 95
+            % intervals.
+        support_: boolean mask of the selected terms; `screened_`: of those that the Lasso keeps
+            before the deletion test.
+        limits_: 95 % interval of the coefficient that each term could have; for a selected term its
+            interval, for another one what is left if it is added to the support.
+        alpha_, threshold_: λ and τ used; `frequencies_`: how often each term is selected over the
+            bootstrap replicates.
         false_share_: estimate of the expected share of false terms in the support.
         contract_: error bound B_s and the conditions of the screening theorems.
-        selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and why not.
+        selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and
+            why not.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -128,14 +145,22 @@ class Screening(RegressorMixin, BaseEstimator):
 
     def _check_options(self) -> None:
         if self.method not in METHODS:
-            raise InputError(f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}")
+            raise InputError(
+                f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}"
+            )
         if self.criterion not in CRITERIA:
-            raise InputError(f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}")
+            raise InputError(
+                f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}"
+            )
         if self.largest is not None and self.largest < 1:
-            raise InputError(f"the largest support has at least one term, but largest is {self.largest}")
+            raise InputError(
+                f"the largest support has at least one term, but largest is {self.largest}"
+            )
 
     def _bounds(self, design: Design) -> tuple[dict[str, float], dict[int, tuple[float, float]]]:
-        """Known coefficients by name, and the bounds of the others by their column among the free ones."""
+        """Known coefficients by name, and the bounds of the others by their column among the
+        free ones.
+        """
         pairs = {name: as_bounds(name, given) for name, given in (self.bounds or {}).items()}
         design.mask(pairs)
         known = {name: low for name, (low, high) in pairs.items() if low == high}
@@ -144,15 +169,21 @@ class Screening(RegressorMixin, BaseEstimator):
 
     def _design(self, X: Any, y: Any) -> Design:
         if gives_rows(X):
-            raise InputError("a screen needs a design of a library on these data: fit(cf.Design.from_fields(library, data))")
+            raise InputError(
+                "a screen needs a design of a library on these data: "
+                "fit(cf.Design.from_fields(library, data))"
+            )
         X, y = validate_data(self, X, y, y_numeric=True, dtype=float, ensure_min_samples=2)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Design.from_matrix(X, y, names)
 
-    # The choice of the support -------------------------------------------------------------------------------------------
+    # The choice of the support
+    # -------------------------------------------------------------------------------------------
 
     def _screen(self, design: Design) -> tuple[int, ...]:
-        """The terms that the Lasso keeps at the chosen penalty and threshold, and for recall those of the best models."""
+        """The terms that the Lasso keeps at the chosen penalty and threshold, and for recall
+        those of the best models.
+        """
         sigma = design.normalised_gram()
         total = design.grams.total()
         right = total[1:, 0] / design.grams.weight.sum() / design.scale
@@ -161,7 +192,9 @@ class Screening(RegressorMixin, BaseEstimator):
         variance = energy * residual_share(design, self.selection_.support)
         self.noise_level_ = lasso.noise_quantile(variance, columns, rows)
         self.path_ = lasso.lasso_path(sigma, right, self._weights(sigma, right))
-        scored = score_supports(design, [s for s in self.path_.supports() if len(s) < max(rows, 2)] or [()])
+        scored = score_supports(
+            design, [s for s in self.path_.supports() if len(s) < max(rows, 2)] or [()]
+        )
         best_on_path = scored[0][1].support
         self.alpha_ = self._penalty(best_on_path)
         raw = self.path_.at(self.alpha_)
@@ -180,10 +213,19 @@ class Screening(RegressorMixin, BaseEstimator):
     @property
     def _for_recall(self) -> bool:
         """Whether the user left penalty and threshold to the screen."""
-        return self.criterion == "recall" and self.method == "lasso" and self.threshold is None and self.alpha is None
+        return (
+            self.criterion == "recall"
+            and self.method == "lasso"
+            and self.threshold is None
+            and self.alpha is None
+        )
 
-    def _model(self, design: Design, screened: tuple[int, ...], bounds: Mapping[int, tuple[float, float]]) -> tuple[int, ...]:
-        """The support that is returned: the best model, or what the asked-for Lasso keeps without terms that may be zero."""
+    def _model(
+        self, design: Design, screened: tuple[int, ...], bounds: Mapping[int, tuple[float, float]]
+    ) -> tuple[int, ...]:
+        """The support that is returned: the best model, or what the asked-for Lasso keeps
+        without terms that may be zero.
+        """
         if self.method == "subset" or (self._for_recall and self.selection_.support):
             return self.selection_.support
         left = list(screened)
@@ -205,7 +247,9 @@ class Screening(RegressorMixin, BaseEstimator):
         return largest / np.maximum(np.abs(first), 1e-6 * largest) if largest > 0 else None
 
     def _penalty(self, best_on_path: tuple[int, ...]) -> float:
-        """λ: given, the smallest that the noise allows, or that of the best model along the path."""
+        """λ: given, the smallest that the noise allows, or that of the best model along the
+        path.
+        """
         if self.alpha is not None:
             return float(self.alpha)
         knots = [
@@ -216,7 +260,8 @@ class Screening(RegressorMixin, BaseEstimator):
         at_best = float(min(knots)) if knots else float(self.path_.alphas[0])
         if self.criterion == "ebic" or self.method == "adaptive":
             return at_best
-        # λ/2 must dominate the noise for the theorem; twice the noise quantile is the smallest such penalty.
+        # λ/2 must dominate the noise for the theorem; twice the noise quantile is the smallest such
+        # penalty.
         return 2 * self.noise_level_
 
     def _threshold(self, design: Design, raw: np.ndarray) -> float:
@@ -225,20 +270,33 @@ class Screening(RegressorMixin, BaseEstimator):
         nested = [tuple(sorted(order[:k])) for k in range(len(order) + 1)]
         best = score_supports(design, nested)[0][1].support
         sizes = np.sort(np.abs(raw))[::-1]
-        return float((sizes[len(best) - 1] + sizes[len(best)]) / 2) if 0 < len(best) < len(sizes) else 0.0 if best else math.inf
+        return (
+            float((sizes[len(best) - 1] + sizes[len(best)]) / 2)
+            if 0 < len(best) < len(sizes)
+            else 0.0
+            if best
+            else math.inf
+        )
 
     def _frequencies(self, design: Design, alpha: float) -> np.ndarray:
-        """Stability selection: share of block-bootstrap replicates in which the Lasso at λ keeps a term."""
-        weights = resampling.bayesian_weights(len(design.grams.labels), self.replicates, self.random_state)
+        """Stability selection: share of block-bootstrap replicates in which the Lasso at λ
+        keeps a term.
+        """
+        weights = resampling.bayesian_weights(
+            len(design.grams.labels), self.replicates, self.random_state
+        )
         grams = resampling.reweighted(design.grams.plain, weights) / design.grams.weight.sum()
         sigmas = grams[:, 1:, 1:] / np.outer(design.scale, design.scale)
         rights = grams[:, 1:, 0] / design.scale
         return (np.abs(lasso.batch_lasso(sigmas, rights, alpha)) > self.threshold_).mean(axis=0)
 
-    # What is reported ----------------------------------------------------------------------------------------------------
+    # What is reported
+    # ----------------------------------------------------------------------------------------------
 
     def _report(self, free: Design, screened: tuple[int, ...], known: Mapping[str, float]) -> None:
-        """Fitted attributes of all terms, in the order of the design; known coefficients are as they were given."""
+        """Fitted attributes of all terms, in the order of the design; known coefficients are
+        as they were given.
+        """
         places = np.array([self.design_.names.index(name) for name in free.names])
         given = np.array([known.get(name, 0.0) for name in self.design_.names])
         chosen = places[list(self.refit_.support)]
@@ -278,7 +336,9 @@ class Screening(RegressorMixin, BaseEstimator):
         return equation_latex(self.design_, self.coef_, digits)
 
     def null_skill(self, surrogates: int = 19) -> NullSkill:
-        """Skill on left-out rows beside its distribution on surrogates of the data that follow no equation."""
+        """Skill on left-out rows beside its distribution on surrogates of the data that
+        follow no equation.
+        """
         check_is_fitted(self, "support_")
         return null_skill(self, surrogates)
 
@@ -288,7 +348,9 @@ class Screening(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "support_")
         return self.contract()
 
-    def contract(self, beta: Mapping[str, float] | None = None, noise: float | None = None) -> Contract:
+    def contract(
+        self, beta: Mapping[str, float] | None = None, noise: float | None = None
+    ) -> Contract:
         """Check recall, no-false-positive and sign-recovery conditions at the λ and τ used.
 
         Args:
@@ -297,7 +359,11 @@ class Screening(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "support_")
         design = self.design_
-        original = self.coef_ if beta is None else np.array([float(beta.get(name, 0.0)) for name in design.names])
+        original = (
+            self.coef_
+            if beta is None
+            else np.array([float(beta.get(name, 0.0)) for name in design.names])
+        )
         scaled = original * design.scale
         size = max(1, int((scaled != 0).sum()))
         return check_contract(
@@ -317,7 +383,8 @@ class Screening(RegressorMixin, BaseEstimator):
         return cache[size]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Anchor values predicted for rows of term evaluations, or for the rows of a dataset or solution.
+        """Anchor values predicted for rows of term evaluations, or for the rows of a dataset or
+        solution.
 
         Args:
             X: an n × m matrix, or data on which the library of the fitted design is evaluated.
@@ -328,7 +395,9 @@ class Screening(RegressorMixin, BaseEstimator):
         return validate_data(self, X, reset=False, dtype=float) @ self.coef_
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R² of the prediction: of anchor values on rows of a matrix, or of the anchor on the rows of data or of a design."""
+        """R² of the prediction: of anchor values on rows of a matrix, or of the anchor on the
+        rows of data or of a design.
+        """
         check_is_fitted(self, "coef_")
         if isinstance(X, Design):
             residual = np.r_[1.0, -self.coef_]
@@ -342,14 +411,18 @@ class Screening(RegressorMixin, BaseEstimator):
     def _rows(self, data: Any) -> list[Any]:
         """The rows of the fitted library on other data."""
         if self.design_.origin is None:
-            raise InputError("this screen was fitted on a matrix: give it rows of term evaluations, not fields")
+            raise InputError(
+                "this screen was fitted on a matrix: give it rows of term evaluations, not fields"
+            )
         return list(data.rows(self.design_.origin.library, self.design_.origin.kind))
 
     @property
     def names_(self) -> tuple[str, ...]:
         """Names of the selected terms."""
         check_is_fitted(self, "support_")
-        return tuple(name for name, kept in zip(self.design_.names, self.support_, strict=True) if kept)
+        return tuple(
+            name for name, kept in zip(self.design_.names, self.support_, strict=True) if kept
+        )
 
 
 def gives_rows(X: Any) -> bool:
@@ -358,7 +431,8 @@ def gives_rows(X: Any) -> bool:
 
 
 def as_bounds(name: str, given: Any) -> tuple[float, float]:
-    """The smallest and the largest coefficient of a term, from a number or a pair with None for no bound.
+    """The smallest and the largest coefficient of a term, from a number or a pair with None for no
+    bound.
 
     Example:
         >>> as_bounds("lap", (0, None)), as_bounds("drift", -1)
@@ -366,7 +440,9 @@ def as_bounds(name: str, given: Any) -> tuple[float, float]:
     """
     pair = given if isinstance(given, tuple | list) else (given, given)
     if len(pair) != 2:
-        raise InputError(f"the bounds of {name!r} are a number or a pair (low, high), not {given!r}")
+        raise InputError(
+            f"the bounds of {name!r} are a number or a pair (low, high), not {given!r}"
+        )
     low = -math.inf if pair[0] is None else float(pair[0])
     high = math.inf if pair[1] is None else float(pair[1])
     if not low <= high or (low == high and math.isinf(low)):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The sparse model that the data support: candidates, deletion test, EBIC, refit and error bars.
 
-Candidates are searched on the plain (positive semidefinite) Grams of the raw and of the denoised rows. A candidate survives when
-every one of its terms differs from zero by the block jackknife of the noise-corrected estimate. Among the survivors the smallest
-EBIC, with the number of independent rows, wins.
+Candidates are searched on the plain (positive semidefinite) Grams of the raw and of the denoised
+rows. A candidate survives when every one of its terms differs from zero by the block jackknife of
+the noise-corrected estimate. Among the survivors the smallest EBIC, with the number of independent
+rows, wins.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ RELATIVE_FLOOR = 1e-3  # discretisation error that no resampling sees, relative 
 
 @dataclass(frozen=True)
 class Refit:
-    """Coefficients of a support on the original scale with standard errors, statistics and 95 % intervals."""
+    """Coefficients of a support on the original scale with standard errors, statistics and 95
+    % intervals.
+    """
 
     support: tuple[int, ...]
     coefficients: np.ndarray
@@ -65,12 +68,22 @@ class Selection:
     doubts: tuple[str, ...] = ()
 
 
-def select(design: Design, largest: int | None, replicates: int, seed: int, bounds: Bounds | None = None) -> Selection:
-    """Choose the support with the best EBIC among those whose every term passes the deletion test."""
+def select(
+    design: Design, largest: int | None, replicates: int, seed: int, bounds: Bounds | None = None
+) -> Selection:
+    """Choose the support with the best EBIC among those whose every term passes the deletion
+    test.
+    """
     return judged(design, explore(design, largest, bounds), replicates, seed)
 
 
-def judged(design: Design, found: Explored, replicates: int, seed: int, support: tuple[int, ...] | None = None) -> Selection:
+def judged(
+    design: Design,
+    found: Explored,
+    replicates: int,
+    seed: int,
+    support: tuple[int, ...] | None = None,
+) -> Selection:
     """How clearly a support won against the survivors of a search; by default the best of them.
 
     Args:
@@ -89,15 +102,33 @@ def judged(design: Design, found: Explored, replicates: int, seed: int, support:
     rival = min(rivals, key=lambda pair: pair[0], default=None)
     gap = rival[0] - score if rival else float("inf")
     contenders = [c.support for _, c in ranked[:CONTENDERS]]
-    win_rate, inclusion = bootstrap(contenders, blocks, rows, columns, replicates, seed, best.support)
-    visited = found.visited if any(len(c.support) == len(best.support) for c in found.visited) else [best]
-    agree = all(single_view_winner(visited, v, len(best.support)) == best.support for v in range(len(blocks)))
-    return Selection(best.support, gap, rival[1].support if rival else None, win_rate, inclusion, agree, ranked, found.doubts)
+    win_rate, inclusion = bootstrap(
+        contenders, blocks, rows, columns, replicates, seed, best.support
+    )
+    visited = (
+        found.visited if any(len(c.support) == len(best.support) for c in found.visited) else [best]
+    )
+    agree = all(
+        single_view_winner(visited, v, len(best.support)) == best.support
+        for v in range(len(blocks))
+    )
+    return Selection(
+        best.support,
+        gap,
+        rival[1].support if rival else None,
+        win_rate,
+        inclusion,
+        agree,
+        ranked,
+        found.doubts,
+    )
 
 
 def single_view_winner(found: list[Candidate], view: int, size: int) -> tuple[int, ...]:
     """The best support of one size when only one of the Grams is believed."""
-    return min((c for c in found if len(c.support) == size), key=lambda c: c.unexplained[view]).support
+    return min(
+        (c for c in found if len(c.support) == size), key=lambda c: c.unexplained[view]
+    ).support
 
 
 def bootstrap(
@@ -109,7 +140,9 @@ def bootstrap(
     seed: int,
     best: tuple[int, ...],
 ) -> tuple[float, np.ndarray]:
-    """Reweight the blocks, rescore the candidates: how often the best support wins, and how often each term is in the winner."""
+    """Reweight the blocks, rescore the candidates: how often the best support wins, and how
+    often each term is in the winner.
+    """
     weights = resampling.bayesian_weights(len(blocks[0]), replicates, seed)
     scores = np.zeros((replicates, len(supports)))
     for view in blocks:
@@ -135,7 +168,8 @@ def batch_unexplained(grams: np.ndarray, support: tuple[int, ...]) -> np.ndarray
 
 
 def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) -> Refit:
-    """Noise-corrected coefficients on the original scale; ridge when the selected Gram is ill-conditioned.
+    """Noise-corrected coefficients on the original scale; ridge when the selected Gram is
+    ill-conditioned.
 
     Bounds cut the intervals; an estimate outside them moves to the nearest bound.
     """
@@ -145,19 +179,29 @@ def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) 
     estimate, error = estimate_with_error(design, support)
     ridge = ridge_needed(design, support)
     if ridge:
-        estimate = resampling.solve_support(trusted_blocks(design, support).sum(axis=0), support, ridge)
-    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * np.abs(estimate)
-    low, high = (np.array([(bounds or {}).get(j, (-np.inf, np.inf))[k] for j in support]) for k in (0, 1))
+        estimate = resampling.solve_support(
+            trusted_blocks(design, support).sum(axis=0), support, ridge
+        )
+    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * np.abs(
+        estimate
+    )
+    low, high = (
+        np.array([(bounds or {}).get(j, (-np.inf, np.inf))[k] for j in support]) for k in (0, 1)
+    )
     estimate, ends = np.clip(estimate, low, high), np.array([estimate - half, estimate + half])
     return Refit(support, estimate, error, np.clip(ends, low, high).T, ridge)
 
 
 def estimate_with_error(design: Design, support: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Noise-corrected coefficients and the larger of their errors by the jackknife and by fresh noise."""
+    """Noise-corrected coefficients and the larger of their errors by the jackknife and by
+    fresh noise.
+    """
     grams = design.grams
     estimate, error = resampling.jackknife(trusted_blocks(design, support), support)
     if grams.replicates is not None and grams.noise is not None:
-        spread = resampling.solve_support(grams.replicates.sum(axis=0) - grams.noise.sum(axis=0), support).std(axis=0, ddof=1)
+        spread = resampling.solve_support(
+            grams.replicates.sum(axis=0) - grams.noise.sum(axis=0), support
+        ).std(axis=0, ddof=1)
         error = np.maximum(error, spread)
     return estimate, error
 
@@ -169,7 +213,8 @@ def normalised_eigenvalues(design: Design, support: tuple[int, ...]) -> np.ndarr
 
 
 def trusted_blocks(design: Design, support: tuple[int, ...]) -> np.ndarray:
-    """The corrected block Grams; the plain ones where the correction left no signal in some direction of the support.
+    """The corrected block Grams; the plain ones where the correction left no signal in some
+    direction of the support.
 
     The fit is then attenuated, but its errors are honest.
     """
@@ -186,13 +231,20 @@ def ridge_needed(design: Design, support: tuple[int, ...]) -> float:
     return RIDGE if values[-1] > ILL_CONDITIONED * max(values[0], 0.0) else 0.0
 
 
-def score_supports(design: Design, supports: list[tuple[int, ...]]) -> list[tuple[float, Candidate]]:
+def score_supports(
+    design: Design, supports: list[tuple[int, ...]]
+) -> list[tuple[float, Candidate]]:
     """EBIC of given supports, best first."""
     found = rescore(supports, [b.sum(axis=0) for b in views(design)])
-    return sorted(((c.score(design.effective_rows, len(design.names)), c) for c in found), key=lambda pair: pair[0])
+    return sorted(
+        ((c.score(design.effective_rows, len(design.names)), c) for c in found),
+        key=lambda pair: pair[0],
+    )
 
 
 def residual_share(design: Design, support: Sequence[int]) -> float:
     """Unexplained share of the anchor's energy on the raw rows."""
     total = normalise(design.grams.total())
-    return float(unexplained(total, np.array([list(support)], dtype=int).reshape(1, len(support)))[0])
+    return float(
+        unexplained(total, np.array([list(support)], dtype=int).reshape(1, len(support)))[0]
+    )

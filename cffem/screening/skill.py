@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Skill: how much better the selected terms predict the anchor on rows that were left out than its mean does.
+"""Skill: how much better the selected terms predict the anchor on rows that were left out than its
+mean does.
 
-Each block of rows is predicted with coefficients from all other blocks; block Grams of [y, A] are enough for that. The mean
-predictor is the constant term alone, fitted on the same rows; without a constant among the terms it is zero. As in the paper,
-skill = 1 − RMSE / RMSE of the mean predictor: one for a perfect prediction, zero or less for a useless one.
+Each block of rows is predicted with coefficients from all other blocks; block Grams of [y, A] are
+enough for that. The mean predictor is the constant term alone, fitted on the same rows; without a
+constant among the terms it is zero. As in the paper, skill = 1 − RMSE / RMSE of the mean predictor:
+one for a perfect prediction, zero or less for a useless one.
 
-A smooth field without any equation has some skill, too. So skill stands beside its distribution on surrogates of the data: the
-spectrum in space and the spectrum in time are kept, phases are random. The joint spectrum becomes the product of the two, because
-a linear equation is nothing but its dispersion relation, which random phases alone would leave in place.
+A smooth field without any equation has some skill, too. So skill stands beside its distribution on
+surrogates of the data: the spectrum in space and the spectrum in time are kept, phases are random.
+The joint spectrum becomes the product of the two, because a linear equation is nothing but its
+dispersion relation, which random phases alone would leave in place.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Skill:
     """How well held-out rows are predicted.
 
     Attributes:
-        rmse: root mean square error of the selected terms, relative to the root mean square of the anchor.
+        rmse: root mean square error of the selected terms, relative to the root mean square of the
+            anchor.
         baseline: that of the mean predictor.
         blocks: number of blocks, each predicted from the others.
     """
@@ -50,7 +54,8 @@ def held_out_skill(design: Design, support: Sequence[str]) -> Skill:
 
     Args:
         design: the design.
-        support: names of the selected terms; with none the mean is all there is, and the skill is zero.
+        support: names of the selected terms; with none the mean is all there is, and the skill is
+            zero.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -67,7 +72,9 @@ def held_out_skill(design: Design, support: Sequence[str]) -> Skill:
     energy = float(blocks[:, 0, 0].sum())
     if not energy:
         return Skill(0.0, 0.0, len(blocks))
-    errors = [np.sqrt(max(held_out_error(blocks, columns), 0.0) / energy) for columns in (chosen, mean)]
+    errors = [
+        np.sqrt(max(held_out_error(blocks, columns), 0.0) / energy) for columns in (chosen, mean)
+    ]
     return Skill(float(errors[0]), float(errors[1]), len(blocks))
 
 
@@ -75,7 +82,11 @@ def held_out_error(blocks: np.ndarray, columns: Sequence[int]) -> float:
     """Sum of squared errors over all blocks, each predicted with coefficients from the others."""
     if not len(columns):
         return float(blocks[:, 0, 0].sum())
-    coefficients = solve_support(blocks.sum(axis=0) - blocks, columns) if len(blocks) > 1 else solve_support(blocks, columns)
+    coefficients = (
+        solve_support(blocks.sum(axis=0) - blocks, columns)
+        if len(blocks) > 1
+        else solve_support(blocks, columns)
+    )
     vectors = np.zeros((len(blocks), blocks.shape[1]))
     vectors[:, 0] = 1.0
     vectors[:, np.asarray(columns) + 1] = -coefficients
@@ -87,7 +98,9 @@ def constant_column(design: Design) -> int | None:
     terms: Any = getattr(design.library, "terms", {}) or {}
     for index, name in enumerate(design.names):
         term = terms.get(name)
-        if (term is not None and sp.sympify(term).is_number) or (term is None and name in ("1", "one", "constant")):
+        if (term is not None and sp.sympify(term).is_number) or (
+            term is None and name in ("1", "one", "constant")
+        ):
             return index
     return None
 
@@ -107,7 +120,9 @@ class NullSkill:
     @property
     def p_value(self) -> float:
         """Share of surrogates with at least this skill, the data counted among them."""
-        return (1 + sum(value >= self.skill for value in self.surrogates)) / (1 + len(self.surrogates))
+        return (1 + sum(value >= self.skill for value in self.surrogates)) / (
+            1 + len(self.surrogates)
+        )
 
 
 def null_skill(screen: Any, surrogates: int) -> NullSkill:
@@ -118,8 +133,13 @@ def null_skill(screen: Any, surrogates: int) -> NullSkill:
         surrogates: their number; 19 can show a level of 5 %.
     """
     origin = screen.design_.origin
-    if origin is None or not all(hasattr(source, "values") and source.points is None for source in origin.sources):
-        raise InputError("a null-calibrated skill needs a screen of gridded data, from which surrogates can be made")
+    if origin is None or not all(
+        hasattr(source, "values") and source.points is None for source in origin.sources
+    ):
+        raise InputError(
+            "a null-calibrated skill needs a screen of gridded data, from which surrogates can be "
+            "made"
+        )
     found = []
     for number in range(surrogates):
         again = [surrogate(source, 1000 * number + k) for k, source in enumerate(origin.sources)]
@@ -146,10 +166,14 @@ def surrogate(data: Any, seed: int) -> Any:
     random = np.random.default_rng(seed)
     values = {}
     for name, array in data.values.items():
-        filled = array if data.mask is None else np.where(data.mask, array[~data.mask].mean(), array)
+        filled = (
+            array if data.mask is None else np.where(data.mask, array[~data.mask].mean(), array)
+        )
         mean = float(filled.mean())
         power = np.abs(np.fft.fftn(filled - mean)) ** 2
-        joint = power.sum(axis=-1, keepdims=True) * power.sum(axis=tuple(range(power.ndim - 1)), keepdims=True)
+        joint = power.sum(axis=-1, keepdims=True) * power.sum(
+            axis=tuple(range(power.ndim - 1)), keepdims=True
+        )
         phases = np.fft.fftn(random.standard_normal(array.shape))
         modes = np.sqrt(joint / max(power.sum(), 1e-300)) * phases / np.abs(phases)
         found = np.fft.ifftn(modes).real

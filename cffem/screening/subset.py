@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Best-subset search on Gram matrices: exhaustive for small supports, a wide beam with a floating backward pass beyond.
+"""Best-subset search on Gram matrices: exhaustive for small supports, a wide beam with a floating
+backward pass beyond.
 
-The search must be nearly exhaustive: where two true terms almost cancel (u_xx and u_xxxx of Kuramoto–Sivashinsky) neither
-helps alone, and a greedy path never meets the pair. All residuals come from Schur complements of
-(1+m)×(1+m) Grams, thousands at a time.
+The search must be nearly exhaustive: where two true terms almost cancel (u_xx and u_xxxx of
+Kuramoto–Sivashinsky) neither helps alone, and a greedy path never meets the pair. All residuals
+come from Schur complements of (1+m)×(1+m) Grams, thousands at a time.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ FLOOR = 1e-5  # share of the anchor's energy below which a smaller residual is n
 
 @dataclass(frozen=True)
 class Candidate:
-    """A support (sorted column numbers) and its share of unexplained energy in each Gram it was scored on."""
+    """A support (sorted column numbers) and its share of unexplained energy in each Gram it
+    was scored on.
+    """
 
     support: tuple[int, ...]
     unexplained: tuple[float, ...]
 
     def score(self, rows: float, columns: int) -> float:
         """EBIC with the number of independent rows, averaged over the Grams; smaller is better."""
-        fit = sum(rows * math.log(max(u, 0.0) + FLOOR) for u in self.unexplained) / len(self.unexplained)
+        fit = sum(rows * math.log(max(u, 0.0) + FLOOR) for u in self.unexplained) / len(
+            self.unexplained
+        )
         return fit + len(self.support) * penalty(rows, columns)
 
 
@@ -57,7 +62,9 @@ def unexplained(gram: np.ndarray, supports: np.ndarray) -> np.ndarray:
 
 
 def extensions(gram: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every parent with one more column, and the residual shares, by one Schur complement per parent."""
+    """Every parent with one more column, and the residual shares, by one Schur complement per
+    parent.
+    """
     count, size = parents.shape
     columns = len(gram) - 1
     if size == 0:
@@ -75,9 +82,14 @@ def extensions(gram: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.nd
         gain = np.where(variance > 1e-11, remaining**2 / np.maximum(variance, 1e-300), -np.inf)
     if size:
         np.put_along_axis(gain, parents, -np.inf, axis=1)
-    children = np.concatenate(
-        [np.repeat(parents, columns, axis=0), np.tile(np.arange(columns), count)[:, None]], axis=1
-    ) if size else np.arange(columns)[:, None]  # fmt: skip
+    children = (
+        np.concatenate(
+            [np.repeat(parents, columns, axis=0), np.tile(np.arange(columns), count)[:, None]],
+            axis=1,
+        )
+        if size
+        else np.arange(columns)[:, None]
+    )
     residual = (base[:, None] - gain).ravel() / gram[0, 0]
     valid = np.isfinite(residual)
     return unique_supports(np.sort(children[valid], axis=1), np.clip(residual[valid], 0, None))
@@ -94,7 +106,9 @@ def unique_supports(supports: np.ndarray, residual: np.ndarray) -> tuple[np.ndar
 
 
 def search(gram: np.ndarray, largest: int) -> list[np.ndarray]:
-    """The best supports of each size 1, …, largest on one Gram, each as an array with a support per row, best first."""
+    """The best supports of each size 1, …, largest on one Gram, each as an array with a
+    support per row, best first.
+    """
     gram = normalise(gram)
     largest = min(largest, len(gram) - 1)
     levels = [np.empty((1, 0), dtype=int)]
@@ -114,12 +128,18 @@ def search(gram: np.ndarray, largest: int) -> list[np.ndarray]:
 
 
 def candidates(grams: list[np.ndarray], largest: int) -> list[Candidate]:
-    """The union of the best supports on several Grams, scored on all of them; the empty support is always among them."""
+    """The union of the best supports on several Grams, scored on all of them; the empty
+    support is always among them.
+    """
     return visited_supports(grams, largest)[0]
 
 
-def visited_supports(grams: list[np.ndarray], largest: int) -> tuple[list[Candidate], list[Candidate]]:
-    """The best few supports of each size on several Grams with the empty one, and the others that the search kept."""
+def visited_supports(
+    grams: list[np.ndarray], largest: int
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The best few supports of each size on several Grams with the empty one, and the others
+    that the search kept.
+    """
     best: dict[tuple[int, ...], None] = {(): None}
     others: dict[tuple[int, ...], None] = {}
     for gram in grams:
@@ -143,7 +163,11 @@ def neighbours(support: tuple[int, ...], columns: int) -> list[tuple[int, ...]]:
     """
     inside, outside = set(support), [j for j in range(columns) if j not in support]
     fewer = [inside - {k} for k in support]
-    found = [*fewer, *(inside | {j} for j in outside), *(rest | {j} for rest in fewer for j in outside)]
+    found = [
+        *fewer,
+        *(inside | {j} for j in outside),
+        *(rest | {j} for rest in fewer for j in outside),
+    ]
     return sorted({tuple(sorted(one)) for one in found})
 
 

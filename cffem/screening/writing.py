@@ -47,7 +47,14 @@ def in_latex(term: Any, name: str) -> str:
     return rf"\left({shown}\right)" if isinstance(term, sp.Add) else shown
 
 
-def combined(design: Design, coefficients: np.ndarray, digits: int, shown: list[str], minus: str, join: str = " ") -> str:
+def combined(
+    design: Design,
+    coefficients: np.ndarray,
+    digits: int,
+    shown: list[str],
+    minus: str,
+    join: str = " ",
+) -> str:
     """Σ coefficient · term; zero where no term is there."""
     text = ""
     for name, value in zip(shown, coefficients, strict=True):

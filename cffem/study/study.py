@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A study: from a library and experiments, with known coefficients or measured data, to a report with verdicts.
+"""A study: from a library and experiments, with known coefficients or measured data, to a report
+with verdicts.
 
-The stations are those of the paper's Algorithm 1: factual fields or data → effective library → design and diagnostics → screening
-and refit → deletion sweep → linearised and adjoint scores → certified verdicts → report; each is a file in `cffem/study/stations`.
-A station that does not apply is skipped, and the report says why. A verdict needs an error bar; where there is none the verdict is
-`unresolved`, however large the score is.
+The stations are those of the paper's Algorithm 1: factual fields or data → effective library →
+design and diagnostics → screening and refit → deletion sweep → linearised and adjoint scores →
+certified verdicts → report; each is a file in `cffem/study/stations`. A station that does not apply
+is skipped, and the report says why. A verdict needs an error bar; where there is none the verdict
+is `unresolved`, however large the score is.
 """
 
 from __future__ import annotations
@@ -14,22 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cffem.certify.certification import Certification
 from cffem.data.dataset import Dataset
-from cffem.engine.experiment import Experiment
 from cffem.engine.model import checked_coefficients
 from cffem.screening.screening import Screening
-from cffem.study import settings
-from cffem.study.counted import counted_fields
-from cffem.study.report import Report
-from cffem.study.running import Run
-from cffem.study.stations import (
+from cffem.study.report.report import Report
+from cffem.study.run import settings
+from cffem.study.run.counted import counted_fields
+from cffem.study.run.running import Run
+from cffem.study.run.stations import coefficient_intervals as intervals
+from cffem.study.run.stations import (
     constraining,
     deleting,
     detecting,
     fitting,
     identifying,
-    intervals,
     misfit,
     proposing,
     reporting,
@@ -37,7 +37,9 @@ from cffem.study.stations import (
     solving,
 )
 from cffem.symbols.errors import InputError
-from cffem.symbols.observables import Observable
+from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.problem.observables import Observable
+from cffem.verdicts.certification import Certification
 
 REFITS = ("none", "remaining")
 
@@ -48,15 +50,19 @@ class Study:
     Args:
         library: a `Library` or `System`.
         experiments: one experiment, several, or several by name.
-        data: measured data: a `Dataset`, or one for each experiment (a sequence, or a mapping from their names).
-        coefficients: α_j by term name where they are known; otherwise they are identified from the data.
-        refit: "none", a deletion leaves the other coefficients as they are, or "remaining", they are refitted without the deleted
-            term; then both classes of interventions are studied and the verdicts are those with refit.
+        data: measured data: a `Dataset`, or one for each experiment (a sequence, or a mapping from
+            their names).
+        coefficients: α_j by term name where they are known; otherwise they are identified from the
+            data.
+        refit: "none", a deletion leaves the other coefficients as they are, or "remaining", they
+            are refitted without the deleted term; then both classes of interventions are studied
+            and the verdicts are those with refit.
         screening: how terms are screened, for unknown coefficients.
         certification: tolerance and norm of the verdicts.
         observables: by name an observable and its own tolerance.
         petsc_options: options of the linear solver.
-        candidates: experiments that could be done next, by name; where terms cannot be told apart the best is proposed.
+        candidates: experiments that could be done next, by name; where terms cannot be told apart
+            the best is proposed.
         seed: of everything random that the study itself starts.
 
     Example:
@@ -115,10 +121,14 @@ class Study:
             raise InputError("a study needs known coefficients, or data to identify them from")
         if self.coefficients is not None:
             self.coefficients = {
-                n: v for n, v in checked_coefficients(self.library, self.coefficients).items() if n in self.coefficients
+                n: v
+                for n, v in checked_coefficients(self.library, self.coefficients).items()
+                if n in self.coefficients
             }
             if not any(self.coefficients.values()):
-                raise InputError("all coefficients of the study are zero, so there is nothing to delete")
+                raise InputError(
+                    "all coefficients of the study are zero, so there is nothing to delete"
+                )
 
     def run(self, out: str | Path | None = None, resume: bool = False) -> Report:
         """Go through all stations; collective over the communicator of the meshes.
@@ -128,7 +138,8 @@ class Study:
             resume: go on where an earlier run of the same study in the same folder ended.
 
         Raises:
-            InputError: the study cannot be done as it is written, or the folder belongs to another study or run.
+            InputError: the study cannot be done as it is written, or the folder belongs to another
+                study or run.
         """
         now = settings.current()
         self.started = True
@@ -157,7 +168,9 @@ def stations(run: Run) -> tuple[Report, Any]:
         solving.set_up(run, study.coefficients)
         found.factual = solving.factual(run)
     found.constraint = constraining.constraints(run)
-    identification = identifying.Identification(run, constraining.effective_names(found.constraint, run))
+    identification = identifying.Identification(
+        run, constraining.effective_names(found.constraint, run)
+    )
     found.design = identifying.design(run, identification)
     found.screening = identifying.screening(run, identification)
     ranges: dict[str, list[float]] = {}
@@ -166,7 +179,9 @@ def stations(run: Run) -> tuple[Report, Any]:
         solving.set_up(run, found.coefficients)
         found.factual = solving.factual(run)
     refits = (
-        None if study.coefficients is not None else lambda term: identifying.refitted_without(identification, found.screening, term)
+        None
+        if study.coefficients is not None
+        else lambda term: identifying.refitted_without(identification, found.screening, term)
     )
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
     sizes = {name: found.factual[name]["norm"] for name in run.models}
@@ -179,7 +194,9 @@ def stations(run: Run) -> tuple[Report, Any]:
     found.spreads = intervals.spreads(run, ranges, alone, found.adjoints)
     left_open = intervals.relative_spread(found.spreads, sizes)
     found.limits = detecting.limits(run, found.screening)
-    found.misfits = misfit.misfits(run, found.design, left_open, misfit.discretisation_errors(alone, sizes))
+    found.misfits = misfit.misfits(
+        run, found.design, left_open, misfit.discretisation_errors(alone, sizes)
+    )
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")
     report = reporting.Reporting(run, found).report()
@@ -187,9 +204,11 @@ def stations(run: Run) -> tuple[Report, Any]:
 
 
 def write_results(run: Run, report: Report, drawing: Any) -> None:
-    """Write the report and the pictures' data; the report last, since it says that the study is finished."""
+    """Write the report and the pictures' data; the report last, since it says that the study
+    is finished.
+    """
     from cffem.engine.collective import collectively
-    from cffem.study.checkpoint import OutputError
+    from cffem.study.run.checkpoint import OutputError
 
     def write() -> None:
         assert run.checkpoint.folder is not None
@@ -198,7 +217,9 @@ def write_results(run: Run, report: Report, drawing: Any) -> None:
                 drawing.write(run.checkpoint.folder)
             report.write(run.checkpoint.folder)
         except OSError as error:
-            raise OutputError(f"the report cannot be written: {error.strerror or error}; make room and resume") from None
+            raise OutputError(
+                f"the report cannot be written: {error.strerror or error}; make room and resume"
+            ) from None
 
     collectively(run.comm, write)
 
@@ -207,7 +228,11 @@ def named_experiments(given: Any) -> dict[str, Experiment]:
     """Experiments by name."""
     if isinstance(given, Experiment):
         given = [given]
-    named = dict(given) if isinstance(given, Mapping) else {f"experiment {k}": e for k, e in enumerate(given, 1)}
+    named = (
+        dict(given)
+        if isinstance(given, Mapping)
+        else {f"experiment {k}": e for k, e in enumerate(given, 1)}
+    )
     if not named:
         raise InputError("a study needs at least one experiment")
     for name, experiment in named.items():
@@ -223,25 +248,49 @@ def named_data(data: Any, experiments: Mapping[str, Experiment]) -> dict[str, Da
     if data is None:
         return {}
     given = [data] if isinstance(data, Dataset) else data
-    named = dict(given) if isinstance(given, Mapping) else dict(zip(experiments, given, strict=False))
+    named = (
+        dict(given) if isinstance(given, Mapping) else dict(zip(experiments, given, strict=False))
+    )
     if not isinstance(given, Mapping) and len(given) > len(experiments):
-        raise InputError(f"there are {len(given)} datasets but {len(experiments)} experiments; give an experiment for each")
+        raise InputError(
+            f"there are {len(given)} datasets but {len(experiments)} experiments; give an "
+            "experiment for each"
+        )
     for name, measured in named.items():
         if name not in experiments:
-            raise InputError(f"there are data for an experiment {name!r}, but the experiments are {', '.join(experiments)}")
+            raise InputError(
+                f"there are data for an experiment {name!r}, but the experiments are "
+                f"{', '.join(experiments)}"
+            )
         if not isinstance(measured, Dataset):
-            raise InputError(f"the data of {name!r} are not a Dataset but a {type(measured).__name__}")
+            raise InputError(
+                f"the data of {name!r} are not a Dataset but a {type(measured).__name__}"
+            )
     return named
 
 
-def checked_observables(given: Mapping[str, tuple[Observable, float]]) -> dict[str, tuple[Observable, float]]:
+def checked_observables(
+    given: Mapping[str, tuple[Observable, float]],
+) -> dict[str, tuple[Observable, float]]:
     """Observables with positive tolerances."""
     result = {}
     for name, pair in given.items():
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Observable)):
-            raise InputError(f"the observable {name!r} is a pair of an observable and its tolerance, (cf.Integral(u), 1e-4)")
+        if not (
+            isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Observable)
+        ):
+            raise InputError(
+                f"the observable {name!r} is a pair of an observable and its tolerance, "
+                "(cf.Integral(u), 1e-4)"
+            )
         observable, epsilon = pair
-        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < float("inf"):
-            raise InputError(f"the tolerance of the observable {name!r} must be a positive number, not {epsilon!r}")
+        if (
+            isinstance(epsilon, bool)
+            or not isinstance(epsilon, int | float)
+            or not 0 < epsilon < float("inf")
+        ):
+            raise InputError(
+                f"the tolerance of the observable {name!r} must be a positive number, not "
+                f"{epsilon!r}"
+            )
         result[str(name)] = (observable, float(epsilon))
     return result

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Coordinates, parameters and the boundary normal: the symbols that are not unknowns.
 
-`x`, `y`, `z` and `t` are ordinary real SymPy symbols. A `Parameter` is a real symbol whose value is given later; a change of its
-value compiles nothing.
+`x`, `y`, `z` and `t` are ordinary real SymPy symbols. A `Parameter` is a real symbol whose value is
+given later; a change of its value compiles nothing.
 """
 
 from __future__ import annotations

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Errors of the symbolic layer, each naming what is wrong with an equation when it is written, not when it is solved."""
+"""Errors of the symbolic layer, each naming what is wrong with an equation when it is
+written, not when it is solved.
+"""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used; the message is one sentence that says what is wrong and what to do."""
+    """What the user gave cannot be used; the message is one sentence that says what is wrong
+    and what to do.
+    """
 
 
 class SymbolError(InputError):
-    """An expression that cannot mean anything: shapes that do not fit, an operator applied to the wrong thing."""
+    """An expression that cannot mean anything: shapes that do not fit, an operator applied to
+    the wrong thing.
+    """
 
 
 class ShapeError(SymbolError):
@@ -17,7 +23,9 @@ class ShapeError(SymbolError):
 
 
 class AmbiguousShape(ShapeError):
-    """A curl or cross product that is a scalar in 2D and a vector in 3D, of fields whose dimension is not known."""
+    """A curl or cross product that is a scalar in 2D and a vector in 3D, of fields whose
+    dimension is not known.
+    """
 
 
 class LibraryError(SymbolError):
@@ -32,7 +40,8 @@ class ParseError(SymbolError):
     """A string that is not an expression of the term language.
 
     Attributes:
-        column: position of the offending text, counted from 1, or None when it concerns the whole string.
+        column: position of the offending text, counted from 1, or None when it concerns the whole
+            string.
     """
 
     def __init__(self, message: str, column: int | None = None):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The unknowns: scalar and vector fields, their components and their partial derivatives.
 
-A field is a SymPy atom that depends on the coordinates, so SymPy's own `diff`, `subs`, `latex`, `==` and pickling work. Partial
-derivatives are SymPy's `Derivative`; its variables are sorted, hence mixed partial derivatives commute by construction.
+A field is a SymPy atom that depends on the coordinates, so SymPy's own `diff`, `subs`, `latex`,
+`==` and pickling work. Partial derivatives are SymPy's `Derivative`; its variables are sorted,
+hence mixed partial derivatives commute by construction.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 import sympy as sp
 from sympy.core.expr import AtomicExpr
 
+from cffem.symbols.algebra.foreign import refuse_foreign
+from cffem.symbols.algebra.normal_forms import NORMAL_FORMS
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, SymbolError
-from cffem.symbols.foreign import refuse_foreign
-from cffem.symbols.registry import NORMAL_FORMS
-from cffem.symbols.shapes import shape_of
 
 RESERVED = frozenset({"x", "y", "z", "t", "n"})
 
@@ -53,10 +54,13 @@ class GuardedArithmetic(sp.Expr):
 
 
 class CheckedArithmetic(GuardedArithmetic):
-    """Mixin for vectors and operators: a sum, product or power without meaning is refused where it is written."""
+    """Mixin for vectors and operators: a sum, product or power without meaning is refused
+    where it is written.
+    """
 
     __slots__ = ()
-    # Above every SymPy class, so that these methods are the ones called whichever side the vector stands on.
+    # Above every SymPy class, so that these methods are the ones called whichever side the vector
+    # stands on.
     _op_priority = 20.0
 
 
@@ -78,7 +82,8 @@ def _checked(method: str) -> Any:
     def operation(self: sp.Expr, other: Any) -> Any:
         result = plain(self, other)
         if result is not NotImplemented:
-            # What is ambiguous now may cancel: curl(grad(u*v)) is the sum of grad(u)×grad(v) and grad(v)×grad(u).
+            # What is ambiguous now may cancel: curl(grad(u*v)) is the sum of grad(u)×grad(v) and
+            # grad(v)×grad(u).
             with suppress(AmbiguousShape):
                 shape_of(result)
         return result
@@ -101,7 +106,9 @@ class Field(CoordinateFunction, AtomicExpr):
         if not isinstance(name, str) or not name.isidentifier():
             raise SymbolError(f"a field's name must be an identifier, not {name!r}")
         if name in RESERVED:
-            raise SymbolError(f"a field cannot be called {name!r}: that name is a coordinate or the normal")
+            raise SymbolError(
+                f"a field cannot be called {name!r}: that name is a coordinate or the normal"
+            )
         if dim is not None and (isinstance(dim, bool) or dim not in (1, 2, 3)):
             raise SymbolError(f"the dimension of field {name} must be 1, 2 or 3, not {dim!r}")
         obj = AtomicExpr.__new__(cls)
@@ -121,7 +128,8 @@ class Field(CoordinateFunction, AtomicExpr):
     def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
         if old in COORDINATES:
             raise SymbolError(
-                f"{old} cannot be replaced by {new} in the field {self}: delays, shifts and values at a point have no term here; "
+                f"{old} cannot be replaced by {new} in the field {self}: delays, shifts and "
+                "values at a point have no term here; "
                 "give an observable at a time or point, or replace the whole field"
             )
         return as_vector(new) if old == self else self
@@ -141,7 +149,8 @@ class ScalarField(GuardedArithmetic, Field):
 
     Args:
         name: an identifier other than a coordinate's name.
-        dim: the dimension of space, only needed where an expression is ambiguous without it (`curl(u*grad(v))`).
+        dim: the dimension of space, only needed where an expression is ambiguous without it
+            (`curl(u*grad(v))`).
 
     Example:
         >>> import cffem as cf
@@ -178,7 +187,9 @@ class VectorField(CheckedArithmetic, Field):
 
     def __new__(cls, name: str, dim: int | None = None) -> VectorField:
         if dim is None:
-            raise SymbolError(f"a vector field needs its number of components: VectorField({name!r}, dim=2)")
+            raise SymbolError(
+                f"a vector field needs its number of components: VectorField({name!r}, dim=2)"
+            )
         return super().__new__(cls, name, dim)
 
     @property
@@ -200,7 +211,11 @@ class VectorField(CheckedArithmetic, Field):
 
 def as_vector(value: Any) -> Any:
     """A tuple or matrix as the vector node it means; anything else as it is."""
-    return NORMAL_FORMS[tuple](value) if isinstance(value, tuple | list | sp.Tuple | sp.MatrixBase) else value
+    return (
+        NORMAL_FORMS[tuple](value)
+        if isinstance(value, tuple | list | sp.Tuple | sp.MatrixBase)
+        else value
+    )
 
 
 class Normal(CheckedArithmetic, CoordinateFunction, AtomicExpr):
@@ -260,7 +275,9 @@ class Component(GuardedArithmetic, CoordinateFunction):
         return f"{printer._print(self.args[0])}[{self.index}]"
 
     def _latex(self, printer: Any) -> str:
-        name = "n" if isinstance(self.field, Normal) else printer._deal_with_super_sub(self.field.name)
+        name = (
+            "n" if isinstance(self.field, Normal) else printer._deal_with_super_sub(self.field.name)
+        )
         return f"{name}_{{{'xyz'[self.index]}}}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The words users write: `grad`, `div`, `curl`, `lap`, `dt`, products, and vectors from components.
 
-What each word means is in `nodes`, what is simplified at once in `calculus`. `evaluate=False` keeps an operator as written, for
-instance to integrate `div(u*b)` by parts as a divergence.
+What each word means is in `nodes`, what is simplified at once in `calculus`. `evaluate=False` keeps
+an operator as written, for instance to integrate `div(u*b)` by parts as a divergence.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import Any
 
 import sympy as sp
 
-from cffem.symbols.calculus import depends_on_space, has_jump, split_constant, split_scalar
-from cffem.symbols.components import component
-from cffem.symbols.coordinates import t
-from cffem.symbols.fields import Component, Normal, n
-from cffem.symbols.nodes import (
+from cffem.symbols.algebra.calculus import depends_on_space, has_jump, split_constant, split_scalar
+from cffem.symbols.algebra.components import component
+from cffem.symbols.algebra.nodes import (
     Cross,
     Curl,
     Div,
@@ -34,13 +32,50 @@ from cffem.symbols.nodes import (
     as_expr,
     dimension_of,
 )
+from cffem.symbols.coordinates import t
+from cffem.symbols.fields import Component, Normal, n
 
 __all__ = [
-    "Component", "Cross", "Curl", "Div", "Dot", "Grad", "Inner", "Lap", "LinearOperator", "Node", "Normal", "Outer", "Sym",
-    "TensorMap", "Trace", "Transpose", "Vec", "as_expr", "component", "cross", "curl", "depends_on_space", "dimension_of", "div",
-    "dot", "dt", "grad", "has_jump", "inner", "lap", "n", "norm2", "outer", "split_constant", "split_scalar", "sym", "trace",
-    "transpose", "vector",
-]  # fmt: skip
+    "Component",
+    "Cross",
+    "Curl",
+    "Div",
+    "Dot",
+    "Grad",
+    "Inner",
+    "Lap",
+    "LinearOperator",
+    "Node",
+    "Normal",
+    "Outer",
+    "Sym",
+    "TensorMap",
+    "Trace",
+    "Transpose",
+    "Vec",
+    "as_expr",
+    "component",
+    "cross",
+    "curl",
+    "depends_on_space",
+    "dimension_of",
+    "div",
+    "dot",
+    "dt",
+    "grad",
+    "has_jump",
+    "inner",
+    "lap",
+    "n",
+    "norm2",
+    "outer",
+    "split_constant",
+    "split_scalar",
+    "sym",
+    "trace",
+    "transpose",
+    "vector",
+]
 
 
 def grad(expr: Any, evaluate: bool = True) -> sp.Expr:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reasons: why a verdict, an error bar or a solution is missing, as a code for programs and a text for people.
+"""Reasons: why a verdict, an error bar or a solution is missing, as a code for programs and a text
+for people.
 
 Advice and tables follow from the code; nothing decides on the words of a sentence.
 """

@@ -19,9 +19,9 @@ from mpi4py import MPI
 import cffem as cf
 from cffem._compat import form
 from cffem.bounds import certify_deletion
-from cffem.bounds.deletions import certifier
-from cffem.certify import decide
+from cffem.bounds.entrance import certifier
 from cffem.symbols import x, y, z
+from cffem.verdicts import decide
 
 u = cf.ScalarField("u")
 LIBRARY = cf.Library(
@@ -49,14 +49,21 @@ def shape(index: tuple[int, ...], where: Any, sine: Any, pi: Any) -> Any:
 
 
 def perturbed(dim: int, n: int, strength: float, phase: float, comm: Any = MPI.COMM_SELF) -> Any:
-    """The unit square or cube with inner nodes moved by a function of their coordinates, the same on any number of ranks."""
-    domain = mesh.create_unit_square(comm, n, n) if dim == 2 else mesh.create_unit_cube(comm, n, n, n)
+    """The unit square or cube with inner nodes moved by a function of their coordinates, the
+    same on any number of ranks.
+    """
+    domain = (
+        mesh.create_unit_square(comm, n, n) if dim == 2 else mesh.create_unit_cube(comm, n, n, n)
+    )
     points = domain.geometry.x
     inside = np.prod(np.sin(np.pi * points[:, :dim]), axis=1)
     bump = np.abs(inside) ** 0.25 * (np.abs(inside) > 1e-12)
     for axis in range(dim):
         points[:, axis] += (
-            strength / n * bump * np.cos(37.0 * points[:, 0] + 53.0 * points[:, 1] + 29.0 * points[:, 2] + phase + axis)
+            strength
+            / n
+            * bump
+            * np.cos(37.0 * points[:, 0] + 53.0 * points[:, 1] + 29.0 * points[:, 2] + phase + axis)
         )
     return domain
 
@@ -66,15 +73,27 @@ def l_shape() -> Any:
     points = [[0, 0], [1, 0], [1, 1], [0, 1], [-1, 1], [-1, 0], [-1, -1], [0, -1]]
     cells = [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 5], [0, 5, 6], [0, 6, 7]]
     element = basix.ufl.element("Lagrange", "triangle", 1, shape=(2,))
-    domain = mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), x=np.array(points, dtype=float), e=ufl.Mesh(element))
+    domain = mesh.create_mesh(
+        MPI.COMM_SELF,
+        np.array(cells, dtype=np.int64),
+        x=np.array(points, dtype=float),
+        e=ufl.Mesh(element),
+    )
     for _ in range(2):
         domain.topology.create_entities(1)
         domain = mesh.refine(domain)[0]
     return domain
 
 
-def model(domain: Any, library: Any, coefficients: Any, degree: int, forcing: Any, options: Any = None) -> Any:
-    experiment = cf.Experiment(mesh=domain, elements={u: ("Lagrange", degree)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: forcing})
+def model(
+    domain: Any, library: Any, coefficients: Any, degree: int, forcing: Any, options: Any = None
+) -> Any:
+    experiment = cf.Experiment(
+        mesh=domain,
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: forcing},
+    )
     return cf.Model(library, coefficients, experiment, options)
 
 
@@ -83,7 +102,9 @@ def modal_forcing(dim: int) -> Any:
 
 
 class Modal:
-    """Measures errors against −a Δu + c u = Σ f_i φ_i, whose solution is Σ f_i / (a λ_i + c) φ_i."""
+    """Measures errors against −a Δu + c u = Σ f_i φ_i, whose solution is Σ f_i / (a λ_i + c)
+    φ_i.
+    """
 
     def __init__(self, space: Any):
         domain = space.mesh
@@ -91,15 +112,26 @@ class Modal:
         self.function = fem.Function(space)
         self.amplitudes = fem.Constant(domain, np.zeros(len(MODES[self.dim])))
         where = ufl.SpatialCoordinate(domain)
-        exact = sum(self.amplitudes[k] * shape(index, where, ufl.sin, np.pi) for k, index in enumerate(MODES[self.dim]))
-        error, dx = self.function - exact, ufl.dx(metadata={"quadrature_degree": 10 if self.dim == 2 else 8})
-        self.forms = [form(e * dx, domain.comm) for e in (error**2, ufl.inner(ufl.grad(error), ufl.grad(error)))]
+        exact = sum(
+            self.amplitudes[k] * shape(index, where, ufl.sin, np.pi)
+            for k, index in enumerate(MODES[self.dim])
+        )
+        error, dx = (
+            self.function - exact,
+            ufl.dx(metadata={"quadrature_degree": 10 if self.dim == 2 else 8}),
+        )
+        self.forms = [
+            form(e * dx, domain.comm)
+            for e in (error**2, ufl.inner(ufl.grad(error), ufl.grad(error)))
+        ]
 
     def __call__(self, function: Any, *problems: tuple[float, float, float]) -> tuple[float, float]:
         """‖e‖ and ‖∇e‖ of function − Σ sign · solution(a, c) over the problems (sign, a, c)."""
         values = np.zeros(len(MODES[self.dim]))
         for sign, a, c in problems:
-            values += sign * np.array([f / (a * eigenvalue(i) + c) for i, f in MODES[self.dim].items()])
+            values += sign * np.array(
+                [f / (a * eigenvalue(i) + c) for i, f in MODES[self.dim].items()]
+            )
         return self.distance(function.x.array, values)
 
     def distance(self, array: np.ndarray, amplitudes: np.ndarray) -> tuple[float, float]:
@@ -129,11 +161,18 @@ class Outcome:
 
     @property
     def covered(self) -> bool:
-        errors = (self.factual, self.counterfactual, self.difference, (abs(self.score - self.true_score), self.margin))
+        errors = (
+            self.factual,
+            self.counterfactual,
+            self.difference,
+            (abs(self.score - self.true_score), self.margin),
+        )
         return all(bound >= error for error, bound in errors)
 
     def decisions(self) -> list[tuple[str, str, str]]:
-        """Truth, decision by the difference margin, decision by the sum, at 13 thresholds around the true score."""
+        """Truth, decision by the difference margin, decision by the sum, at 13 thresholds
+        around the true score.
+        """
         result = []
         for epsilon in self.true_score * np.logspace(-1.5, 1.5, 13):
             truth = "relevant" if self.true_score > epsilon else "irrelevant"
@@ -166,14 +205,18 @@ def modal_outcome(problem: Any, term: str, measured: Modal, enriched: bool = Fal
 
 
 def diffusion_and_reaction(coefficients: Any) -> tuple[float, float]:
-    return coefficients["lap"] + coefficients["mixing"], 5 * coefficients["mixing"] - coefficients["u"]
+    return coefficients["lap"] + coefficients["mixing"], 5 * coefficients["mixing"] - coefficients[
+        "u"
+    ]
 
 
 FREQUENCY = 3.0
 HEAT = cf.Library(anchor=cf.dt(u), terms=dict(DIFFUSIVE.terms))
 
 
-def heat_model(domain: Any, coefficients: Any, degree: int, end: float, steps: int, scheme: str) -> Any:
+def heat_model(
+    domain: Any, coefficients: Any, degree: int, end: float, steps: int, scheme: str
+) -> Any:
     """u_t + L u = cos(3t) Σ f_i φ_i, u(0) = Σ f_i φ_i."""
     modes = modal_forcing(domain.topology.dim)
     experiment = cf.Experiment(
@@ -205,7 +248,9 @@ def trajectory_error(problem: Any, measured: Modal, states: Any, amplitudes: Any
     for n, step in enumerate(np.diff(problem.times)):
         for place, weight in zip((points + 1) / 2, weights / 2, strict=True):
             state = (1 - place) * states[n] + place * states[n + 1]
-            error, _ = measured.distance(problem.spaces.with_ghosts(state), amplitudes(problem.times[n] + place * step))
+            error, _ = measured.distance(
+                problem.spaces.with_ghosts(state), amplitudes(problem.times[n] + place * step)
+            )
             total += step * weight * error**2
     return float(np.sqrt(total))
 
@@ -215,7 +260,10 @@ def heat_outcome(problem: Any, term: str, enriched: bool = False) -> Outcome:
     bound = certify_deletion(problem, term, enriched=enriched)
     assert bound, bound.reason
     measured, dim = Modal(problem.spaces.space), problem.discretisation.mesh.topology.dim
-    pairs = [diffusion_and_reaction(c) for c in (problem.coefficients, {**problem.coefficients, term: 0.0})]
+    pairs = [
+        diffusion_and_reaction(c)
+        for c in (problem.coefficients, {**problem.coefficients, term: 0.0})
+    ]
     first, second = problem.factual.states, problem.solve(cf.delete(term)).states
     gap = [a - b for a, b in zip(first, second, strict=True)]
 
@@ -271,14 +319,22 @@ def random_reaction_diffusion(random: Any) -> dict[str, float]:
     """Coefficients with decay or growth below the first eigenvalue 2π² of the square."""
     diffusion = float(10 ** random.uniform(-1.5, 0.5))
     reaction = float(random.uniform(-0.8, 2.0)) * diffusion * 19.7
-    return {"lap": diffusion, "mixing": float(random.uniform(0.01, 1.0)) * diffusion, "u": -reaction}
+    return {
+        "lap": diffusion,
+        "mixing": float(random.uniform(0.01, 1.0)) * diffusion,
+        "u": -reaction,
+    }
 
 
 def random_advection(random: Any) -> dict[str, float]:
     coefficients = random_reaction_diffusion(random)
     coefficients["u"] = -float(random.uniform(0.0, 1.0)) * coefficients["lap"] * 10
     speed = coefficients["lap"] * random.uniform(0.1, 8.0)
-    return {**coefficients, "u_x": -float(speed), "drift": float(random.uniform(-1, 1)) * coefficients["lap"] * 3}
+    return {
+        **coefficients,
+        "u_x": -float(speed),
+        "drift": float(random.uniform(-1, 1)) * coefficients["lap"] * 3,
+    }
 
 
 __all__ = [name for name in dir() if not name.startswith("_")] + ["certifier"]
@@ -288,6 +344,8 @@ def check_on_two_ranks(print_margins, on_ranks, capsys):
     """Two ranks print the margins that one does, to the digits that the order of sums leaves."""
     print_margins(MPI.COMM_SELF)
     printed = [capsys.readouterr().out, on_ranks(2, print_margins)]
-    one, two = ([float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed)
+    one, two = (
+        [float(v) for v in text.split("margins ")[1].splitlines()[0].split()] for text in printed
+    )
     assert one
     assert two == pytest.approx(one, rel=1e-8)

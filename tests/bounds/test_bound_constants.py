@@ -1,4 +1,6 @@
-"""The constants behind the bounds: interpolation, eigenvalues, convexity, and the coefficients read off an equation."""
+"""The constants behind the bounds: interpolation, eigenvalues, convexity, and the
+coefficients read off an equation.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.geometry import Domain, crouzeix_raviart, kobayashi
-from cffem.bounds.problem import equation_operator, operator
-from cffem.bounds.stability import stability
+from cffem.bounds.elliptic.adjoint_stability import stability
+from cffem.bounds.elliptic.scalar_problem import equation_operator, operator
+from cffem.bounds.geometry.mesh_constants import Domain, crouzeix_raviart, kobayashi
 from cffem.symbols import x, y
 
 u, OTHER = cf.ScalarField("u"), cf.ScalarField("w")
@@ -28,7 +30,12 @@ u, OTHER = cf.ScalarField("u"), cf.ScalarField("w")
 def planar(points, cells):
     """A mesh of triangles."""
     element = basix.ufl.element("Lagrange", "triangle", 1, shape=(2,))
-    return mesh.create_mesh(MPI.COMM_SELF, np.array(cells, dtype=np.int64), x=np.array(points, dtype=float), e=ufl.Mesh(element))
+    return mesh.create_mesh(
+        MPI.COMM_SELF,
+        np.array(cells, dtype=np.int64),
+        x=np.array(points, dtype=float),
+        e=ufl.Mesh(element),
+    )
 
 
 def refined(domain, times):
@@ -39,9 +46,13 @@ def refined(domain, times):
 
 
 def largest_ratio(corners, degree=6):
-    """sup ‖∇(v − Iv)‖ / |v|_{H²} over polynomials v of a degree on a triangle, I being linear interpolation."""
+    """sup ‖∇(v − Iv)‖ / |v|_{H²} over polynomials v of a degree on a triangle, I being linear
+    interpolation.
+    """
     points, weights = basix.make_quadrature(basix.CellType.triangle, 2 * degree)
-    element = basix.create_element(basix.ElementFamily.P, basix.CellType.triangle, degree, basix.LagrangeVariant.gll_warped)
+    element = basix.create_element(
+        basix.ElementFamily.P, basix.CellType.triangle, degree, basix.LagrangeVariant.gll_warped
+    )
     table = element.tabulate(2, points)[:, :, :, 0]
     inverse = np.linalg.inv((corners[1:] - corners[:1]).T)
     first = np.stack([table[basix.index(1, 0)], table[basix.index(0, 1)]], axis=-1) @ inverse
@@ -60,7 +71,9 @@ def test_kobayashis_constant_bounds_interpolation_on_random_triangles():
     ratios = []
     for _ in range(150):
         # From needles to nearly flat triangles with an angle close to π.
-        corners = np.array([[0.0, 0.0], [1.0, 0.0], [random.uniform(-0.5, 1.5), 10 ** random.uniform(-1.0, 0.5)]])
+        corners = np.array(
+            [[0.0, 0.0], [1.0, 0.0], [random.uniform(-0.5, 1.5), 10 ** random.uniform(-1.0, 0.5)]]
+        )
         ratios.append(largest_ratio(corners) / kobayashi(corners[None])[0])
     assert max(ratios) <= 1.0
     assert min(ratios) > 0.85
@@ -92,7 +105,10 @@ def test_the_bound_on_an_l_shape_is_below_its_first_eigenvalue():
 
 
 def test_the_crouzeix_raviart_eigenvalue_converges():
-    errors = [abs(crouzeix_raviart(mesh.create_unit_square(MPI.COMM_SELF, n, n)) - 2 * np.pi**2) for n in (4, 8, 16)]
+    errors = [
+        abs(crouzeix_raviart(mesh.create_unit_square(MPI.COMM_SELF, n, n)) - 2 * np.pi**2)
+        for n in (4, 8, 16)
+    ]
     assert errors[0] > 3 * errors[1] > 9 * errors[2]
 
 
@@ -109,7 +125,7 @@ def test_cracks_and_holes_are_not_convex():
     # The crack from the corner 0 to the centre: two copies of the corner.
     cracked = planar([*square, [0, 0]], [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 5, 4]])
     assert not Domain(cracked).convex
-    from cffem.engine.meshes import mesh_path, read_mesh
+    from cffem.engine.mesh.meshes import mesh_path, read_mesh
 
     assert not Domain(read_mesh(mesh_path("annulus"), MPI.COMM_SELF).mesh).convex
 
@@ -146,17 +162,25 @@ def test_equations_of_another_kind_are_refused_by_name(expression, message):
 
 def test_parameters_take_their_values():
     nu = cf.Parameter("nu")
-    library = cf.Library(anchor=-cf.lap(u), terms={"u": nu * u, "one": 1}, unknown=u, parameters={nu: 3.0})
+    library = cf.Library(
+        anchor=-cf.lap(u), terms={"u": nu * u, "one": 1}, unknown=u, parameters={nu: 3.0}
+    )
     found = equation_operator(library, {"u": -2.0, "one": 5.0}, 2)
     assert (found.diffusion, found.reaction, found.source) == (1.0, 6.0, sp.Float(-5))
 
 
 def test_adjoint_constants_bound_a_spectral_solution():
-    """On the square with b = 0 the adjoint solutions are sums of sines, so the best constants are known."""
+    """On the square with b = 0 the adjoint solutions are sums of sines, so the best constants
+    are known.
+    """
     eigenvalues = np.pi**2 * np.add.outer(np.arange(1, 60) ** 2, np.arange(1, 60) ** 2).ravel()
     for a, c in ((1.0, 0.0), (0.3, -4.0), (2.0, 300.0), (0.1, 1.0)):
         found = stability(operator(-a * cf.lap(u) + c * u, u, 2), 0.0, 2 * np.pi**2)
-        best = [1 / (a * eigenvalues + c), np.sqrt(eigenvalues) / (a * eigenvalues + c), a * eigenvalues / (a * eigenvalues + c)]
+        best = [
+            1 / (a * eigenvalues + c),
+            np.sqrt(eigenvalues) / (a * eigenvalues + c),
+            a * eigenvalues / (a * eigenvalues + c),
+        ]
         for constant, ratios in zip((found.z0, found.z1, found.z2), best, strict=True):
             assert ratios.max() <= constant * (1 + 1e-12)
         assert found.z0 == pytest.approx(best[0].max())

@@ -1,4 +1,6 @@
-"""Residual-certified decisions on fields that were brought along: exact fields, wrong fields, and constants of one's own."""
+"""Residual-certified decisions on fields that were brought along: exact fields, wrong fields,
+and constants of one's own.
+"""
 
 import math
 
@@ -13,7 +15,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, t, x, y
-from cffem.bounds.surrogate import brought, certify_fields, residual_size
+from cffem.bounds.supplied_fields import brought, certify_fields, residual_size
 from cffem.symbols.errors import InputError
 
 u = cf.ScalarField("u")
@@ -37,7 +39,8 @@ SCORE = float(1 / SQUARE - 1 / (SQUARE + 5)) / 2
 
 @pytest.mark.parametrize("fault", [0.0, 0.1, -0.3])
 def test_computed_constants_cover_any_field(fault):
-    # A network that is wrong by a smooth fault: the margin contains the fault, so no verdict is wrong.
+    # A network that is wrong by a smooth fault: the margin contains the fault, so no verdict is
+    # wrong.
     wrong = fault * EXACT * x
 
     def network(points, time):
@@ -81,8 +84,11 @@ def test_residuals_of_a_field_in_time_are_zero_for_the_solution_and_count_the_st
     )
     model = cf.Model(library, {"lap": 0.1, "cube": 1.0}, experiment)
     assert residual_size(model, decay) == pytest.approx(0, abs=1e-12)
-    # Without the cube the residual of the same field is the cube itself; the initial value is part of the residual.
-    cube = float(sp.sqrt(sp.integrate((decay**3) ** 2, (x, 0, 1), (y, 0, 1), (t, 0, sp.Rational(1, 2)))))
+    # Without the cube the residual of the same field is the cube itself; the initial value is part
+    # of the residual.
+    cube = float(
+        sp.sqrt(sp.integrate((decay**3) ** 2, (x, 0, 1), (y, 0, 1), (t, 0, sp.Rational(1, 2))))
+    )
     assert residual_size(model, decay, cf.delete("cube")) == pytest.approx(cube, rel=1e-6)
     shifted = decay + MODE / 10 * t
     assert residual_size(model, shifted + MODE / 10) > residual_size(model, shifted) > 0
@@ -90,8 +96,16 @@ def test_residuals_of_a_field_in_time_are_zero_for_the_solution_and_count_the_st
 
 def test_misuse_is_named():
     model = steady(2, 1)
-    assert "boundary values" in certify_fields(model, EXACT + 1, {"u": EXACT}, stability=(1.0, {"u": 1.0}))["u"].reason
-    assert "SymPy" in certify_fields(model, lambda p, s: p[0], {"u": EXACT}, stability=(1.0, {"u": 1.0}))["u"].reason
+    assert (
+        "boundary values"
+        in certify_fields(model, EXACT + 1, {"u": EXACT}, stability=(1.0, {"u": 1.0}))["u"].reason
+    )
+    assert (
+        "SymPy"
+        in certify_fields(model, lambda p, s: p[0], {"u": EXACT}, stability=(1.0, {"u": 1.0}))[
+            "u"
+        ].reason
+    )
     with pytest.raises(InputError, match="positive"):
         certify_fields(model, EXACT, {"u": EXACT}, stability=(1.0, {}))
     with pytest.raises(InputError, match="time levels"):
@@ -114,14 +128,22 @@ def heat(reaction, cells=8, steps=20):
 
 def heat_score(reaction):
     times, rate = np.linspace(0, 1, 20001), -0.05 * float(SQUARE)
-    return 0.5 * math.sqrt(np.trapezoid((np.exp((reaction + rate) * times) - np.exp(rate * times)) ** 2, times))
+    return 0.5 * math.sqrt(
+        np.trapezoid((np.exp((reaction + rate) * times) - np.exp(rate * times)) ** 2, times)
+    )
 
 
-@pytest.mark.parametrize(("reaction", "factor"), [(0.3, 1.0), (0.3, 1.1), (0.3, 1.5), (0.01, 1.02), (0.01, 0.98)])
+@pytest.mark.parametrize(
+    ("reaction", "factor"), [(0.3, 1.0), (0.3, 1.1), (0.3, 1.5), (0.01, 1.02), (0.01, 0.98)]
+)
 def test_a_wrong_start_of_a_field_in_time_is_in_the_bound(reaction, factor):
     # The fields solve the equations exactly; only the start of the first is wrong.
     rate = -SQUARE / 20
-    bound = certify_fields(heat(reaction), factor * sp.exp((reaction + rate) * t) * MODE, {"u": sp.exp(rate * t) * MODE})["u"]
+    bound = certify_fields(
+        heat(reaction),
+        factor * sp.exp((reaction + rate) * t) * MODE,
+        {"u": sp.exp(rate * t) * MODE},
+    )["u"]
     exact = heat_score(reaction)
     assert bound.certificate.kind == "guaranteed"
     assert abs(bound.score - exact) <= bound.margin
@@ -130,12 +152,15 @@ def test_a_wrong_start_of_a_field_in_time_is_in_the_bound(reaction, factor):
 
 def test_what_a_field_loses_at_the_boundary_and_between_samples_is_in_the_bound():
     model = steady()
-    # Wrong by a constant: the space takes the field with zeros on the boundary, and says what that changes.
+    # Wrong by a constant: the space takes the field with zeros on the boundary, and says what that
+    # changes.
     bound = certify_fields(model, EXACT + 0.01, {"u": EXACT_DELETED})["u"]
     gap = float(1 / (SQUARE + 5) - 1 / SQUARE)
     own = math.sqrt(gap**2 / 4 + 2 * 0.01 * gap * 4 / math.pi**2 + 1e-4)  # ‖u_θ − v_θ‖
     assert abs(bound.score - SCORE) <= bound.margin
-    assert abs(bound.score - own) <= sum(bound.certificate.constants[key] for key in ("‖u_θ − u_h‖", "‖v_θ − u_jh‖"))
+    assert abs(bound.score - own) <= sum(
+        bound.certificate.constants[key] for key in ("‖u_θ − u_h‖", "‖v_θ − u_jh‖")
+    )
     lost = bound.certificate.constants["‖u_θ − u_h‖"]
     assert 0.002 < lost < 0.01
     # A wave that vanishes at all nodes of the space.

@@ -1,4 +1,6 @@
-"""A certificate is about the problem that was solved: interventions on data, refitted coefficients, relative tolerances."""
+"""A certificate is about the problem that was solved: interventions on data, refitted
+coefficients, relative tolerances.
+"""
 
 import math
 
@@ -13,7 +15,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, x, y
-from cffem.bounds.deletions import certify_deletion, certify_solution, certify_sweep
+from cffem.bounds.entrance import certify_deletion, certify_solution, certify_sweep
 
 u = cf.ScalarField("u")
 LOW, HIGH = (sp.sin(k * sp.pi * x) * sp.sin(k * sp.pi * y) for k in (1, 8))
@@ -27,13 +29,18 @@ def square(cells):
 def steady(cells=4, degree=1, forcing=LOW, boundary=0):
     library = cf.Library(terms={"lap": lap(u), "r": u}, unknown=u)
     experiment = cf.Experiment(
-        mesh=square(cells), elements={u: ("Lagrange", degree)}, boundary=[cf.Dirichlet(u, boundary)], forcing={u: forcing}
+        mesh=square(cells),
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, boundary)],
+        forcing={u: forcing},
     )
     return cf.Model(library, {"lap": 1.0, "r": -1.0}, experiment)
 
 
 def transient(order):
-    anchor, terms = (dt(u), {"lap": lap(u), "r": u}) if order == 1 else (dt(dt(u)), {"lap": lap(u), "r": u})
+    anchor, terms = (
+        (dt(u), {"lap": lap(u), "r": u}) if order == 1 else (dt(dt(u)), {"lap": lap(u), "r": u})
+    )
     initial = {u: LOW} if order == 1 else {u: LOW, dt(u): 0}
     experiment = cf.Experiment(
         mesh=square(6),
@@ -49,17 +56,24 @@ def norm_in_time(rates, amplitudes, order):
     """‖Σ a_k y_k(t) φ_k‖ in space and time, where y' = r y, or y'' = r y with y'(0) = 0."""
     times = np.linspace(0, 1, 4001)
     shapes = [np.exp(r * times) if order == 1 else np.cos(math.sqrt(-r) * times) for r in rates]
-    return math.sqrt(np.trapezoid(sum((a * s) ** 2 for a, s in zip(amplitudes, shapes, strict=True)) / 4, times))
+    return math.sqrt(
+        np.trapezoid(sum((a * s) ** 2 for a, s in zip(amplitudes, shapes, strict=True)) / 4, times)
+    )
 
 
 @pytest.mark.parametrize("enriched", [False, True])
 def test_a_forced_problem_is_certified_and_not_the_factual_one(enriched):
-    # The new forcing is far too fine for the mesh: a bound of the factual problem is smaller than the error.
+    # The new forcing is far too fine for the mesh: a bound of the factual problem is smaller than
+    # the error.
     model, change = steady(), cf.force({u: LOW + 20000 * HIGH})
     found = certify_solution(model, change, enriched=enriched)
     exact = math.hypot(1 / (LOWEST + 1), 20000 / (HIGHEST + 1)) / 2
     assert found.kind == "guaranteed"
-    assert found.value >= abs(exact - model.solve(change).norm()) > 100 * certify_solution(model, enriched=enriched).value
+    assert (
+        found.value
+        >= abs(exact - model.solve(change).norm())
+        > 100 * certify_solution(model, enriched=enriched).value
+    )
 
 
 @pytest.mark.parametrize("enriched", [False, True])
@@ -92,7 +106,9 @@ def test_other_boundary_values_are_certified_or_refused(enriched):
     assert found.kind == "guaranteed"
     assert found.value < 1e-8
     wrong = certify_solution(model, cf.boundary(cf.Dirichlet(u, 1 + x * y)), enriched=enriched)
-    assert wrong.value > 1e-4  # the factual forcing belongs to other values, so that u is not in the space
+    assert (
+        wrong.value > 1e-4
+    )  # the factual forcing belongs to other values, so that u is not in the space
     refused = certify_solution(model, cf.boundary(cf.Dirichlet(u, sp.sin(x))), enriched=enriched)
     assert not refused
     assert "polynomial" in refused.reason
@@ -109,7 +125,9 @@ def test_a_released_constraint_is_refused():
         time=cf.Window(0, 1, steps=3),
         constraint=cf.DivergenceFree(E),
     )
-    found = certify_solution(cf.Model(library, {"curl": 1.0, "damping": 0.1}, experiment), cf.release())
+    found = certify_solution(
+        cf.Model(library, {"curl": 1.0, "damping": 0.1}, experiment), cf.release()
+    )
     assert not found
     assert "constraint" in found.reason
 
@@ -168,7 +186,12 @@ def test_a_relative_tolerance_knows_the_error_of_the_norm(refine):
     )
     for epsilon in (0.5, 0.6, 0.7, 0.8):
         certification = cf.Certification(epsilon=epsilon, relative=True, refine=refine, budget=2e4)
-        report = cf.Study(library, [experiment], coefficients={"lap": 1.0, "src": 1000.0}, certification=certification).run()
+        report = cf.Study(
+            library,
+            [experiment],
+            coefficients={"lap": 1.0, "src": 1000.0},
+            certification=certification,
+        ).run()
         term = report.terms["src"]
         assert term.decision in ("unresolved", "relevant" if epsilon < 0.645 else "irrelevant")
         if not refine:

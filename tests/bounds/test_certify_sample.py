@@ -6,11 +6,17 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import cffem as cf
-from cffem.cases.certify_bench import Outcome, faults_section, measured, modal_outcome, sample
-from cffem.cases.certify_faults import wrong_sign
-from cffem.cases.certify_modal import Truth, _amplitude, families, perturbed
-from cffem.cases.certify_nonlinear import KINDS, nonlinear_case
-from cffem.cases.measuring import Board
+from benchmarks.certify.certify_bench import (
+    Outcome,
+    faults_section,
+    measured,
+    modal_outcome,
+    sample,
+)
+from benchmarks.certify.certify_faults import wrong_sign
+from benchmarks.certify.certify_modal import Truth, _amplitude, families, perturbed
+from benchmarks.certify.certify_nonlinear import KINDS, nonlinear_case
+from benchmarks.measuring import Board
 
 
 def test_sixty_cases_hold_their_requirements():
@@ -45,9 +51,13 @@ def test_a_case_without_a_certificate_ends_the_benchmark():
 def test_a_wrong_sign_really_changes_the_solution():
     family = families()["steady 2D"]
     coefficients = {"lap": 1.0, "mixing": 0.1, "u": -8.0}
-    right, wrong = (family.model(perturbed(2, 6, 0.1, 1.0), coefficients, 1, None) for _ in range(2))
+    right, wrong = (
+        family.model(perturbed(2, 6, 0.1, 1.0), coefficients, 1, None) for _ in range(2)
+    )
     wrong_sign(wrong, "u")
-    errors = [Truth(family, m).error(m.factual.states, [(1.0, coefficients)]) for m in (right, wrong)]
+    errors = [
+        Truth(family, m).error(m.factual.states, [(1.0, coefficients)]) for m in (right, wrong)
+    ]
     assert errors[1] > 5 * errors[0]
 
 
@@ -56,11 +66,15 @@ def test_the_exact_solutions_solve_their_problems(name):
     # A fine march converges to them, so they are what the bounds are measured with.
     family = families()[name]
     coefficients = (
-        {"stiffness": 1.0, "mass": 3.0, "damping": 0.5} if family.kind == "wave" else {"lap": 0.2, "mixing": 0.1, "u": 1.0}
+        {"stiffness": 1.0, "mass": 3.0, "damping": 0.5}
+        if family.kind == "wave"
+        else {"lap": 0.2, "mixing": 0.1, "u": 1.0}
     )
     errors = []
     for cells, steps in ((4, 8), (8, 16)):
-        model = family.model(perturbed(2, cells, 0.0, 0.0), coefficients, 2, cf.Window(0, 0.5, steps))
+        model = family.model(
+            perturbed(2, cells, 0.0, 0.0), coefficients, 2, cf.Window(0, 0.5, steps)
+        )
         errors.append(Truth(family, model).error(model.factual.states, [(1.0, coefficients)]))
     assert np.log2(errors[0] / errors[1]) > 1.8
 

@@ -12,8 +12,8 @@ from scipy.special import iv
 
 import cffem as cf
 from cffem import dt, lap
-from cffem.bounds.deletions import certify_deletion, certify_solution, certify_sweep
-from cffem.bounds.refinement import Refinement
+from cffem.bounds.entrance import certify_deletion, certify_solution, certify_sweep
+from cffem.bounds.levels.refining import Refinement
 
 u = cf.ScalarField("u")
 REACTION = 5.0
@@ -56,7 +56,9 @@ def test_error_bars_cover_the_disk_and_not_only_its_polygon(h, degree):
     assert bound.certificate.kind == "estimated"
     assert abs(bound.score - SCORE) <= bound.margin <= SCORE / 2
     assert "curves" in str(bound.certificate)
-    sweep = certify_sweep(model, model.deletions(["r"], keep=True), cf.Certification(epsilon=SCORE))["r"]
+    sweep = certify_sweep(
+        model, model.deletions(["r"], keep=True), cf.Certification(epsilon=SCORE)
+    )["r"]
     assert abs(sweep.score - SCORE) <= sweep.margin
     solution = certify_solution(model)
     assert solution.kind == "estimated"
@@ -67,7 +69,8 @@ def test_error_bars_cover_the_disk_and_not_only_its_polygon(h, degree):
 
 
 def test_the_polygon_alone_would_not_cover():
-    # A mesh that says nothing of a curve is the polygon: its bar is guaranteed, and smaller than the gap.
+    # A mesh that says nothing of a curve is the polygon: its bar is guaranteed, and smaller than
+    # the gap.
     model = disk(0.5, 3, cf.mesh.disk(MPI.COMM_SELF, 0.5).mesh)
     bound = certify_deletion(model, "r")
     assert bound.certificate.kind == "guaranteed"

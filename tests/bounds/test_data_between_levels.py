@@ -1,4 +1,6 @@
-"""Pulses between time levels, jumps in time and data below other data are in guaranteed bounds, for every class."""
+"""Pulses between time levels, jumps in time and data below other data are in guaranteed
+bounds, for every class.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import curl, dt, lap, t, x, y
-from cffem.bounds.geometry import Domain
-from cffem.bounds.sources import Sources
-from cffem.engine.numeric import numeric
+from cffem.bounds.enclosed.sources import Sources
+from cffem.bounds.geometry.mesh_constants import Domain
+from cffem.engine.inputs.numeric import numeric
 
 MODE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
 FIELD = cf.VectorField("E", dim=2)
@@ -31,8 +33,14 @@ def square(n):
 
 
 def pulses():
-    """Name, symbolic pulse and its values; one is between the Gauss points of a step of 1/20, one jumps."""
-    for place, width, height in ((0.5125, 1e-3, 100.0), (0.525, 5e-4, 1000.0), (0.5321, 1e-4, 3000.0)):
+    """Name, symbolic pulse and its values; one is between the Gauss points of a step of 1/20,
+    one jumps.
+    """
+    for place, width, height in (
+        (0.5125, 1e-3, 100.0),
+        (0.525, 5e-4, 1000.0),
+        (0.5321, 1e-4, 3000.0),
+    ):
         yield (
             height * sp.exp(-(((t - place) / width) ** 2)),
             lambda s, p=place, w=width, h=height: h * np.exp(-(((s - p) / w) ** 2)),
@@ -54,16 +62,24 @@ def amplitude(rate, pulse):
 def test_heat_with_a_pulse_between_levels_is_covered(number):
     pulse, values = list(pulses())[number]
     experiment = cf.Experiment(
-        mesh=square(4), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)], initial={u: MODE},
-        forcing={u: pulse * MODE}, time=cf.Window(0, 1, steps=20),
-    )  # fmt: skip
-    model = cf.Model(cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)}), {"u": -0.3, "lap": 0.1}, experiment)
+        mesh=square(4),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: MODE},
+        forcing={u: pulse * MODE},
+        time=cf.Window(0, 1, steps=20),
+    )
+    model = cf.Model(
+        cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)}), {"u": -0.3, "lap": 0.1}, experiment
+    )
     factual, other = (amplitude(0.2 * math.pi**2 + more, values) for more in (0.3, 0.0))
     exact = 0.5 * math.sqrt(np.trapezoid((factual - other) ** 2, TIMES))
     bound, certificate = cf.certify_deletion(model, "u"), cf.certify_solution(model)
     assert bound.certificate.kind == certificate.kind == "guaranteed"
     assert abs(bound.score - exact) <= bound.margin
-    states = np.interp(TIMES, model.times, [float(np.abs(state).max()) for state in model.factual.states])
+    states = np.interp(
+        TIMES, model.times, [float(np.abs(state).max()) for state in model.factual.states]
+    )
     assert 0.5 * math.sqrt(np.trapezoid((factual - states) ** 2, TIMES)) <= certificate.value
     assert any("interval arithmetic" in how for _, how in certificate.hypotheses)
 
@@ -96,13 +112,19 @@ def test_waves_with_a_pulse_between_levels_are_covered(kind, place):
     cells = {"wave": 10, "first-order system": 2, "Maxwell": 6}[kind]
     shape = (sp.sin(sp.pi * y), 0) if vector else MODE
     experiment = cf.Experiment(
-        mesh=square(cells), elements={field: ("N1curl" if vector else "Lagrange", 2)},
+        mesh=square(cells),
+        elements={field: ("N1curl" if vector else "Lagrange", 2)},
         boundary=[cf.Tangential(field, 0) if vector else cf.Dirichlet(field, 0)],
         initial={field: shape, dt(field): (0, 0) if vector else 0},
-        forcing={field: (pulse * shape[0], 0) if vector else pulse * shape}, time=cf.Window(0, 1, steps=20),
-    )  # fmt: skip
+        forcing={field: (pulse * shape[0], 0) if vector else pulse * shape},
+        time=cf.Window(0, 1, steps=20),
+    )
     terms = {"stiffness": -curl(curl(field)) if vector else lap(field), "damping": -dt(field)}
-    model = cf.Model(cf.Library(anchor=dt(dt(field)), terms=terms), {"stiffness": 1.0, "damping": 0.5}, experiment)
+    model = cf.Model(
+        cf.Library(anchor=dt(dt(field)), terms=terms),
+        {"stiffness": 1.0, "damping": 0.5},
+        experiment,
+    )
     eigenvalue = math.pi**2 if vector else 2 * math.pi**2
     gap = oscillating(eigenvalue, 0.5, values) - oscillating(eigenvalue, 0.0, values)
     bound = cf.certify_deletion(model, "damping")
@@ -118,10 +140,16 @@ def test_a_spike_whose_factor_vanishes_at_the_levels_is_covered():
     width, height, place, steps = 1e-3, 2e5, (4.47 / 8, 4.21 / 8), 20
     spike = height * sp.exp(-((x - place[0]) ** 2 + (y - place[1]) ** 2) / width**2)
     experiment = cf.Experiment(
-        mesh=square(8), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)], initial={u: MODE},
-        forcing={u: sp.sin(sp.pi * steps * t) ** 2 * spike}, time=cf.Window(0, 1, steps=steps),
-    )  # fmt: skip
-    model = cf.Model(cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)}), {"u": -0.3, "lap": 0.1}, experiment)
+        mesh=square(8),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: MODE},
+        forcing={u: sp.sin(sp.pi * steps * t) ** 2 * spike},
+        time=cf.Window(0, 1, steps=steps),
+    )
+    model = cf.Model(
+        cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)}), {"u": -0.3, "lap": 0.1}, experiment
+    )
     bound = cf.certify_deletion(model, "u")
     # By the modes of the square, the spike taken for a point: 0.034958.
     assert bound.margin >= 0.034958 - bound.score > 0.01
@@ -161,7 +189,9 @@ def test_moving_sources_in_two_steps_are_those_of_the_sum_of_products():
     """cos(x − t) is no short sum of products as it is written, and is one after expansion."""
     sources = Sources(MPI.COMM_SELF, Domain(square(4)).corners, 1)
     times = np.linspace(0, 1, 6)
-    moving, apart = (sources.not_linear(f, times) for f in (sp.cos(x - t), sp.expand_trig(sp.cos(x - t))))
+    moving, apart = (
+        sources.not_linear(f, times) for f in (sp.cos(x - t), sp.expand_trig(sp.cos(x - t)))
+    )
     assert sources.separated(sp.cos(x - t)) is None
     assert (apart <= 1.01 * moving).all()
     assert (moving <= 1.25 * apart).all()

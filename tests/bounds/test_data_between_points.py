@@ -1,4 +1,6 @@
-"""Strips, spikes and jumps between quadrature points are in guaranteed bounds, whatever makes them and however low they are."""
+"""Strips, spikes and jumps between quadrature points are in guaranteed bounds, whatever makes
+them and however low they are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, x, y
-from cffem.engine.numeric import numeric
+from cffem.engine.inputs.numeric import numeric
 
 LINE = np.linspace(0, 1, 100001)
 MODES = np.arange(1, 300)
@@ -37,7 +39,10 @@ def sines(function):
 def steady(forcing, n, degree):
     library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
     experiment = cf.Experiment(
-        mesh=square(n), elements={u: ("Lagrange", degree)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: forcing}
+        mesh=square(n),
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: forcing},
     )
     return cf.Model(library, {"lap": 1.0, "u": REACTION}, experiment)
 
@@ -69,10 +74,16 @@ SPIKES = {
     "cosh": (lambda a, b: 1 / sp.cosh(a) ** 2 / sp.cosh(b) ** 2, 4.0),
     "power of two": (lambda a, b: 2 ** (-(a**2) - b**2), math.pi / math.log(2)),
     "sign": (lambda a, b: (1 + sp.sign(1 - a**2 - b**2)) / 2, math.pi),
-    "erf": (lambda a, b: (sp.erf(a + 1) - sp.erf(a - 1)) * (sp.erf(b + 1) - sp.erf(b - 1)) / 4, 4.0),
+    "erf": (
+        lambda a, b: (sp.erf(a + 1) - sp.erf(a - 1)) * (sp.erf(b + 1) - sp.erf(b - 1)) / 4,
+        4.0,
+    ),
     "Max and Min": (lambda a, b: sp.Max(0, 1 - sp.Abs(a)) * (1 - sp.Min(1, sp.Abs(b))), 1.0),
     "real power": (lambda a, b: (1 + a**2 + b**2) ** sp.Rational(-5, 2), 2 * math.pi / 3),
-    "pieces": (lambda a, b: sp.Piecewise((1 - a**2 - b**2, a**2 + b**2 < 1), (0, True)), math.pi / 2),
+    "pieces": (
+        lambda a, b: sp.Piecewise((1 - a**2 - b**2, a**2 + b**2 < 1), (0, True)),
+        math.pi / 2,
+    ),
 }
 
 
@@ -88,7 +99,10 @@ def test_spikes_of_every_function_are_covered(name):
     plain = 2 * (1 - (-1.0) ** index) / (index * math.pi)
     forces = 4 * mass * height * width**2 * np.outer(*waves) + np.outer(plain, plain)
     eigen = math.pi**2 * (index[:, None] ** 2 + index**2)
-    truth, size = (0.5 * np.linalg.norm(forces * part) for part in (1 / (eigen - REACTION) - 1 / eigen, 1 / (eigen - REACTION)))
+    truth, size = (
+        0.5 * np.linalg.norm(forces * part)
+        for part in (1 / (eigen - REACTION) - 1 / eigen, 1 / (eigen - REACTION))
+    )
     bound, _ = check(model, truth, size)
     assert bound.margin < 0.3  # a spike of this mass moves the solution by about 0.03
 
@@ -107,9 +121,12 @@ STARTS = {
 def test_rough_initial_values_are_covered(name, scheme):
     diffusion, reaction, end, start = 0.05, -0.5, 0.5, STARTS[name]
     experiment = cf.Experiment(
-        mesh=square(6), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)],
-        initial={u: start * sp.sin(sp.pi * y)}, time=cf.Window(0, end, steps=8, scheme=scheme),
-    )  # fmt: skip
+        mesh=square(6),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: start * sp.sin(sp.pi * y)},
+        time=cf.Window(0, end, steps=8, scheme=scheme),
+    )
     library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "u": u})
     model = cf.Model(library, {"lap": diffusion, "u": reaction}, experiment)
     amplitudes, decay = sines(start), diffusion * math.pi**2 * (MODES**2 + 1)
@@ -118,5 +135,8 @@ def test_rough_initial_values_are_covered(name, scheme):
         return (1 - np.exp(-rate * end)) / rate
 
     gap = squared(2 * decay - 2 * reaction) - 2 * squared(2 * decay - reaction) + squared(2 * decay)
-    truth, size = (0.5 * math.sqrt(float((amplitudes**2 * part).sum())) for part in (gap, squared(2 * decay - 2 * reaction)))
+    truth, size = (
+        0.5 * math.sqrt(float((amplitudes**2 * part).sum()))
+        for part in (gap, squared(2 * decay - 2 * reaction))
+    )
     check(model, truth, size)

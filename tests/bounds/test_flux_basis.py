@@ -1,4 +1,6 @@
-"""Fluxes of a trajectory from a few directions say what the fluxes of all its levels say, and noise gets as many as it needs."""
+"""Fluxes of a trajectory from a few directions say what the fluxes of all its levels say, and
+noise gets as many as it needs.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import sympy as sp
 from bounds_support import perturbed
 from dolfinx import fem
 
-from cffem.bounds.flux import Equilibration
-from cffem.bounds.flux_basis import Columns, FluxBasis
-from cffem.bounds.geometry import Domain
-from cffem.bounds.patches import LARGE, symmetric_inverses, symmetric_products
+from cffem.bounds.flux.equilibrated import Equilibration
+from cffem.bounds.flux.flux_basis import Columns, FluxBasis
+from cffem.bounds.flux.patches import LARGE, symmetric_inverses, symmetric_products
+from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.symbols import x, y
 
 STEP, COUNT = 0.05, 17
@@ -27,9 +29,14 @@ def equilibration(request):
 
 
 def columns_of(equilibration, weights, sources=()):
-    """Galerkin solutions with given values of their densities: combinations of bumps, and of sources as data."""
+    """Galerkin solutions with given values of their densities: combinations of bumps, and of
+    sources as data.
+    """
     places = equilibration.space.tabulate_dof_coordinates()[: equilibration.owned]
-    shapes = [np.sin((k + 1) * np.pi * places[:, 0]) * np.sin((k % 3 + 1) * np.pi * places[:, 1]) for k in range(len(weights))]
+    shapes = [
+        np.sin((k + 1) * np.pi * places[:, 0]) * np.sin((k % 3 + 1) * np.pi * places[:, 1])
+        for k in range(len(weights))
+    ]
     states = np.stack(shapes, axis=1) @ weights
     states[equilibration.held] = 0.0
     moments = [equilibration.sources.at(source).moments for source in sources]
@@ -44,7 +51,10 @@ def columns_of(equilibration, weights, sources=()):
 def directly(equilibration, columns):
     """The same numbers from a flux for every level, and for every difference of levels."""
     weights, found = equilibration.domain.interpolation**2, []
-    for many in (columns, Columns(*(None if a is None else np.diff(a) / STEP for a in vars(columns).values()))):
+    for many in (
+        columns,
+        Columns(*(None if a is None else np.diff(a) / STEP for a in vars(columns).values())),
+    ):
         sizes = []
         for n in range(many.states.shape[1]):
             data = None if many.data is None else np.ascontiguousarray(many.data[..., n])
@@ -57,7 +67,11 @@ def directly(equilibration, columns):
 @pytest.mark.parametrize("sources", [(), (sp.exp(x) * y, sp.sin(3 * x + y))])
 def test_a_smooth_trajectory_needs_few_directions(equilibration, sources):
     times = STEP * np.arange(COUNT)
-    columns = columns_of(equilibration, np.stack([np.cos((1 + 0.7 * k) * times) / (k + 1) for k in range(10)]), sources)
+    columns = columns_of(
+        equilibration,
+        np.stack([np.cos((1 + 0.7 * k) * times) / (k + 1) for k in range(10)]),
+        sources,
+    )
     basis = FluxBasis(equilibration)
     found, wanted = basis.measured(columns, STEP), directly(equilibration, columns)
     assert basis.size <= 8 < COUNT
@@ -80,10 +94,14 @@ def test_noise_gets_as_many_directions_as_it_needs(equilibration):
 
 
 def test_a_small_difference_is_measured_relative_to_itself(equilibration):
-    """Directions that were enough for two trajectories are not taken to be enough for their difference."""
+    """Directions that were enough for two trajectories are not taken to be enough for their
+    difference.
+    """
     times = STEP * np.arange(COUNT)
     large = columns_of(equilibration, np.stack([np.cos(times)]))
-    small = columns_of(equilibration, 1e-4 * np.stack([0 * times, np.sin(times), np.sin(2 * times)]))
+    small = columns_of(
+        equilibration, 1e-4 * np.stack([0 * times, np.sin(times), np.sin(2 * times)])
+    )
     basis = FluxBasis(equilibration)
     basis.measured(large, STEP)
     found, wanted = basis.measured(small, STEP), directly(equilibration, small)

@@ -1,4 +1,6 @@
-"""What is left beyond three levels: by gaps that shrink alike, by powers of the degree, and of it what a norm shows."""
+"""What is left beyond three levels: by gaps that shrink alike, by powers of the degree, and
+of it what a norm shows.
+"""
 
 import math
 
@@ -12,11 +14,11 @@ pytest.importorskip("dolfinx")
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.bounds.gaps import Gaps, Levels, left_by_powers
-from cffem.bounds.levels import Estimates, _shares
-from cffem.bounds.refinement import Refinement
-from cffem.cases.sweep_problems import PROBLEMS
-from cffem.certify import decide_by_refinement
+from benchmarks.sweep.sweep_problems import PROBLEMS
+from cffem.bounds.levels.level_gaps import Gaps, Levels, left_by_powers
+from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.levels.three_levels import Estimates, _shares
+from cffem.verdicts import decide_by_refinement
 
 
 def test_the_second_gap_must_be_smaller():
@@ -50,7 +52,9 @@ def test_an_error_that_is_a_power_of_the_degree_is_found_from_three_degrees(powe
 @given(factor=st.floats(0.01, 0.45), degree=st.integers(1, 4))
 def test_an_error_that_is_an_exponential_of_the_degree_is_below_the_rest(factor, degree):
     errors = factor ** np.arange(3.0)
-    gaps = Gaps("degree", errors[0] - errors[1], errors[1] - errors[2], errors[0] - errors[2], degree=degree)
+    gaps = Gaps(
+        "degree", errors[0] - errors[1], errors[1] - errors[2], errors[0] - errors[2], degree=degree
+    )
     assert gaps.rest >= errors[2]
 
 
@@ -86,12 +90,17 @@ def test_a_norm_is_known_better_than_its_field_where_errors_are_orthogonal_to_it
 
 @pytest.fixture(scope="module")
 def cavity():
-    """Scores of Maxwell's equations by edge elements of third degree, and the problem with first-order elements on few cells."""
+    """Scores of Maxwell's equations by edge elements of third degree, and the problem with
+    first-order elements on few cells.
+    """
     import dataclasses
 
     problem = PROBLEMS["maxwell"]()
     with dataclasses.replace(problem, element=("N1curl", 3)).model(2, 24, MPI.COMM_SELF) as fine:
-        scores = {name: deletion.score for name, deletion in fine.deletions(["curlcurl", "xE", "zzE"]).items()}
+        scores = {
+            name: deletion.score
+            for name, deletion in fine.deletions(["curlcurl", "xE", "zzE"]).items()
+        }
     return problem, scores
 
 

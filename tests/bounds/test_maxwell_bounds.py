@@ -1,4 +1,6 @@
-"""Error bounds of Maxwell's equations hold with and without mass, constraint and matrix terms, and widen with faults."""
+"""Error bounds of Maxwell's equations hold with and without mass, constraint and matrix
+terms, and widen with faults.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,29 @@ from wave_support import PLANE, SPACE, Cavity, cavity_mode, check, outcomes
 
 import cffem as cf
 from cffem import cross, curl, div, dt, grad, t, x, y, z
-from cffem.bounds import wave_majorant
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.maxwell import MaxwellCertifier
-from cffem.bounds.wave import WaveCertifier
-from cffem.bounds.wave_data import projected
-from cffem.bounds.wave_problem import term_operators
-from cffem.symbols.components import evaluate_on
+from cffem.bounds.waves import wave_majorant
+from cffem.bounds.waves.maxwell import MaxwellCertifier
+from cffem.bounds.waves.scalar_waves import WaveCertifier
+from cffem.bounds.waves.wave_data import projected
+from cffem.bounds.waves.wave_problem import term_operators
+from cffem.symbols.algebra.components import evaluate_on
 from cffem.symbols.operators import Vec
 
 COEFFICIENTS = {"stiffness": 1.0, "mass": 2.0, "damping": 0.3}
 
 
 def cavity(n=5, degree=1, steps=10, constrained=True, force=0.0, **changes):
-    return Cavity(True, perturbed(2, n, 0.2, 1.0), {**COEFFICIENTS, **changes}, degree, 0.8, steps, constrained, force)
+    return Cavity(
+        True,
+        perturbed(2, n, 0.2, 1.0),
+        {**COEFFICIENTS, **changes},
+        degree,
+        0.8,
+        steps,
+        constrained,
+        force,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +61,16 @@ def test_enrichment_is_sharper_and_covers(sound):
 
 
 def test_bounds_in_space_cover():
-    problem = Cavity(True, perturbed(3, 2, 0.1, 1.0), {"stiffness": 1.0, "mass": 0.0, "damping": 0.2}, 1, 0.5, 6, True, 0.0)
+    problem = Cavity(
+        True,
+        perturbed(3, 2, 0.1, 1.0),
+        {"stiffness": 1.0, "mass": 0.0, "damping": 0.2},
+        1,
+        0.5,
+        6,
+        True,
+        0.0,
+    )
     check([problem.outcome("damping"), problem.outcome("stiffness")])
 
 
@@ -80,7 +100,12 @@ def test_residuals_of_differences_are_differences_of_residuals(name, constrained
     for kept in (wave_majorant.KEPT_NUMBERS, 0):
         monkeypatch.setattr(wave_majorant, "KEPT_NUMBERS", kept)
         certifier = problem.certifier()
-        found.append((certifier.deletion(problem.names[name]).difference, bool(certifier.factual[1].measured.parts)))
+        found.append(
+            (
+                certifier.deletion(problem.names[name]).difference,
+                bool(certifier.factual[1].measured.parts),
+            )
+        )
     assert [shared for _, shared in found] == [True, False]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-9)
 
@@ -95,19 +120,30 @@ def test_in_space_the_second_field_has_the_degree_of_the_solution_unless_it_must
     assert found == {False: 1, True: 2}
 
 
-# Matrix terms, where there is no modal solution -----------------------------------------------------------------------------
+# Matrix terms, where there is no modal solution
+# -----------------------------------------------------------------------------
 
 
-VARYING = {PLANE: (0.7 + x) * Vec(PLANE[1], -2 * PLANE[0]), SPACE: cross(SPACE, (0, y, 3)), u: (x - 3 * y) * u}
+VARYING = {
+    PLANE: (0.7 + x) * Vec(PLANE[1], -2 * PLANE[0]),
+    SPACE: cross(SPACE, (0, y, 3)),
+    u: (x - 3 * y) * u,
+}
 
 
 @pytest.mark.parametrize("field", list(VARYING), ids=["plane", "space", "scalar"])
 def test_manufactured_solutions_with_a_matrix_that_varies_are_covered(field):
     dim = field.dim if field.shape else 2
-    mode = cavity_mode((1, 1) if dim == 2 else (0, 1, 1), False, (x, y, z)[:dim], sp.sin, sp.cos, sp.pi)
+    mode = cavity_mode(
+        (1, 1) if dim == 2 else (0, 1, 1), False, (x, y, z)[:dim], sp.sin, sp.cos, sp.pi
+    )
     mode = mode if field.shape else (sp.sin(sp.pi * x) * sp.sin(sp.pi * y),)
     exact = tuple(sp.cos(4 * t) * part for part in mode)
-    terms = {"curl": -curl(curl(field)) if field.shape else cf.lap(field), "matrix": VARYING[field], "damping": -dt(field)}
+    terms = {
+        "curl": -curl(curl(field)) if field.shape else cf.lap(field),
+        "matrix": VARYING[field],
+        "damping": -dt(field),
+    }
     library = cf.Library(anchor=dt(dt(field)), terms=terms)
     coefficients = {"curl": 1.0, "matrix": 2.0, "damping": 0.1}
     total = dt(dt(field)) - sum(value * terms[name] for name, value in coefficients.items())
@@ -116,12 +152,16 @@ def test_manufactured_solutions_with_a_matrix_that_varies_are_covered(field):
     experiment = cf.Experiment(
         mesh=domain,
         elements={field: ("N1curl" if field.shape else "Lagrange", 1)},
-        initial={field: mode, dt(field): (0,) * dim} if field.shape else {field: mode[0], dt(field): 0},
+        initial={field: mode, dt(field): (0,) * dim}
+        if field.shape
+        else {field: mode[0], dt(field): 0},
         boundary=[cf.Tangential(field, 0) if field.shape else cf.Dirichlet(field, 0)],
         forcing={field: forcing if field.shape else forcing[0]},
         time=cf.Window(0, 0.6, steps=6),
     )
-    certifier = (MaxwellCertifier if field.shape else WaveCertifier)(cf.Model(library, coefficients, experiment))
+    certifier = (MaxwellCertifier if field.shape else WaveCertifier)(
+        cf.Model(library, coefficients, experiment)
+    )
     path, bound = certifier.factual
     squares = []
     for k, (left, right) in enumerate(zip(path.states.T[:-1], path.states.T[1:], strict=True)):
@@ -153,13 +193,17 @@ def demo_like(comm):
         time=cf.Window(0, 1, steps=12),
         constraint=cf.DivergenceFree(SPACE),
     )
-    return cf.Model(library, {"curl curl": 1.0, "damping": 1e-3, "grad div": 1.0, "Hall": 0.1}, experiment)
+    return cf.Model(
+        library, {"curl curl": 1.0, "damping": 1e-3, "grad div": 1.0, "Hall": 0.1}, experiment
+    )
 
 
 def test_terms_of_a_cavity_are_decided_with_a_guarantee():
     model = demo_like(MPI.COMM_SELF)
     certifier, epsilon = MaxwellCertifier(model), 1e-2 * model.factual.norm()
-    curls, damping, null = (certifier.deletion(name) for name in ("curl curl", "damping", "grad div"))
+    curls, damping, null = (
+        certifier.deletion(name) for name in ("curl curl", "damping", "grad div")
+    )
     assert cf.decide(curls.score, epsilon, margin=curls.margin) == "relevant"
     assert cf.decide(damping.score, epsilon, margin=damping.margin) == "irrelevant"
     assert null.margin < 1e-10 * epsilon
@@ -170,9 +214,12 @@ def test_terms_of_a_cavity_are_decided_with_a_guarantee():
 
 @pytest.mark.slow
 def test_a_matrix_term_is_deleted_within_its_margin():
-    """Against degree 3 and four times as many steps on the same mesh, whose error is far below the margin."""
+    """Against degree 3 and four times as many steps on the same mesh, whose error is far
+    below the margin.
+    """
     library = cf.Library(
-        anchor=dt(dt(PLANE)), terms={"curl": -curl(curl(PLANE)), "Hall": Vec(PLANE[1], -PLANE[0]), "damping": -dt(PLANE)}
+        anchor=dt(dt(PLANE)),
+        terms={"curl": -curl(curl(PLANE)), "Hall": Vec(PLANE[1], -PLANE[0]), "damping": -dt(PLANE)},
     )
     mode = cavity_mode((1, 2), False, (x, y), sp.sin, sp.cos, sp.pi)
     scores = []
@@ -194,7 +241,8 @@ def test_a_matrix_term_is_deleted_within_its_margin():
         assert bound.margin == pytest.approx(bound.difference, rel=1e-6)
 
 
-# Faults, ranks, scope -------------------------------------------------------------------------------------------------------
+# Faults, ranks, scope
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_coarse_time_step_widens_the_bound():
@@ -225,7 +273,9 @@ def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order, honest):
 def test_a_loosened_solver_widens_the_bound():
     problem, found = cavity(3, 2, 6, constrained=False), []
     for options in ({}, {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 0.3}):
-        problem.model = cf.Model(problem.model.library, problem.model.coefficients, problem.model.experiment, options)
+        problem.model = cf.Model(
+            problem.model.library, problem.model.coefficients, problem.model.experiment, options
+        )
         problem._measure()
         found.append(problem.outcome("damping"))
     check(found)
@@ -235,8 +285,14 @@ def test_a_loosened_solver_widens_the_bound():
 def print_margins(comm):
     """Of both kinds in one run, since starting ranks takes most of the time."""
     margins = []
-    for vector, dim, names in ((True, 2, ("damping", "curl")), (False, 2, ("damping", "lap")), (True, 3, ("damping",))):
-        problem = Cavity(vector, perturbed(dim, 3, 0.2, 1.0, comm), COEFFICIENTS, 1, 0.5, 3, vector, 0.0)
+    for vector, dim, names in (
+        (True, 2, ("damping", "curl")),
+        (False, 2, ("damping", "lap")),
+        (True, 3, ("damping",)),
+    ):
+        problem = Cavity(
+            vector, perturbed(dim, 3, 0.2, 1.0, comm), COEFFICIENTS, 1, 0.5, 3, vector, 0.0
+        )
         certifier = problem.certifier()
         margins += [float(certifier.deletion(name).margin) for name in names]
     if comm.rank == 0:
@@ -249,7 +305,11 @@ def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
 
 
 def test_coefficients_are_read_off_the_symbols():
-    terms = {"lap": cf.lap(SPACE), "mix": -curl(curl(SPACE)) + grad(div(SPACE)) - 2 * SPACE, "b": cross(SPACE, (0, 0, x))}
+    terms = {
+        "lap": cf.lap(SPACE),
+        "mix": -curl(curl(SPACE)) + grad(div(SPACE)) - 2 * SPACE,
+        "b": cross(SPACE, (0, 0, x)),
+    }
     library = cf.Library(anchor=dt(dt(SPACE)), terms=terms)
     found = term_operators(library, dict.fromkeys(terms, 2.0), 3, True)
     assert (found["lap"].stiffness, found["mix"].stiffness, found["mix"].mass) == (2.0, 2.0, 4.0)
@@ -257,7 +317,13 @@ def test_coefficients_are_read_off_the_symbols():
     assert not found["b"].matrix.any()
     with pytest.raises(NotCovered, match="without the constraint"):
         term_operators(library, {"mix": 1.0}, 3, False)
-    for term in (curl(SPACE), SPACE[0].diff(x, 2) * Vec(1, 0, 0), Vec(dt(SPACE[0]), 0, 0), dot_cubed(SPACE), x**2 * SPACE):
+    for term in (
+        curl(SPACE),
+        SPACE[0].diff(x, 2) * Vec(1, 0, 0),
+        Vec(dt(SPACE[0]), 0, 0),
+        dot_cubed(SPACE),
+        x**2 * SPACE,
+    ):
         with pytest.raises(NotCovered):
             term_operators(cf.Library(anchor=dt(dt(SPACE)), terms={"t": term}), {"t": 1.0}, 3, True)
 
@@ -270,7 +336,9 @@ def test_what_is_not_covered_says_why():
     problem = cavity(2, steps=2)
     with pytest.raises(NotCovered, match="in the norm energy"):
         MaxwellCertifier(problem.model).deletion("mass", "energy")
-    certificate = MaxwellCertifier(problem.model).solution(problem.model.solve(cf.scale("mass", 0.5)))
+    certificate = MaxwellCertifier(problem.model).solution(
+        problem.model.solve(cf.scale("mass", 0.5))
+    )
     assert certificate.kind == "guaranteed"
     assert "E × n = 0 on the whole boundary" in str(certificate)
     with pytest.raises(NotCovered, match="changes the forcing"):

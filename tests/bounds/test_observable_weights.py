@@ -1,4 +1,6 @@
-"""Weights that jump, are narrow or live on a part of the domain: what quadrature makes of an observable is in its margin."""
+"""Weights that jump, are narrow or live on a part of the domain: what quadrature makes of an
+observable is in its margin.
+"""
 
 import math
 
@@ -14,8 +16,8 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import dt, lap, x, y
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.weights import Enclosed, LinearObservable, density
-from cffem.engine.meshes import MeshData
+from cffem.bounds.enclosed.weights import Enclosed, LinearObservable, density
+from cffem.engine.mesh.meshes import MeshData
 
 u = cf.ScalarField("u")
 MODE, EIGENVALUE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y), 2 * math.pi**2
@@ -42,7 +44,9 @@ def effect(at):
 
 
 def half(edge):
-    return cf.Integral(u * sp.Heaviside(edge - x), at="window"), (1 - math.cos(math.pi * edge)) / math.pi * 2 / math.pi
+    return cf.Integral(u * sp.Heaviside(edge - x), at="window"), (
+        1 - math.cos(math.pi * edge)
+    ) / math.pi * 2 / math.pi
 
 
 @pytest.mark.parametrize("edge", [0.53, 0.3, 0.5 + 0.3 / 8])
@@ -61,7 +65,9 @@ def test_a_part_of_the_domain_that_cells_do_not_follow(edge):
 def test_narrow_probes_end_in_numbers_that_cover(width):
     weight = sp.exp(-((x - 0.56) ** 2 + (y - 0.53) ** 2) / width**2) / (math.pi * width**2)
     found = cf.certify_observable(heat(steps=10), cf.Integral(u * weight, at="window"), ["u"])["u"]
-    assert found.certificate.constants["‖ψ‖"] == pytest.approx(math.sqrt(1 / (2 * math.pi)) / width, rel=1e-3)
+    assert found.certificate.constants["‖ψ‖"] == pytest.approx(
+        math.sqrt(1 / (2 * math.pi)) / width, rel=1e-3
+    )
     smooth = math.exp(-((math.pi * width) ** 2) / 2)
     exact = effect("window") * smooth * math.sin(0.56 * math.pi) * math.sin(0.53 * math.pi)
     assert abs(found.score - exact) <= found.margin
@@ -71,7 +77,13 @@ def test_narrow_probes_end_in_numbers_that_cover(width):
 def test_a_strip_that_no_rule_sees_has_an_honest_margin():
     # All quadrature points of all levels miss the strip: the engine says zero.
     strip = sp.Piecewise((1, sp.And(x > 0.6138, x < 0.6184)), (0, True))
-    exact = effect("end") * (math.cos(0.6138 * math.pi) - math.cos(0.6184 * math.pi)) / math.pi * 2 / math.pi
+    exact = (
+        effect("end")
+        * (math.cos(0.6138 * math.pi) - math.cos(0.6184 * math.pi))
+        / math.pi
+        * 2
+        / math.pi
+    )
     found = cf.certify_observable(heat(4, 1, 4), cf.Integral(u * strip, at="end"), ["u"])["u"]
     assert abs(found.score - exact) <= found.margin
 
@@ -94,7 +106,9 @@ def test_named_cells_are_a_part_of_the_domain():
     middle = mesh.compute_midpoints(domain, 2, cells)[:, 0] < 0.5
     tags = mesh.meshtags(domain, 2, cells, np.where(middle, 1, 2).astype(np.int32))
     named = MeshData(domain, tags, None, {"left": (2, 1), "right": (2, 2)})
-    found = cf.certify_observable(heat(domain=named), cf.Integral(u, on="left", at="window"), ["u"])["u"]
+    found = cf.certify_observable(
+        heat(domain=named), cf.Integral(u, on="left", at="window"), ["u"]
+    )["u"]
     exact = effect("window") * 2 / math.pi**2
     assert found.certificate.kind == "guaranteed"
     assert abs(found.score - exact) <= found.margin <= 0.2 * exact
@@ -109,7 +123,12 @@ def test_averages_are_divided_by_the_true_integral_of_their_weight():
 
 
 def test_what_is_no_weighted_integral_is_told():
-    for observable in (cf.Integral(u**2), cf.Integral(u.diff(x)), cf.Integral(1 + u), cf.Integral(u * cf.t)):
+    for observable in (
+        cf.Integral(u**2),
+        cf.Integral(u.diff(x)),
+        cf.Integral(1 + u),
+        cf.Integral(u * cf.t),
+    ):
         with pytest.raises(NotCovered, match="weight"):
             density(observable, u)
     with pytest.raises(NotCovered, match="zero"):

@@ -1,4 +1,6 @@
-"""Error bounds of transient problems hold for every time stepping and for growth, and widen with a fault or a coarse time step."""
+"""Error bounds of transient problems hold for every time stepping and for growth, and widen
+with a fault or a coarse time step.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +34,26 @@ FINER = 8
 
 
 def heat_outcomes(count, seed, enriched=False):
-    """Random heat equations with decay, growth below the first eigenvalue, and exponential growth beyond it."""
+    """Random heat equations with decay, growth below the first eigenvalue, and exponential
+    growth beyond it.
+    """
     random = np.random.default_rng(seed)
     outcomes = []
     for case in range(count):
         a = float(10 ** random.uniform(-2, 0))
-        reaction = float(random.uniform(-3.0, -1.3) if case % 4 == 3 else random.uniform(-0.8, 1.6)) * a * 19.7
+        reaction = (
+            float(random.uniform(-3.0, -1.3) if case % 4 == 3 else random.uniform(-0.8, 1.6))
+            * a
+            * 19.7
+        )
         coefficients = {"lap": a, "mixing": float(random.uniform(0.02, 0.4)) * a, "u": -reaction}
-        domain = perturbed(2, int(random.integers(4, 7)), random.uniform(0, 0.25), random.uniform(0, 6))
+        domain = perturbed(
+            2, int(random.integers(4, 7)), random.uniform(0, 0.25), random.uniform(0, 6)
+        )
         end = float(random.uniform(0.02, 0.12)) / a
-        problem = heat_model(domain, coefficients, 1 + case % 2, end, int(random.integers(4, 9)), SCHEMES[case % 3])
+        problem = heat_model(
+            domain, coefficients, 1 + case % 2, end, int(random.integers(4, 9)), SCHEMES[case % 3]
+        )
         outcomes.append(heat_outcome(problem, ("mixing", "u")[case // 2 % 2], enriched))
         problem.destroy()
     return outcomes
@@ -65,7 +77,10 @@ def advective_outcome(random, case):
                 time=cf.Window(0, end, steps=count, scheme=scheme),
             ),
         )
-        for degree, count, scheme in ((1 + case % 2, steps, SCHEMES[case % 3]), (REFERENCE, FINER * steps, "sdirk2"))
+        for degree, count, scheme in (
+            (1 + case % 2, steps, SCHEMES[case % 3]),
+            (REFERENCE, FINER * steps, "sdirk2"),
+        )
     )
     bound = certify_deletion(coarse, term)
     assert bound, bound.reason
@@ -78,14 +93,18 @@ def advective_outcome(random, case):
             function.interpolate(solution.function(k=k))
             raised.append(function.x.array[: fine.spaces.owned].copy())
         parts = [divmod(k, FINER) for k in range(FINER * steps)]
-        return [raised[n] + k / FINER * (raised[n + 1] - raised[n]) for n, k in parts] + [raised[-1]]
+        return [raised[n] + k / FINER * (raised[n + 1] - raised[n]) for n, k in parts] + [
+            raised[-1]
+        ]
 
     def size(states):
         return fine.trajectory_norm(states, fine.times)
 
     exact = [fine.factual.states, fine.solve(cf.delete(term)).states]
     found = [spread(coarse.factual), spread(coarse.solve(cf.delete(term)))]
-    errors = [[e - f for e, f in zip(*pair, strict=True)] for pair in zip(exact, found, strict=True)]
+    errors = [
+        [e - f for e, f in zip(*pair, strict=True)] for pair in zip(exact, found, strict=True)
+    ]
     gap = [a - b for a, b in zip(*errors, strict=True)]
     true = size([a - b for a, b in zip(*exact, strict=True)])
     return Outcome(
@@ -104,7 +123,10 @@ def advective_outcome(random, case):
 def check(outcomes):
     assert [o for o in outcomes if not o.covered] == []
     decisions = [d for o in outcomes for d in o.decisions()]
-    assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
+    assert all(
+        margin in (truth, "unresolved") and both in (truth, "unresolved")
+        for truth, margin, both in decisions
+    )
     return decisions
 
 
@@ -145,23 +167,36 @@ def test_many_random_cases_are_covered():
 
 def test_bounds_hold_in_space():
     domain = perturbed(3, 2, 0.1, 1.0)
-    check([heat_outcome(heat_model(domain, {"lap": 0.5, "mixing": 0.1, "u": -2.0}, 1, 0.2, 4, "sdirk2"), "u")])
+    check(
+        [
+            heat_outcome(
+                heat_model(domain, {"lap": 0.5, "mixing": 0.1, "u": -2.0}, 1, 0.2, 4, "sdirk2"), "u"
+            )
+        ]
+    )
 
 
-# Convergence, faults, ranks -----------------------------------------------------------------------------------------------
+# Convergence, faults, ranks
+# -----------------------------------------------------------------------------------------------
 
 COEFFICIENTS = {"lap": 1.0, "mixing": 0.2, "u": -12.0}
 
 
 def test_a_coarse_time_step_widens_the_bound():
     domain = perturbed(2, 6, 0.2, 1.0)
-    outcomes = [heat_outcome(heat_model(domain, COEFFICIENTS, 2, 0.2, n, "backward-euler"), "u") for n in (3, 12)]
+    outcomes = [
+        heat_outcome(heat_model(domain, COEFFICIENTS, 2, 0.2, n, "backward-euler"), "u")
+        for n in (3, 12)
+    ]
     check(outcomes)
     assert outcomes[0].factual[1] > 2 * outcomes[1].factual[1]
 
 
 def test_bounds_converge_with_the_solution():
-    outcomes = [heat_outcome(heat_model(perturbed(2, n, 0.2, 1.0), COEFFICIENTS, 1, 0.2, n, "sdirk2"), "u") for n in (4, 8)]
+    outcomes = [
+        heat_outcome(heat_model(perturbed(2, n, 0.2, 1.0), COEFFICIENTS, 1, 0.2, n, "sdirk2"), "u")
+        for n in (4, 8)
+    ]
     for part in ("factual", "counterfactual", "difference"):
         assert getattr(outcomes[0], part)[1] > 2.5 * getattr(outcomes[1], part)[1]
 
@@ -190,7 +225,8 @@ def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
     check_on_two_ranks(print_margins, on_ranks, capsys)
 
 
-# Scope --------------------------------------------------------------------------------------------------------------------
+# Scope
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_covered_says_why():
@@ -210,7 +246,9 @@ def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
         forcing={u: 1},
         time=cf.Window(0, 0.1, steps=2, scheme="sdirk2"),
     )
-    bound = certify_deletion(cf.Model(ADVECTIVE_HEAT, {**COEFFICIENTS, "u_x": -1.0}, experiment), "u")
+    bound = certify_deletion(
+        cf.Model(ADVECTIVE_HEAT, {**COEFFICIENTS, "u_x": -1.0}, experiment), "u"
+    )
     assert bound.margin < bound.eta_factual + bound.eta_counterfactual
     assert "Friedrichs in space" in bound.certificate.method
     assert "np." not in repr(bound)

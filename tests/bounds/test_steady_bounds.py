@@ -1,4 +1,6 @@
-"""Error bounds of steady problems hold on random cases, are sharp, lead to no wrong decision, and widen when a solve is faulty."""
+"""Error bounds of steady problems hold on random cases, are sharp, lead to no wrong decision,
+and widen when a solve is faulty.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +33,51 @@ from bounds_support import (
 import cffem as cf
 from cffem.bounds import certify_deletion, certify_solution
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.deletions import best_certificates, enriched_size
-from cffem.certify import decide
+from cffem.bounds.entrance import best_certificates, enriched_size
 from cffem.symbols import x, y
+from cffem.verdicts import decide
 
 MODAL, ADVECTIVE, SPATIAL, ENRICHED = 20, 12, 4, 8
 
 
 def case_mesh(random, dim=2):
-    return perturbed(dim, int(random.integers(4, 8)) if dim == 2 else 3, random.uniform(0, 0.25), random.uniform(0, 6))
+    return perturbed(
+        dim,
+        int(random.integers(4, 8)) if dim == 2 else 3,
+        random.uniform(0, 0.25),
+        random.uniform(0, 6),
+    )
 
 
 def modal_outcomes(plane, spatial, seed):
-    """Outcomes of random reaction–diffusion problems with known solutions, and effectivities in the energy norm."""
+    """Outcomes of random reaction–diffusion problems with known solutions, and effectivities
+    in the energy norm.
+    """
     random = np.random.default_rng(seed)
     outcomes, energy = [], []
     for case in range(plane + spatial):
         dim, degree = (2, 1 + case % 2) if case < plane else (3, 1)
-        problem = model(case_mesh(random, dim), DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(dim))
+        problem = model(
+            case_mesh(random, dim),
+            DIFFUSIVE,
+            random_reaction_diffusion(random),
+            degree,
+            modal_forcing(dim),
+        )
         measured = Modal(problem.spaces.space)
         outcomes.append((dim, modal_outcome(problem, ("mixing", "u")[case // 2 % 2], measured)))
         a, c = diffusion_and_reaction(problem.coefficients)
         value, gradient = measured(problem.factual.function(), (1, a, c))
         bound = certifier(problem).factual
-        energy.append((dim, degree, c >= 0, bound.gradient / gradient, bound.energy / np.sqrt(a * gradient**2 + c * value**2)))
+        energy.append(
+            (
+                dim,
+                degree,
+                c >= 0,
+                bound.gradient / gradient,
+                bound.energy / np.sqrt(a * gradient**2 + c * value**2),
+            )
+        )
         problem.destroy()
     return outcomes, energy
 
@@ -65,8 +88,12 @@ def advective_outcomes(count, seed):
     outcomes = []
     for case in range(count):
         domain, coefficients = case_mesh(random), random_advection(random)
-        problem, reference = (model(domain, LIBRARY, coefficients, k, SOURCE) for k in (1 + case % 2, REFERENCE))
-        outcomes.append(reference_outcome(problem, reference, ("mixing", "u", "u_x", "drift")[case // 2 % 4]))
+        problem, reference = (
+            model(domain, LIBRARY, coefficients, k, SOURCE) for k in (1 + case % 2, REFERENCE)
+        )
+        outcomes.append(
+            reference_outcome(problem, reference, ("mixing", "u", "u_x", "drift")[case // 2 % 4])
+        )
         problem.destroy()
         reference.destroy()
     return outcomes
@@ -113,7 +140,10 @@ def test_l2_bounds_have_the_right_order_of_magnitude(modal, advective):
 def test_no_decision_is_wrong_and_the_difference_decides_more(modal, advective):
     decisions = [d for o in [o for _, o in modal[0]] + advective for d in o.decisions()]
     assert len(decisions) == 13 * (MODAL + SPATIAL + ADVECTIVE)
-    assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
+    assert all(
+        margin in (truth, "unresolved") and both in (truth, "unresolved")
+        for truth, margin, both in decisions
+    )
     by_difference = np.mean([margin == "unresolved" for _, margin, _ in decisions])
     by_sum = np.mean([both == "unresolved" for _, _, both in decisions])
     assert by_difference <= 0.28
@@ -125,7 +155,10 @@ def test_many_random_cases_are_covered():
     outcomes = [o for _, o in modal_outcomes(160, 20, 120)[0]] + advective_outcomes(120, 121)
     assert [o for o in outcomes if not o.covered] == []
     decisions = [d for o in outcomes for d in o.decisions()]
-    assert all(margin in (truth, "unresolved") and both in (truth, "unresolved") for truth, margin, both in decisions)
+    assert all(
+        margin in (truth, "unresolved") and both in (truth, "unresolved")
+        for truth, margin, both in decisions
+    )
 
 
 def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
@@ -138,7 +171,8 @@ def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
     assert "Aubin" not in str(certify_solution(problem))
 
 
-# Enrichment ---------------------------------------------------------------------------------------------------------------
+# Enrichment
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +184,26 @@ def enriched():
         domain, degree, advection = case_mesh(random), 1 + case % 2, case % 4 >= 2
         if advection:
             coefficients = random_advection(random)
-            problem, reference = (model(domain, LIBRARY, coefficients, k, SOURCE) for k in (degree, REFERENCE))
-            outcomes.append(reference_outcome(problem, reference, ("mixing", "u_x", "u")[case // 4 % 3], enriched=True))
+            problem, reference = (
+                model(domain, LIBRARY, coefficients, k, SOURCE) for k in (degree, REFERENCE)
+            )
+            outcomes.append(
+                reference_outcome(
+                    problem, reference, ("mixing", "u_x", "u")[case // 4 % 3], enriched=True
+                )
+            )
         else:
-            problem = model(domain, DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(2))
-            outcomes.append(modal_outcome(problem, ("mixing", "u")[case // 4 % 2], Modal(problem.spaces.space), enriched=True))
+            problem = model(
+                domain, DIFFUSIVE, random_reaction_diffusion(random), degree, modal_forcing(2)
+            )
+            outcomes.append(
+                modal_outcome(
+                    problem,
+                    ("mixing", "u")[case // 4 % 2],
+                    Modal(problem.spaces.space),
+                    enriched=True,
+                )
+            )
     return outcomes
 
 
@@ -167,7 +216,8 @@ def test_enriched_bounds_cover_and_are_sharp(enriched):
     assert np.mean([margin == "unresolved" for _, margin, _ in decisions]) <= 0.15
 
 
-# Faults -------------------------------------------------------------------------------------------------------------------
+# Faults
+# --------------------------------------------------------------------------------------------------
 
 COEFFICIENTS = {"lap": 1.0, "mixing": 0.2, "u": -12.0}
 
@@ -191,7 +241,9 @@ def test_a_wrong_sign_in_one_term_widens_the_bound(sound, broken):
 
 def test_a_loosened_solver_widens_the_bound(sound):
     options = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 5e-2}
-    problem = model(perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2), options)
+    problem = model(
+        perturbed(2, 6, 0.2, 1.0), DIFFUSIVE, COEFFICIENTS, 1, modal_forcing(2), options
+    )
     outcome = modal_outcome(problem, "u", Modal(problem.spaces.space))
     assert outcome.covered
     assert certifier(problem).factual.residual.algebraic > 1e-4
@@ -208,14 +260,22 @@ def test_a_fault_in_the_matrix_of_the_norm_is_in_the_margin():
     assert faulty.margin == pytest.approx(honest.margin + honest.score)
 
 
-# What is not covered ------------------------------------------------------------------------------------------------------
+# What is not covered
+# --------------------------------------------------------------------------------------------------
 
 
 def built(terms=None, coefficients=None, **changes):
     terms = terms or {"lap": cf.lap(u), "u": u}
-    options = {"elements": {u: ("Lagrange", 1)}, "boundary": [cf.Dirichlet(u, 0)], "forcing": {u: 1}, **changes}
+    options = {
+        "elements": {u: ("Lagrange", 1)},
+        "boundary": [cf.Dirichlet(u, 0)],
+        "forcing": {u: 1},
+        **changes,
+    }
     experiment = cf.Experiment(mesh=perturbed(2, 3, 0.0, 0.0), **options)
-    return cf.Model(cf.Library(terms=terms, unknown=u), coefficients or dict.fromkeys(terms, 1.0), experiment)
+    return cf.Model(
+        cf.Library(terms=terms, unknown=u), coefficients or dict.fromkeys(terms, 1.0), experiment
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,12 +283,18 @@ def built(terms=None, coefficients=None, **changes):
     [
         ({"boundary": [cf.Dirichlet(u, sp.sin(x))]}, "does not prescribe a polynomial"),
         ({"boundary": [cf.Dirichlet(u, x * y)]}, "of higher degree than the element"),
-        ({"boundary": [cf.Neumann(u, 0)], "coefficients": {"lap": 1.0, "u": -1.0}}, "not a Dirichlet condition"),
+        (
+            {"boundary": [cf.Neumann(u, 0)], "coefficients": {"lap": 1.0, "u": -1.0}},
+            "not a Dirichlet condition",
+        ),
         ({"terms": {"lap": cf.lap(u), "cubic": -(u**3)}}, "nonlinear"),
         ({"terms": {"lap": cf.lap(u), "u": -x * u}}, "the reaction is not constant"),
         ({"terms": {"lap": cf.lap(u), "u": x * y * u.diff(x)}}, "not affine"),
         ({"terms": {"div": cf.div((1 + x) * cf.grad(u))}}, "diffusion is not constant"),
-        ({"terms": {"xx": u.diff(x, 2), "yy": 2 * u.diff(y, 2)}}, "constant multiple of the Laplacian"),
+        (
+            {"terms": {"xx": u.diff(x, 2), "yy": 2 * u.diff(y, 2)}},
+            "constant multiple of the Laplacian",
+        ),
         ({"coefficients": {"lap": 1.0, "u": 30.0}}, "coercivity is not proved"),
     ],
 )
@@ -247,7 +313,10 @@ def test_a_system_of_one_equation_is_told_from_an_equation():
     assert certify_deletion(plain, "u")
     for enriched in (False, True):
         assert "system of equations" in certify_deletion(system, "u/u", enriched=enriched).reason
-    assert cf.certify_observable(system, cf.Integral(u), ["u/u"])["u/u"].certificate.kind == "estimated"
+    assert (
+        cf.certify_observable(system, cf.Integral(u), ["u/u"])["u/u"].certificate.kind
+        == "estimated"
+    )
 
 
 def test_values_given_on_the_boundary_are_covered():
@@ -289,7 +358,8 @@ def test_deleting_the_only_diffusion_has_no_certificate():
 def test_a_source_that_quadrature_cannot_see_is_in_the_bound():
     smooth, rough = (built(forcing={u: f}) for f in (sp.sin(3 * x), sp.sin(200 * x)))
     residuals = [certifier(instance).factual.residual for instance in (smooth, rough)]
-    # The engine has the moments of both; what the rules of the bound do not see of the rough one is in the bound.
+    # The engine has the moments of both; what the rules of the bound do not see of the rough one is
+    # in the bound.
     values = [residual.algebraic + residual.unseen for residual in residuals]
     assert values[0] < 1e-4
     assert values[1] > 0.05
@@ -302,12 +372,20 @@ def test_the_enriched_guarantee_comes_before_an_estimate():
     epsilon, size = plain.score - (plain.margin + enriched.margin) / 2, enriched_size(problem)
     assert size == 13**2
     for budget, method in ((size, "enriched"), (size - 1, "equilibrated"), (1e5, "enriched")):
-        found = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=budget))["u"]
+        found = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=budget))[
+            "u"
+        ]
         assert found.certificate.kind == "guaranteed"
         assert found.certificate.method.startswith(method)
-    # Nothing decides near the score; the sharpest guarantee is what is left. At the score itself no guarantee is worth a solve.
-    for epsilon, sharpest in ((plain.score - 0.3 * enriched.margin, enriched), (plain.score, plain)):
-        left = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=size))["u"]
+    # Nothing decides near the score; the sharpest guarantee is what is left. At the score itself no
+    # guarantee is worth a solve.
+    for epsilon, sharpest in (
+        (plain.score - 0.3 * enriched.margin, enriched),
+        (plain.score, plain),
+    ):
+        left = best_certificates(problem, ["u"], cf.Certification(epsilon=epsilon, budget=size))[
+            "u"
+        ]
         assert left.margin == sharpest.margin
 
 
@@ -328,11 +406,18 @@ def test_certificates_say_what_they_rest_on():
     assert not certify_deletion(problem, "u", "H(div)")
 
 
-# Ranks --------------------------------------------------------------------------------------------------------------------
+# Ranks
+# --------------------------------------------------------------------------------------------------
 
 
 def print_margins(comm):
-    problem = model(perturbed(2, 4, 0.2, 1.0, comm), LIBRARY, {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5}, 1, SOURCE)
+    problem = model(
+        perturbed(2, 4, 0.2, 1.0, comm),
+        LIBRARY,
+        {**COEFFICIENTS, "u_x": -2.0, "drift": 0.5},
+        1,
+        SOURCE,
+    )
     margins = [certify_deletion(problem, name).margin for name in ("mixing", "u_x", "drift")]
     if comm.rank == 0:
         print("margins", *map(repr, map(float, margins)))

@@ -1,4 +1,6 @@
-"""Three-level estimates: exact embeddings, saturation, and estimates that cover much finer solutions of nonlinear problems."""
+"""Three-level estimates: exact embeddings, saturation, and estimates that cover much finer
+solutions of nonlinear problems.
+"""
 
 import math
 import unicodedata
@@ -16,20 +18,27 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import _compat, dt, grad, lap, x, y
-from cffem.bounds.compared import gram_matrix
-from cffem.bounds.levels import Estimates, LevelCertifier
-from cffem.bounds.prolongation import prolongation
-from cffem.bounds.refined import Ladder, refined_domain
-from cffem.bounds.refinement import Refinement
-from cffem.certify import decide_by_refinement
-from cffem.engine.meshes import mesh_path, read_mesh
+from cffem.bounds.levels.compared import gram_matrix
+from cffem.bounds.levels.ladders import Ladder, refined_domain
+from cffem.bounds.levels.prolongation import prolongation
+from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.levels.three_levels import Estimates, LevelCertifier
+from cffem.engine.mesh.meshes import mesh_path, read_mesh
+from cffem.verdicts import decide_by_refinement
 
 u = cf.ScalarField("u")
 
 
 @pytest.mark.parametrize(
     ("dimension", "family"),
-    [(1, ("Lagrange", 2)), (2, ("Lagrange", 3)), (2, ("N1curl", 2)), (2, ("DG", 1)), (3, ("N1curl", 2)), (3, ("RT", 1))],
+    [
+        (1, ("Lagrange", 2)),
+        (2, ("Lagrange", 3)),
+        (2, ("N1curl", 2)),
+        (2, ("DG", 1)),
+        (3, ("N1curl", 2)),
+        (3, ("RT", 1)),
+    ],
 )
 def test_embeddings_are_exact(dimension, family):
     domain = (
@@ -51,7 +60,13 @@ def test_embeddings_are_exact(dimension, family):
         # Weighted moments of both agree only if they are the same function.
         for weight in (lambda p: 1 + p[0], lambda p: p[0] ** 3 * (1 + p[dimension - 1])):
             sizes = [
-                fem.assemble_scalar(fem.form(ufl.inner(f, f) * weight(ufl.SpatialCoordinate(f.function_space.mesh)) * ufl.dx))
+                fem.assemble_scalar(
+                    fem.form(
+                        ufl.inner(f, f)
+                        * weight(ufl.SpatialCoordinate(f.function_space.mesh))
+                        * ufl.dx
+                    )
+                )
                 for f in (coarse, raised)
             ]
             assert sizes[0] == pytest.approx(sizes[1], rel=1e-12)
@@ -64,7 +79,9 @@ def test_names_of_the_boundary_survive_refinement():
         lengths = []
         for data in (domain, finer):
             ds = ufl.Measure("ds", domain=data.mesh, subdomain_data=data.facet_tags)
-            lengths.append(fem.assemble_scalar(fem.form(fem.Constant(data.mesh, 1.0) * ds(data.tag(name, 1)))))
+            lengths.append(
+                fem.assemble_scalar(fem.form(fem.Constant(data.mesh, 1.0) * ds(data.tag(name, 1))))
+            )
         assert lengths[0] > 1
         assert lengths[0] == pytest.approx(lengths[1], rel=1e-12)
 
@@ -117,7 +134,11 @@ def test_what_does_not_saturate_has_no_estimate():
 
 def test_systems_and_flows_have_estimates():
     v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
-    library = cf.Library(anchor=dt(v), terms={"lap": lap(v), "inertia": -cf.dot(v, grad(v)), "drag": -v}, parameters={})
+    library = cf.Library(
+        anchor=dt(v),
+        terms={"lap": lap(v), "inertia": -cf.dot(v, grad(v)), "drag": -v},
+        parameters={},
+    )
     stream = sp.sin(sp.pi * x) ** 2 * sp.sin(sp.pi * y) ** 2
     experiment = cf.Experiment(
         mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
@@ -137,7 +158,9 @@ def test_inner_products_of_trajectories_are_exact():
     model = burgers(3, 2)
     one = model.factual.states
     fine = [one[0], (one[0] + one[1]) / 2, one[1], (one[1] + one[2]) / 2, one[2]]
-    found = gram_matrix(model.norm("L2"), [[(one, 1.0)], [(fine, 1.0)], [(fine, 2.0), (one, -1.0)]], 0.4)
+    found = gram_matrix(
+        model.norm("L2"), [[(one, 1.0)], [(fine, 1.0)], [(fine, 2.0), (one, -1.0)]], 0.4
+    )
     assert found == pytest.approx(np.full((3, 3), model.factual.norm("L2") ** 2), rel=1e-12)
 
 
@@ -164,7 +187,9 @@ def test_margins_are_the_same_on_two_ranks(on_ranks, capsys):
 def test_a_ladder_says_why_it_cannot_go_up():
     domain = mesh.create_unit_square(MPI.COMM_SELF, 2, 2, mesh.CellType.quadrilateral)
     library = cf.Library(terms={"lap": lap(u)}, unknown=u)
-    experiment = cf.Experiment(mesh=domain, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    experiment = cf.Experiment(
+        mesh=domain, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+    )
     model = cf.Model(library, {"lap": 1.0}, experiment)
     with pytest.raises(ValueError, match="triangles"):
         Ladder(model, "mesh")
@@ -195,8 +220,14 @@ def cubic(cells, degree=1):
 
 def test_refinement_decides_what_the_given_mesh_does_not():
     true = cubic(8, 3).deletions(["cube"])["cube"].score
-    for share, budget, decision in ((0.97, 5e3, "relevant"), (1.15, 5e3, "irrelevant"), (1.0, 3e2, "unresolved")):
-        verdict = decide_by_refinement(["cube"], share * true, Refinement(cubic(4), cf.Certification(budget=budget)))["cube"]
+    for share, budget, decision in (
+        (0.97, 5e3, "relevant"),
+        (1.15, 5e3, "irrelevant"),
+        (1.0, 3e2, "unresolved"),
+    ):
+        verdict = decide_by_refinement(
+            ["cube"], share * true, Refinement(cubic(4), cf.Certification(budget=budget))
+        )["cube"]
         assert verdict.decision == decision
         assert abs(verdict.score - true) <= verdict.margin
         assert verdict.bound.certificate.kind == "estimated"

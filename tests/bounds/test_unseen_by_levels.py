@@ -1,4 +1,6 @@
-"""Estimates by levels know of data that no level has seen: aliased starts, pulses between levels, forcings between points."""
+"""Estimates by levels know of data that no level has seen: aliased starts, pulses between
+levels, forcings between points.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from dolfinx import mesh
 from mpi4py import MPI
 
 import cffem as cf
+from benchmarks.certify.adversary_data import _layer
 from cffem import curl, dt, lap, t, x, y
-from cffem.bounds.levels import Estimates, LevelCertifier
-from cffem.bounds.unseen import Unseen
-from cffem.cases.adversary_data import _layer
+from cffem.bounds.levels.three_levels import Estimates, LevelCertifier
+from cffem.bounds.levels.unseen import Unseen
 from cffem.symbols.errors import InputError
 
 MODE = sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
@@ -27,9 +29,13 @@ REACTING = {"lap": lap(u), "cubic": -(u**3), "lin": u}
 
 def reacting(initial, forcing=0, cells=4, degree=1, steps=4, diffusion=2e-4):
     experiment = cf.Experiment(
-        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells), elements={u: ("Lagrange", degree)},
-        boundary=[cf.Dirichlet(u, 0)], initial={u: initial}, forcing={u: forcing}, time=cf.Window(0, 1, steps=steps),
-    )  # fmt: skip
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, cells, cells),
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: initial},
+        forcing={u: forcing},
+        time=cf.Window(0, 1, steps=steps),
+    )
     coefficients = {"lap": diffusion, "cubic": 1.0, "lin": 0.5}
     return cf.Model(cf.Library(anchor=dt(u), terms=REACTING), coefficients, experiment)
 
@@ -50,12 +56,19 @@ def test_initial_values_that_vanish_at_all_nodes_of_three_levels_are_in_the_esti
     # By finite differences on one cell of the pattern: the score is 0.058.
     assert not bound or bound.margin >= 0.058 - bound.score
     both = Estimates(reacting(0.3 * MODE + HIGH), 1e5).deletion("cubic")
-    assert not both or (both.margin > 0.5 and any("initial values" in how for _, how in both.certificate.hypotheses))
+    assert not both or (
+        both.margin > 0.5 and any("initial values" in how for _, how in both.certificate.hypotheses)
+    )
 
 
 def test_what_the_levels_resolve_or_see_is_not_counted_twice():
     jump = sp.Piecewise((1, x < 0.43), (0, True)) * sp.sin(sp.pi * y)
-    for model in (reacting(MODE), reacting(MODE, sp.exp(-t) * MODE + t**2), reacting(jump), reacting(x * y, x - y, degree=2)):
+    for model in (
+        reacting(MODE),
+        reacting(MODE, sp.exp(-t) * MODE + t**2),
+        reacting(jump),
+        reacting(x * y, x - y, degree=2),
+    ):
         found = unseen(model)
         assert found.total == 0
         assert not found.blind
@@ -83,14 +96,21 @@ def test_a_steady_spike_narrower_than_a_cell_is_seen_by_the_levels():
     width, place = 1e-3, (0.4137, 0.5291)
     spike = 1e5 * sp.exp(-((x - place[0]) ** 2 + (y - place[1]) ** 2) / width**2)
     experiment = cf.Experiment(
-        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        boundary=[cf.Dirichlet(u, 0)], forcing={u: 1 + spike},
-    )  # fmt: skip
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1 + spike},
+    )
     model = cf.Model(library, {"lap": 1.0, "cubic": 1.0}, experiment)
-    # A point source of this mass moves the solution by about mass · 0.06 in L2: the load has it, and nothing is left to add.
+    # A point source of this mass moves the solution by about mass · 0.06 in L2: the load has it,
+    # and nothing is left to add.
     mass = 1e5 * math.pi * width**2
     assert unseen(model).total < 1e-6 * mass
-    plain = cf.Model(library, {"lap": 1.0, "cubic": 1.0}, cf.Experiment(**{**vars(experiment), "forcing": {u: 1}}))
+    plain = cf.Model(
+        library,
+        {"lap": 1.0, "cubic": 1.0},
+        cf.Experiment(**{**vars(experiment), "forcing": {u: 1}}),
+    )
     assert unseen(plain).total == 0
     moved = model.factual.function(u).x.array - plain.factual.function(u).x.array
     assert 0.04 * mass < math.sqrt(float(moved @ moved) / len(moved)) < 0.15 * mass
@@ -98,18 +118,28 @@ def test_a_steady_spike_narrower_than_a_cell_is_seen_by_the_levels():
 
 def test_vector_fields_are_looked_at_and_data_without_expressions_are_named():
     field = cf.VectorField("E", dim=2)
-    library = cf.Library(anchor=dt(dt(field)), terms={"c": -curl(curl(field)), "cubic": -cf.dot(field, field) * field})
+    library = cf.Library(
+        anchor=dt(dt(field)),
+        terms={"c": -curl(curl(field)), "cubic": -cf.dot(field, field) * field},
+    )
     experiment = cf.Experiment(
-        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={field: ("N1curl", 1)},
-        boundary=[cf.Tangential(field, 0)], initial={field: (sp.sin(sp.pi * y), 0), dt(field): (0, 0)},
-        forcing={field: (100 * sp.sin(32 * sp.pi * t) ** 2 * sp.sin(sp.pi * y), 0)}, time=cf.Window(0, 0.5, steps=4),
-    )  # fmt: skip
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+        elements={field: ("N1curl", 1)},
+        boundary=[cf.Tangential(field, 0)],
+        initial={field: (sp.sin(sp.pi * y), 0), dt(field): (0, 0)},
+        forcing={field: (100 * sp.sin(32 * sp.pi * t) ** 2 * sp.sin(sp.pi * y), 0)},
+        time=cf.Window(0, 0.5, steps=4),
+    )
     found = unseen(cf.Model(library, {"c": 1.0, "cubic": 0.1}, experiment))
     assert found.effects["initial values"] == 0
     assert found.effects["forcing in time"] > 1
     started = reacting(lambda p: p[0])
     assert "the initial values of u (no expression)" in unseen(started).blind
-    assert Unseen({}, ("the forcing in time of u (why)",)).statement()[1].endswith("not looked at: the forcing in time of u (why)")
+    assert (
+        Unseen({}, ("the forcing in time of u (why)",))
+        .statement()[1]
+        .endswith("not looked at: the forcing in time of u (why)")
+    )
 
 
 def test_there_is_no_estimate_in_other_norms_where_data_are_missed():
@@ -119,14 +149,25 @@ def test_there_is_no_estimate_in_other_norms_where_data_are_missed():
 
 
 @pytest.mark.parametrize(("diffusion", "resolved"), [(4.3e-4, False), (0.05, True)])
-def test_observables_behind_layers_have_an_estimate_only_where_the_field_is_resolved(diffusion, resolved):
-    """Integrals of oscillating fields may agree on three levels by accident: 3.13 ± 2.63 for 0.48."""
+def test_observables_behind_layers_have_an_estimate_only_where_the_field_is_resolved(
+    diffusion, resolved
+):
+    """Integrals of oscillating fields may agree on three levels by accident: 3.13 ± 2.63 for
+    0.48.
+    """
     terms = {"lap": lap(u), "drift": -u.diff(x), "r": -u}
     walls = [cf.Dirichlet(u, 0, on=("left", "right")), cf.Neumann(u, 0, on=("bottom", "top"))]
     experiment = cf.Experiment(
-        mesh=cf.mesh.square(MPI.COMM_SELF, 1 / 4), elements={u: ("Lagrange", 1)}, boundary=walls, forcing={u: 1},
-    )  # fmt: skip
-    model = cf.Model(cf.Library(terms=terms, unknown=u), {"lap": diffusion, "drift": 0.672, "r": 2.95}, experiment)
+        mesh=cf.mesh.square(MPI.COMM_SELF, 1 / 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=walls,
+        forcing={u: 1},
+    )
+    model = cf.Model(
+        cf.Library(terms=terms, unknown=u),
+        {"lap": diffusion, "drift": 0.672, "r": 2.95},
+        experiment,
+    )
     found = cf.certify_observable(model, cf.Integral(u), ["r"])["r"]
     assert bool(found) == resolved
     if resolved:
@@ -137,11 +178,16 @@ def test_observables_behind_layers_have_an_estimate_only_where_the_field_is_reso
 
 
 def diffusing(conductivity, wall=0, steps=3):
-    """Diffusion with a given conductivity and given values on the wall, which no theorem here speaks of."""
+    """Diffusion with a given conductivity and given values on the wall, which no theorem here
+    speaks of.
+    """
     experiment = cf.Experiment(
-        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        boundary=[cf.Dirichlet(u, wall)], initial={u: MODE}, time=cf.Window(0, 1, steps=steps),
-    )  # fmt: skip
+        mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, wall)],
+        initial={u: MODE},
+        time=cf.Window(0, 1, steps=steps),
+    )
     terms = {"flow": cf.div(conductivity * cf.grad(u)), "u": -u}
     return cf.Model(cf.Library(anchor=dt(u), terms=terms), {"flow": 0.1, "u": 0.5}, experiment)
 
@@ -154,10 +200,15 @@ PULSE = 1e3 / (1 + ((t - 0.4137) / 1e-3) ** 2) ** 3
     ("conductivity", "wall", "named"),
     [(NARROW, 0, "coefficient"), (1 + PULSE, 0, "coefficient"), (1, PULSE, "Dirichlet")],
 )
-def test_coefficients_and_boundary_values_that_no_level_sees_have_no_estimate(conductivity, wall, named):
+def test_coefficients_and_boundary_values_that_no_level_sees_have_no_estimate(
+    conductivity, wall, named
+):
     missing = Estimates(diffusing(conductivity, wall), 1e5).deletion("u")
     assert not missing
-    assert "no level sees all of the " in missing.reason or "no level sees all of Dirichlet" in missing.reason
+    assert (
+        "no level sees all of the " in missing.reason
+        or "no level sees all of Dirichlet" in missing.reason
+    )
     assert named in missing.reason
 
 
@@ -168,7 +219,11 @@ def test_values_between_the_nodes_of_the_wall_are_refused_by_the_model():
 
 @pytest.mark.parametrize(
     ("conductivity", "wall"),
-    [(1 + x * sp.sin(y), sp.exp(-t) * x), (sp.Piecewise((1, x < 0.43), (2, True)), 0), (sp.Piecewise((1, x < 0.5), (2, True)), y)],
+    [
+        (1 + x * sp.sin(y), sp.exp(-t) * x),
+        (sp.Piecewise((1, x < 0.43), (2, True)), 0),
+        (sp.Piecewise((1, x < 0.5), (2, True)), y),
+    ],
 )
 def test_coefficients_and_boundary_values_that_levels_see_are_not_refused(conductivity, wall):
     found = unseen(diffusing(conductivity, wall))

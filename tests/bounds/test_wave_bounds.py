@@ -1,4 +1,6 @@
-"""Error bounds of scalar waves hold for decay and growth, on every domain, and widen with a fault or a coarse time step."""
+"""Error bounds of scalar waves hold for decay and growth, on every domain, and widen with a
+fault or a coarse time step.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,24 @@ from wave_support import WAVE, Cavity, check, outcomes
 import cffem as cf
 from cffem import dt, lap
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.wave import WaveCertifier
-from cffem.bounds.wave_enriched import EnrichedSecondOrderCertifier
-from cffem.bounds.wave_growth import evolve
-from cffem.bounds.wave_problem import term_operators
+from cffem.bounds.waves.scalar_waves import WaveCertifier
+from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
+from cffem.bounds.waves.wave_growth import evolve
+from cffem.bounds.waves.wave_problem import term_operators
 
 COEFFICIENTS = {"stiffness": 1.0, "mass": 4.0, "damping": 0.3}
 
 
 def cavity(n=6, degree=1, steps=12, force=0.0, **changes):
-    return Cavity(False, perturbed(2, n, 0.2, 1.0), {**COEFFICIENTS, **changes}, degree, 0.8, steps, force=force)
+    return Cavity(
+        False,
+        perturbed(2, n, 0.2, 1.0),
+        {**COEFFICIENTS, **changes},
+        degree,
+        0.8,
+        steps,
+        force=force,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,10 @@ def test_many_random_waves_are_covered():
     check(plain)
     check(enriched)
     for degree, largest in ((1, 2.5), (2, 4.5)):
-        assert np.median([o.factual[1] / o.factual[0] for o in enriched if o.degree == degree]) <= largest
+        assert (
+            np.median([o.factual[1] / o.factual[0] for o in enriched if o.degree == degree])
+            <= largest
+        )
 
 
 @pytest.mark.slow
@@ -97,7 +110,8 @@ def test_the_difference_margin_is_proportional_to_the_deleted_coefficient(sound)
     assert small.margin < 0.02 * (small.factual[1] + small.counterfactual[1])
 
 
-# Faults -------------------------------------------------------------------------------------------------------------------
+# Faults
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_coarse_time_step_widens_the_bound():
@@ -129,14 +143,17 @@ def test_a_wrong_sign_in_one_term_widens_the_bound(broken, order, honest):
 def test_a_loosened_solver_widens_the_bound():
     problem, found = cavity(4, 2), []
     for options in ({}, {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 0.3}):
-        problem.model = cf.Model(WAVE, problem.model.coefficients, problem.model.experiment, options)
+        problem.model = cf.Model(
+            WAVE, problem.model.coefficients, problem.model.experiment, options
+        )
         problem._measure()
         found.append(problem.outcome("damping"))
     check(found)
     assert found[1].margin > 1.3 * found[0].margin
 
 
-# Parts --------------------------------------------------------------------------------------------------------------------
+# Parts
+# --------------------------------------------------------------------------------------------------
 
 
 def test_growth_is_that_of_the_differential_equation():
@@ -151,7 +168,9 @@ def test_growth_is_that_of_the_differential_equation():
 
 
 def test_coefficients_are_read_off_the_symbols():
-    library = cf.Library(anchor=dt(dt(u)), terms={"a": 2 * lap(u) - 3 * u, "d": -dt(u), "s": sp.sin(cf.x) * cf.t})
+    library = cf.Library(
+        anchor=dt(dt(u)), terms={"a": 2 * lap(u) - 3 * u, "d": -dt(u), "s": sp.sin(cf.x) * cf.t}
+    )
     found = term_operators(library, {"a": 0.5, "d": 0.2, "s": 3.0}, 2, False)
     assert (found["a"].stiffness, found["a"].mass, found["d"].damping) == (1.0, 1.5, 0.2)
     assert found["s"].source == (3.0 * sp.sin(cf.x) * cf.t,)
@@ -165,9 +184,17 @@ def test_what_is_not_covered_says_why():
     with pytest.raises(NotCovered, match="in the norm H1"):
         WaveCertifier(problem.model).deletion("u", "H1")
     experiment = problem.model.experiment
-    partial = cf.Model(WAVE, {"lap": 1.0}, cf.Experiment(
-        mesh=experiment.mesh, elements=experiment.elements, initial=experiment.initial, time=experiment.time,
-        boundary=[cf.Dirichlet(u, 1)]))  # fmt: skip
+    partial = cf.Model(
+        WAVE,
+        {"lap": 1.0},
+        cf.Experiment(
+            mesh=experiment.mesh,
+            elements=experiment.elements,
+            initial=experiment.initial,
+            time=experiment.time,
+            boundary=[cf.Dirichlet(u, 1)],
+        ),
+    )
     with pytest.raises(NotCovered, match="not a homogeneous essential condition"):
         EnrichedSecondOrderCertifier(partial)
     certificate = WaveCertifier(problem.model).solution(problem.model.factual)
@@ -206,6 +233,8 @@ def test_a_domain_that_is_not_convex_gets_the_weaker_bound_that_says_so():
         initial={u: sp.sin(sp.pi * cf.x) * sp.sin(sp.pi * cf.y), dt(u): 0},
         time=cf.Window(0, 0.5, steps=6),
     )
-    bound = WaveCertifier(cf.Model(WAVE, {"lap": 1.0, "u": -1.0, "damping": 0.1}, experiment)).deletion("damping")
+    bound = WaveCertifier(
+        cf.Model(WAVE, {"lap": 1.0, "u": -1.0, "damping": 0.1}, experiment)
+    ).deletion("damping")
     assert bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual)
     assert "one power of h lost" in bound.certificate.method

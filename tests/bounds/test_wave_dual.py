@@ -1,4 +1,6 @@
-"""The auxiliary field of the majorant in space: a gauge and a few steps for the rest are nearly as good as least squares."""
+"""The auxiliary field of the majorant in space: a gauge and a few steps for the rest are
+nearly as good as least squares.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ pytest.importorskip("dolfinx")
 from bounds_support import perturbed
 from dolfinx import fem
 
-from cffem.bounds.geometry import Domain
-from cffem.bounds.wave_columns import Broken, Factor, product
-from cffem.bounds.wave_dual import Dual
+from cffem.bounds.geometry.mesh_constants import Domain
+from cffem.bounds.waves.wave_columns import Broken, Factor, product
+from cffem.bounds.waves.wave_dual import Dual
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -24,7 +26,9 @@ def dual(request):
 
 
 def asked(dual, count=3, seed=1):
-    """Targets G and derivatives D u of random fields that are not curls, and the right-hand sides they give."""
+    """Targets G and derivatives D u of random fields that are not curls, and the right-hand
+    sides they give.
+    """
     random = np.random.default_rng(seed)
     target = random.standard_normal((dual.adjoint.getLocalSize()[0], count))
     states = random.standard_normal((dual.derivative.getLocalSize()[1], count))
@@ -35,13 +39,18 @@ def misfit(dual, target, states, fields):
     """‖G − D*H‖² + ω ‖H − D u‖², which least squares make as small as possible."""
     gap = product(dual.identity, fields)
     gap[dual.derivatives] -= product(dual.derivative, states)
-    return ((target - product(dual.adjoint, fields)) ** 2).sum(axis=0) + dual.weight * (gap**2).sum(axis=0)
+    return ((target - product(dual.adjoint, fields)) ** 2).sum(axis=0) + dual.weight * (gap**2).sum(
+        axis=0
+    )
 
 
 def test_the_field_is_nearly_the_one_of_least_squares(dual):
     target, states, right = asked(dual)
     whole = Factor(dual._normal.copy(), 3)
-    best, found, gauged = (misfit(dual, target, states, f) for f in (whole.solve(right), dual.solve(right), dual.gauged(right)))
+    best, found, gauged = (
+        misfit(dual, target, states, f)
+        for f in (whole.solve(right), dual.solve(right), dual.gauged(right))
+    )
     whole.destroy()
     assert (found <= 1.01 * best).all()
     assert (found < gauged).all()
@@ -60,7 +69,9 @@ def test_the_field_is_linear_in_the_data(dual):
     _, _, right = asked(dual)
     small = 1e-3 * asked(dual, seed=2)[2]
     change = dual.solve(right + small) - dual.solve(right)
-    np.testing.assert_allclose(change, dual.solve(small), rtol=0, atol=1e-6 * np.abs(dual.solve(small)).max())
+    np.testing.assert_allclose(
+        change, dual.solve(small), rtol=0, atol=1e-6 * np.abs(dual.solve(small)).max()
+    )
 
 
 def test_coefficients_of_a_lower_degree_come_first():

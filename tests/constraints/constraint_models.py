@@ -1,4 +1,6 @@
-"""Models with a constraint: the Maxwell cavity and a closed flow, each with twelve candidate terms and their truth table."""
+"""Models with a constraint: the Maxwell cavity and a closed flow, each with twelve candidate
+terms and their truth table.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,15 @@ MODE = (sp.sin(sp.pi * y) * sp.sin(sp.pi * z), 0, 0)
 COEFFICIENTS = {"rotation": -1.0, "graddiv": 0.7, "damping": -0.5, "hall": 1.0}
 
 
-def cavity(mesh, degree=1, names=tuple(MAXWELL), initial=MODE, constraint=True, boundary=0, coefficients=COEFFICIENTS):
+def cavity(
+    mesh,
+    degree=1,
+    names=tuple(MAXWELL),
+    initial=MODE,
+    constraint=True,
+    boundary=0,
+    coefficients=COEFFICIENTS,
+):
     """E'' = −curl curl E + … with a perfect conductor around, or with a given tangential field."""
     library = cf.Library(anchor=dt(dt(E)), terms={name: MAXWELL[name] for name in names})
     experiment = cf.Experiment(
@@ -60,10 +70,16 @@ def cavity(mesh, degree=1, names=tuple(MAXWELL), initial=MODE, constraint=True, 
         time=cf.Window(0, 1.0, steps=5),
         constraint=cf.DivergenceFree(E) if constraint else None,
     )
-    return cf.Model(library, {name: value for name, value in coefficients.items() if name in names}, experiment)
+    return cf.Model(
+        library, {name: value for name, value in coefficients.items() if name in names}, experiment
+    )
 
 
-PAIRS = {"Taylor–Hood": (("Lagrange", 2), ("Lagrange", 1)), "RT": (("RT", 2), ("DG", 1)), "BDM": (("BDM", 1), ("DG", 0))}
+PAIRS = {
+    "Taylor–Hood": (("Lagrange", 2), ("Lagrange", 1)),
+    "RT": (("RT", 2), ("DG", 1)),
+    "BDM": (("BDM", 1), ("DG", 0)),
+}
 
 
 def flow(mesh, pair="BDM", names=tuple(FLOW), boundary=None, coefficients=None):
@@ -77,7 +93,12 @@ def flow(mesh, pair="BDM", names=tuple(FLOW), boundary=None, coefficients=None):
         mesh=mesh,
         elements={v: velocity},
         boundary=walls,
-        initial={v: (sp.sin(sp.pi * x) ** 2 * sp.sin(2 * sp.pi * y), -sp.sin(2 * sp.pi * x) * sp.sin(sp.pi * y) ** 2)},
+        initial={
+            v: (
+                sp.sin(sp.pi * x) ** 2 * sp.sin(2 * sp.pi * y),
+                -sp.sin(2 * sp.pi * x) * sp.sin(sp.pi * y) ** 2,
+            )
+        },
         time=cf.Window(0, 0.1, steps=2),
         constraint=cf.DivergenceFree(v, multiplier={p: pressure}),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from dolfinx.mesh import locate_entities_boundary, meshtags
 from mpi4py import MPI
 
-from cffem.engine.meshes import MeshData
+from cffem.engine.mesh.meshes import MeshData
 
 try:
     from dolfinx.io.gmsh import model_to_mesh
@@ -16,7 +16,9 @@ except ImportError:
 
 
 def _mesh(build, size, dim, comm, seed=0):
-    """A gmsh mesh of what `build(occ)` makes; other seeds give other triangulations of the same domain."""
+    """A gmsh mesh of what `build(occ)` makes; other seeds give other triangulations of the
+    same domain.
+    """
     gmsh.initialize()
     gmsh.option.setNumber("General.Terminal", 0)
     gmsh.option.setNumber("Mesh.RandomSeed", seed + 1)
@@ -44,7 +46,9 @@ def box_with_void(comm=MPI.COMM_SELF, size=0.4):
     """The unit cube without a cube inside; b₁ = 0, b₂ = 1."""
 
     def build(occ):
-        occ.cut([(3, occ.addBox(0, 0, 0, 1, 1, 1))], [(3, occ.addBox(0.35, 0.35, 0.35, 0.3, 0.3, 0.3))])
+        occ.cut(
+            [(3, occ.addBox(0, 0, 0, 1, 1, 1))], [(3, occ.addBox(0.35, 0.35, 0.35, 0.3, 0.3, 0.3))]
+        )
 
     return _mesh(build, size, 3, comm)
 
@@ -59,9 +63,16 @@ def annulus(comm=MPI.COMM_SELF, size=0.2, holes=1):
 
     def build(occ):
         places = (
-            [(0.0, 0.0)] if holes == 1 else [(0.45 * np.cos(a), 0.45 * np.sin(a)) for a in 2 * np.pi * np.arange(holes) / holes]
+            [(0.0, 0.0)]
+            if holes == 1
+            else [
+                (0.45 * np.cos(a), 0.45 * np.sin(a)) for a in 2 * np.pi * np.arange(holes) / holes
+            ]
         )
-        occ.cut([(2, occ.addDisk(0, 0, 0, 1, 1))], [(2, occ.addDisk(x, y, 0, 0.25, 0.25)) for x, y in places])
+        occ.cut(
+            [(2, occ.addDisk(0, 0, 0, 1, 1))],
+            [(2, occ.addDisk(x, y, 0, 0.25, 0.25)) for x, y in places],
+        )
 
     return _mesh(build, size, 2, comm)
 
@@ -72,8 +83,16 @@ def square(comm=MPI.COMM_SELF, size=0.2, seed=0):
 
 
 def waves(x):
-    """A field without any symmetry, in as many components as the points have coordinates worth using."""
-    return np.stack([np.sin(3 * x[0]) + x[1], np.cos(2 * x[1]) * x[0] + x[2], x[0] * x[2] ** 2 + np.sin(5 * x[1])])
+    """A field without any symmetry, in as many components as the points have coordinates
+    worth using.
+    """
+    return np.stack(
+        [
+            np.sin(3 * x[0]) + x[1],
+            np.cos(2 * x[1]) * x[0] + x[2],
+            x[0] * x[2] ** 2 + np.sin(5 * x[1]),
+        ]
+    )
 
 
 def plane_waves(x):
@@ -100,16 +119,29 @@ DOMAINS = {
 
 
 def with_sides(mesh):
-    """A rectangle's mesh with its sides named left, right, bottom and top, as a mesh file would bring them."""
+    """A rectangle's mesh with its sides named left, right, bottom and top, as a mesh file
+    would bring them.
+    """
     names = {"left": (0, 0), "right": (0, 1), "bottom": (1, 0), "top": (1, 1)}
     low, high = mesh.geometry.x.min(axis=0), mesh.geometry.x.max(axis=0)
     mesh.topology.create_connectivity(1, 2)
     found = []
     for axis, end in names.values():
         place = (low, high)[end][axis]
-        found.append(locate_entities_boundary(mesh, 1, lambda x, axis=axis, place=place: np.isclose(x[axis], place)))
+        found.append(
+            locate_entities_boundary(
+                mesh, 1, lambda x, axis=axis, place=place: np.isclose(x[axis], place)
+            )
+        )
     facets = np.concatenate(found)
-    values = np.concatenate([np.full(len(part), tag, dtype=np.int32) for tag, part in enumerate(found, start=1)])
+    values = np.concatenate(
+        [np.full(len(part), tag, dtype=np.int32) for tag, part in enumerate(found, start=1)]
+    )
     order = np.argsort(facets)
     tags = meshtags(mesh, 1, facets[order], values[order])
-    return MeshData(mesh=mesh, cell_tags=None, facet_tags=tags, names={name: (1, tag) for tag, name in enumerate(names, start=1)})
+    return MeshData(
+        mesh=mesh,
+        cell_tags=None,
+        facet_tags=tags,
+        names={name: (1, tag) for tag, name in enumerate(names, start=1)},
+    )

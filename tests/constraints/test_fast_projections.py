@@ -1,4 +1,6 @@
-"""The ways to the nearest member of a class agree: factors, iterations on the class or by blocks, stream functions."""
+"""The ways to the nearest member of a class agree: factors, iterations on the class or by
+blocks, stream functions.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import _compat
 from cffem.constraints import projection
-from cffem.constraints.averaged import averaged_inverse
-from cffem.constraints.kernel import KernelCorrections
-from cffem.constraints.saddle import BLOCKS, KRYLOV_SADDLE
-from cffem.constraints.solver import Solver
-from cffem.constraints.stream import StreamFunctions, curl_matrix
+from cffem.constraints.projections.averaged import averaged_inverse
+from cffem.constraints.projections.kernel import KernelCorrections
+from cffem.constraints.projections.projection_solver import Solver
+from cffem.constraints.projections.saddle import BLOCKS, KRYLOV_SADDLE
+from cffem.constraints.projections.stream import StreamFunctions, curl_matrix
 from cffem.forms.elements import before
 
 v, q, B = cf.VectorField("v", dim=2), cf.ScalarField("q"), cf.VectorField("B", dim=3)
@@ -31,10 +33,15 @@ SIDES = ("left", "right", "bottom", "top")
 
 
 def identities(P, w):
-    """P² = P, orthogonality and the class, relative to the field; the last relative to the residual before."""
+    """P² = P, orthogonality and the class, relative to the field; the last relative to the
+    residual before.
+    """
     inside = P.project(w)
     size = P.norm(w)
-    again, angle = P.norm(P.project(inside) - inside) / size, abs(P.inner(inside, w - inside)) / size**2
+    again, angle = (
+        P.norm(P.project(inside) - inside) / size,
+        abs(P.inner(inside, w - inside)) / size**2,
+    )
     return inside, (again, angle, P.residual(inside) / P.residual(w))
 
 
@@ -59,7 +66,10 @@ def test_iterations_agree_with_factors_in_space(element, options):
 
 
 CONDITIONS = {
-    "slip": [cf.Dirichlet(v[0], 0, on=("left", "right")), cf.Dirichlet(v[1], 0, on=("bottom", "top"))],
+    "slip": [
+        cf.Dirichlet(v[0], 0, on=("left", "right")),
+        cf.Dirichlet(v[1], 0, on=("bottom", "top")),
+    ],
     "periodic": [cf.Periodic("right", "left"), cf.Dirichlet(v, 0, on=("bottom", "top"))],
     "open": [cf.Dirichlet(v, 0, on="left")],
 }
@@ -67,23 +77,35 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
 def test_iterations_agree_with_factors_under_all_conditions(conditions):
-    """Components that are held in different places, unknowns that are identified, and a multiplier that does not float."""
+    """Components that are held in different places, unknowns that are identified, and a
+    multiplier that does not float.
+    """
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 5))
-    P, Q = (projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, conditions, o) for o in ({}, KRYLOV_SADDLE))
+    P, Q = (
+        projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, conditions, o)
+        for o in ({}, KRYLOV_SADDLE)
+    )
     assert isinstance(Q.solver, KernelCorrections)
-    w = support.free_state(P, lambda x: np.stack([np.sin(2 * np.pi * x[0]) + x[1], np.cos(2 * np.pi * x[0]) * x[1]]))
+    w = support.free_state(
+        P, lambda x: np.stack([np.sin(2 * np.pi * x[0]) + x[1], np.cos(2 * np.pi * x[0]) * x[1]])
+    )
     P.essential.complete(w)
     same(P, Q, w)
 
 
 def test_iterations_agree_with_factors_for_any_linear_constraint():
     constraint = cf.Constraint(v[0].diff(cf.x) + 2 * v[1], multiplier={q: ("Lagrange", 1)})
-    P, Q = (projection(constraint, support.square(), {v: ("Lagrange", 2)}, NO_SLIP, o) for o in ({}, KRYLOV_SADDLE))
+    P, Q = (
+        projection(constraint, support.square(), {v: ("Lagrange", 2)}, NO_SLIP, o)
+        for o in ({}, KRYLOV_SADDLE)
+    )
     same(P, Q, support.free_state(P, support.plane_waves))
 
 
 def test_a_cheap_correction_is_on_the_class_but_not_the_nearest():
-    P = projection(cf.DivergenceFree(v), support.square(), {v: ("Lagrange", 2)}, NO_SLIP, KRYLOV_SADDLE)
+    P = projection(
+        cf.DivergenceFree(v), support.square(), {v: ("Lagrange", 2)}, NO_SLIP, KRYLOV_SADDLE
+    )
     w = support.free_state(P, support.plane_waves)
     cheap = w + P.solver.cheap(P.target(w))
     assert P.residual(cheap) <= 1e-11 * P.residual(w)
@@ -92,7 +114,9 @@ def test_a_cheap_correction_is_on_the_class_but_not_the_nearest():
 
 @pytest.mark.parametrize("element", [("RT", 1), ("RT", 3), ("BDM", 1), ("BDM", 2)], ids=str)
 def test_the_matrix_of_the_curl_gives_the_very_curl_of_a_stream_function(element):
-    """The matrix gives the very field whose curl it is, on an unstructured mesh with edges of all orientations."""
+    """The matrix gives the very field whose curl it is, on an unstructured mesh with edges of
+    all orientations.
+    """
     P = projection(cf.DivergenceFree(v), support.square(), {v: element}, [])
     vectors, _ = P.spaces.own(v)
     scalars = fem.functionspace(P.discretisation.mesh, before(P.spaces.elements[v]))
@@ -104,15 +128,22 @@ def test_the_matrix_of_the_curl_gives_the_very_curl_of_a_stream_function(element
     matrix.mult(into, out)
     field.x.array[:] = out.array_r
     rotated = ufl.as_vector([stream.dx(1), -stream.dx(0)])
-    error, size = (fem.assemble_scalar(fem.form(ufl.inner(part, part) * ufl.dx)) ** 0.5 for part in (field - rotated, rotated))
+    error, size = (
+        fem.assemble_scalar(fem.form(ufl.inner(part, part) * ufl.dx)) ** 0.5
+        for part in (field - rotated, rotated)
+    )
     assert error <= 1e-13 * size
 
 
 @pytest.mark.parametrize(("field", "most"), [(v, 1.9), (B, 3.1)], ids=["triangles", "tetrahedra"])
 def test_averaged_inverses_of_cells_are_close_to_the_inverse_mass(field, most):
-    """No eigenvalue of W M is below one, and none above what the element says; a wrong weight or cell would show."""
+    """No eigenvalue of W M is below one, and none above what the element says; a wrong weight
+    or cell would show.
+    """
     mesh = support.square() if field is v else support.box()
-    element = basix.ufl.element("Lagrange", _compat.cell_name(mesh.ufl_domain()), 2, shape=(field.dim,))
+    element = basix.ufl.element(
+        "Lagrange", _compat.cell_name(mesh.ufl_domain()), 2, shape=(field.dim,)
+    )
     space = fem.functionspace(mesh, element)
     trial, test = ufl.TrialFunction(space), ufl.TestFunction(space)
     mass = _compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * ufl.dx, mesh.comm))
@@ -127,19 +158,29 @@ def walls(*names):
 
 
 @pytest.mark.parametrize("options", [None, KRYLOV_SADDLE], ids=["factors", "multigrid"])
-@pytest.mark.parametrize("closed", [SIDES, ("left",), ("left", "right"), ("left", "top"), ()], ids=str)
+@pytest.mark.parametrize(
+    "closed", [SIDES, ("left",), ("left", "right"), ("left", "top"), ()], ids=str
+)
 @pytest.mark.parametrize("element", [("RT", 2), ("BDM", 1)], ids=str)
 def test_stream_functions_agree_with_factors(element, closed, options):
-    """Closed, partly open and open boxes: two separate walls have a flux between them, one unknown constant."""
+    """Closed, partly open and open boxes: two separate walls have a flux between them, one
+    unknown constant.
+    """
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 5, 4))
     P = projection(cf.DivergenceFree(v), mesh, {v: element}, walls(*closed), options)
     assert isinstance(P.solver, StreamFunctions)
-    same(P, projection(cf.DivergenceFree(v), mesh, {v: element}, walls(*closed), {}), support.free_state(P, support.plane_waves))
+    same(
+        P,
+        projection(cf.DivergenceFree(v), mesh, {v: element}, walls(*closed), {}),
+        support.free_state(P, support.plane_waves),
+    )
 
 
 @pytest.mark.parametrize("domain", ["annulus", "three_holes"])
 def test_circulation_around_closed_holes_is_kept(domain):
-    """Every hole adds one field that circulates around it; its stream function has another constant on the hole."""
+    """Every hole adds one field that circulates around it; its stream function has another
+    constant on the hole.
+    """
     mesh = support.DOMAINS[domain]()
     P = projection(cf.DivergenceFree(v), mesh, {v: ("BDM", 1)}, NO_SLIP)
     assert isinstance(P.solver, StreamFunctions)
@@ -148,7 +189,9 @@ def test_circulation_around_closed_holes_is_kept(domain):
 
 
 def test_a_flux_from_one_open_curve_to_another_has_no_stream_function():
-    """x/|x|² flows out of an open hole: divergence-free, but no curl, so the class is not that of stream functions."""
+    """x/|x|² flows out of an open hole: divergence-free, but no curl, so the class is not
+    that of stream functions.
+    """
     P = projection(cf.DivergenceFree(v), support.annulus(), {v: ("RT", 1)}, [])
     assert not isinstance(P.solver, StreamFunctions)
     w = support.free_state(P, lambda x: np.stack([x[0], x[1]]) / (x[0] ** 2 + x[1] ** 2))
@@ -160,7 +203,10 @@ def test_a_flux_from_one_open_curve_to_another_has_no_stream_function():
 @pytest.mark.parametrize("element", [("RT", 1), ("BDM", 1)], ids=str)
 def test_inflow_values_are_kept_by_stream_functions(element):
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 5))
-    channel = [cf.Dirichlet(v, (cf.y * (1 - cf.y), 0), on="left"), cf.Dirichlet(v, 0, on=("bottom", "top"))]
+    channel = [
+        cf.Dirichlet(v, (cf.y * (1 - cf.y), 0), on="left"),
+        cf.Dirichlet(v, 0, on=("bottom", "top")),
+    ]
     P = projection(cf.DivergenceFree(v), mesh, {v: element}, channel)
     Q = projection(cf.DivergenceFree(v), mesh, {v: element}, channel, {})
     assert isinstance(P.solver, StreamFunctions)
@@ -169,7 +215,12 @@ def test_inflow_values_are_kept_by_stream_functions(element):
         P.essential.set_values(w, 0.0)
         w[P.essential.owned] *= 1.0 + time
         inside = P.project(w)
-        assert np.abs(inside - w)[P.essential.owned].max() <= 1e-15 < 1e-2 < np.abs(inside[P.essential.owned]).max()
+        assert (
+            np.abs(inside - w)[P.essential.owned].max()
+            <= 1e-15
+            < 1e-2
+            < np.abs(inside[P.essential.owned]).max()
+        )
         assert P.norm(inside - Q.project(w)) <= 1e-12 * P.norm(w)
         assert P.residual(inside) <= 1e-12 * P.residual(w)
 
@@ -187,8 +238,18 @@ ITERATIONS = [
 def test_iterations_stay_flat_on_finer_meshes(field, element, cells):
     counted = []
     for n in cells:
-        mesh = create_unit_square(MPI.COMM_SELF, n, n) if field is v else create_unit_cube(MPI.COMM_SELF, n, n, n)
-        P = projection(cf.DivergenceFree(field), mesh, {field: element}, [cf.Dirichlet(field, 0)], KRYLOV_SADDLE)
+        mesh = (
+            create_unit_square(MPI.COMM_SELF, n, n)
+            if field is v
+            else create_unit_cube(MPI.COMM_SELF, n, n, n)
+        )
+        P = projection(
+            cf.DivergenceFree(field),
+            mesh,
+            {field: element},
+            [cf.Dirichlet(field, 0)],
+            KRYLOV_SADDLE,
+        )
         P.project(support.free_state(P, support.plane_waves if field is v else support.waves))
         counted.append(P.solver.iterations)
         P.destroy()
@@ -197,10 +258,13 @@ def test_iterations_stay_flat_on_finer_meshes(field, element, cells):
 
 def leray_numbers(comm, write=""):
     """Sizes of projected fields, by all ways, in a channel with an obstacle; the ways agree."""
-    from cffem.engine.mesh_shapes import channel
+    from cffem.engine.mesh.mesh_shapes import channel
 
     shape = channel(comm, 0.1)
-    inflow = [cf.Dirichlet(v, (cf.y * (HEIGHT - cf.y), 0), on="inlet"), cf.Dirichlet(v, 0, on=("walls", "cylinder"))]
+    inflow = [
+        cf.Dirichlet(v, (cf.y * (HEIGHT - cf.y), 0), on="inlet"),
+        cf.Dirichlet(v, 0, on=("walls", "cylinder")),
+    ]
     numbers = []
     for element in (("Lagrange", 2), ("BDM", 1)):
         found = []

@@ -28,7 +28,15 @@ NULL = [
     grad(div(x * E)) - grad(E[0]),
     curl(cross(E, vector(0, 0, 1))) - E.diff(z),
 ]
-NOT_NULL = [E, lap(E), curl(curl(E)), grad(E[0]), cross(E, vector(0, 0, 1)), grad(div(E)) + sp.Float(1e-9) * E, dot(grad(E), E)]
+NOT_NULL = [
+    E,
+    lap(E),
+    curl(curl(E)),
+    grad(E[0]),
+    cross(E, vector(0, 0, 1)),
+    grad(div(E)) + sp.Float(1e-9) * E,
+    dot(grad(E), E),
+]
 
 
 @pytest.mark.parametrize("term", NULL, ids=str)
@@ -47,13 +55,22 @@ def test_proof_agrees_with_fields_that_obey_the_constraint():
     member = sp.Tuple(*(cf.component(curl(potential), i) for i in range(3)))
     for term in NULL[:6] + NOT_NULL[:6]:
         value = term.subs(E, vector(*member)).doit()
-        entries = [sp.expand(cf.component(value, i)) for i in range(3)] if value != 0 else [sp.S.Zero] * 3
+        entries = (
+            [sp.expand(cf.component(value, i)) for i in range(3)] if value != 0 else [sp.S.Zero] * 3
+        )
         assert all(entry == 0 for entry in entries) == SOLENOIDAL.vanishes(term)
 
 
 def test_gradients_are_told_from_other_fields_on_the_class():
     turned = vector(-v[1], v[0])
-    gradients = [grad(p), grad(dot(v, v)), dot(grad(v), v) - curl(v) * turned, turned, vector(x, y), lap(v) + curl(curl(v))]
+    gradients = [
+        grad(p),
+        grad(dot(v, v)),
+        dot(grad(v), v) - curl(v) * turned,
+        turned,
+        vector(x, y),
+        lap(v) + curl(curl(v)),
+    ]
     for term in gradients:
         assert PLANE.is_gradient(term)
     for term in (v, lap(v), dot(grad(v), v), curl(v) * turned, x * turned, vector(-y, x)):
@@ -90,6 +107,12 @@ def test_curl_free_and_other_constraints_have_their_own_nulls():
 
 
 def test_truth_tables_are_what_is_proved():
-    assert {name for name, term in models.MAXWELL.items() if SOLENOIDAL.vanishes(term)} == models.MAXWELL_NULLS
-    proved = {name for name, term in models.FLOW.items() if PLANE.vanishes(term) or PLANE.is_gradient(term)}
+    assert {
+        name for name, term in models.MAXWELL.items() if SOLENOIDAL.vanishes(term)
+    } == models.MAXWELL_NULLS
+    proved = {
+        name
+        for name, term in models.FLOW.items()
+        if PLANE.vanishes(term) or PLANE.is_gradient(term)
+    }
     assert proved == models.FLOW_NULLS

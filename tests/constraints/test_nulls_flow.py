@@ -1,4 +1,6 @@
-"""Null terms and equivalence classes of plane flows: exact on pointwise solenoidal fields, in the limit on Taylor–Hood pairs."""
+"""Null terms and equivalence classes of plane flows: exact on pointwise solenoidal fields, in
+the limit on Taylor–Hood pairs.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,21 @@ TWENTY = [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3
 
 
 def flow_verdicts(seed):
-    analysis = ConstraintAnalysis(models.flow(support.square(size=0.3, seed=seed)), trajectory=False)
-    groups = {frozenset(group.terms): (group.label, group.evidence) for group in equivalence_classes(analysis)}
+    analysis = ConstraintAnalysis(
+        models.flow(support.square(size=0.3, seed=seed)), trajectory=False
+    )
+    groups = {
+        frozenset(group.terms): (group.label, group.evidence)
+        for group in equivalence_classes(analysis)
+    }
     return {null.term for null in analysis.nulls}, groups, {null.label for null in analysis.nulls}
 
 
 @pytest.mark.parametrize("seed", TWENTY)
 def test_truth_table_of_twelve_flow_terms(seed):
-    """Pointwise divergence-free fields: every null and both classes are exact, found by rewriting and by measuring."""
+    """Pointwise divergence-free fields: every null and both classes are exact, found by
+    rewriting and by measuring.
+    """
     classes = dict.fromkeys(models.FLOW_CLASSES, ("exact", "symbolic and numeric"))
     assert flow_verdicts(seed) == (models.FLOW_NULLS, classes, {"exact"})
 
@@ -40,15 +49,22 @@ TABLE = ("viscosity", "rotrot", "convection", "lamb", "kinetic", "pressure")
 
 
 def test_taylor_hood_says_what_holds_only_in_the_limit():
-    analysis = ConstraintAnalysis(models.flow(support.square(size=0.3), "Taylor–Hood", TABLE), trajectory=False)
+    analysis = ConstraintAnalysis(
+        models.flow(support.square(size=0.3), "Taylor–Hood", TABLE), trajectory=False
+    )
     labels = {null.term: null.label for null in analysis.nulls}
     assert labels == {"pressure": "exact", "kinetic": UP_TO_DISCRETISATION}
-    groups = {frozenset(group.terms): (group.label, group.evidence) for group in equivalence_classes(analysis)}
+    groups = {
+        frozenset(group.terms): (group.label, group.evidence)
+        for group in equivalence_classes(analysis)
+    }
     assert groups == dict.fromkeys(models.FLOW_CLASSES, (UP_TO_DISCRETISATION, "symbolic"))
 
 
 def smooth_member(analysis):
-    """A smooth solenoidal field with no-slip, brought onto the discrete class: where discretisation is all that is left."""
+    """A smooth solenoidal field with no-slip, brought onto the discrete class: where
+    discretisation is all that is left.
+    """
     stream = x**2 * (1 - x) ** 2 * y**2 * (1 - y) ** 2 * sp.cos(x - 2 * y) * 100
     values = sp.lambdify((x, y), (stream.diff(y), -stream.diff(x)), "numpy")
     function = analysis.projection.function()
@@ -59,7 +75,9 @@ def smooth_member(analysis):
 
 def leray_row(pair, cells):
     """Shares of the gradients and differences of the equivalences on a smooth member."""
-    analysis = ConstraintAnalysis(models.flow(create_unit_square(MPI.COMM_SELF, cells, cells), pair, TABLE), trajectory=False)
+    analysis = ConstraintAnalysis(
+        models.flow(create_unit_square(MPI.COMM_SELF, cells, cells), pair, TABLE), trajectory=False
+    )
     member = smooth_member(analysis)
     return np.array(
         [
@@ -74,7 +92,9 @@ def leray_row(pair, cells):
 
 
 def test_leray_table_decays_on_taylor_hood():
-    """∇(|v|²/2) and both equivalences fall with the mesh size, at least linearly; the pressure's gradient is exact."""
+    """∇(|v|²/2) and both equivalences fall with the mesh size, at least linearly; the
+    pressure's gradient is exact.
+    """
     rows = np.array([leray_row("Taylor–Hood", cells) for cells in (8, 16, 32)])
     orders = np.log2(rows[:-1, :3] / rows[1:, :3])
     assert orders[-1].min() >= 1.0
@@ -83,7 +103,9 @@ def test_leray_table_decays_on_taylor_hood():
 
 
 def test_effective_library_says_what_went_and_why():
-    model = models.flow(support.square(size=0.3), "BDM", ("viscosity", "rotrot", "kinetic", "drag", "bulk"))
+    model = models.flow(
+        support.square(size=0.3), "BDM", ("viscosity", "rotrot", "kinetic", "drag", "bulk")
+    )
     effective = effective_library(model)
     assert effective.library.names == ("viscosity", "drag")
     assert {null.term for null in effective.removed} == {"kinetic", "bulk"}
@@ -100,9 +122,16 @@ def test_effective_library_says_what_went_and_why():
 
 
 def test_deleting_a_gradient_moves_the_pressure_only():
-    """In a closed plane flow the Coriolis force is a gradient: without it the velocity is the same to round-off."""
+    """In a closed plane flow the Coriolis force is a gradient: without it the velocity is the
+    same to round-off.
+    """
     names = ("viscosity", "coriolis", "swirl", "drag")
-    model = models.flow(support.square(size=0.3), "BDM", names, coefficients={"viscosity": 0.1, "coriolis": 3.0, "swirl": 1.0})
+    model = models.flow(
+        support.square(size=0.3),
+        "BDM",
+        names,
+        coefficients={"viscosity": 0.1, "coriolis": 3.0, "swirl": 1.0},
+    )
     sweep, size = model.deletions(["viscosity", "coriolis", "swirl"]), model.factual.norm("L2")
     assert sweep["coriolis"].score <= 1e-12 * size
     assert min(sweep["viscosity"].score, sweep["swirl"].score) >= 1e-3 * size

@@ -1,4 +1,6 @@
-"""Null terms of Maxwell's equations: what vanishes on the class is found, what is merely small or unseen is not called null."""
+"""Null terms of Maxwell's equations: what vanishes on the class is found, what is merely
+small or unseen is not called null.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ CAVITY = ("rotation", "graddiv", "damping", "hall")
 
 
 def cavity_numbers(comm, degree="1", size="0.4", write=""):
-    """Ratios and relative deletion scores of the cavity: grad div is null and its deletion does nothing, the others count."""
+    """Ratios and relative deletion scores of the cavity: grad div is null and its deletion
+    does nothing, the others count.
+    """
     model = models.cavity(support.box(comm, float(size)), int(degree), CAVITY)
     analysis = ConstraintAnalysis(model)
     (null,) = analysis.nulls
@@ -59,7 +63,9 @@ def test_scores_of_a_cavity_are_the_same_on_two_ranks(on_ranks, degree):
 
 
 def test_a_field_with_divergence_shows_the_same_term():
-    """Without the constraint and with a field that is not divergence-free, deleting grad div is visible."""
+    """Without the constraint and with a field that is not divergence-free, deleting grad div
+    is visible.
+    """
     lump = (sp.sin(sp.pi * x) * sp.sin(sp.pi * y) * sp.sin(sp.pi * z), 0, 0)
     model = models.cavity(support.box(), 1, ("rotation", "graddiv"), initial=lump, constraint=False)
     assert model.deletions(["graddiv"])["graddiv"].score > 0.1 * model.factual.norm("L2")
@@ -69,7 +75,11 @@ def test_small_is_not_null_and_null_is_not_small():
     """A null term plus a millionth of another, and a null term times a million."""
     library = cf.Library(
         anchor=dt(E),
-        terms={"almost": grad(div(E)) + sp.Float(1e-6) * E, "large": 10**6 * grad(div(E)), "small": sp.Float(1e-6) * E},
+        terms={
+            "almost": grad(div(E)) + sp.Float(1e-6) * E,
+            "large": 10**6 * grad(div(E)),
+            "small": sp.Float(1e-6) * E,
+        },
     )
     experiment = cf.Experiment(
         mesh=create_unit_cube(MPI.COMM_SELF, 3, 3, 3),
@@ -79,7 +89,9 @@ def test_small_is_not_null_and_null_is_not_small():
         time=cf.Window(0, 0.1, steps=1),
         constraint=cf.DivergenceFree(E),
     )
-    found = ConstraintAnalysis(cf.Model(library, {"small": 1.0}, experiment), trajectory=False).terms
+    found = ConstraintAnalysis(
+        cf.Model(library, {"small": 1.0}, experiment), trajectory=False
+    ).terms
     assert {name: evidence.status for name, evidence in found.items()} == {
         "almost": "active",
         "large": "constraint_null",
@@ -93,7 +105,12 @@ def test_weighted_class_has_the_weighted_null():
     """With ε jumping between cells grad div(ε E) is null, grad div E is not."""
     permittivity = sp.Piecewise((4, x < sp.Rational(1, 2)), (1, True))
     library = cf.Library(
-        anchor=dt(E), terms={"rotation": -curl(curl(E)), "plain": grad(div(E)), "weighted": grad(div(permittivity * E))}
+        anchor=dt(E),
+        terms={
+            "rotation": -curl(curl(E)),
+            "plain": grad(div(E)),
+            "weighted": grad(div(permittivity * E)),
+        },
     )
     experiment = cf.Experiment(
         mesh=create_unit_cube(MPI.COMM_SELF, 4, 3, 3),
@@ -103,15 +120,21 @@ def test_weighted_class_has_the_weighted_null():
         time=cf.Window(0, 0.1, steps=1),
         constraint=cf.DivergenceFree(E, weight=permittivity),
     )
-    nulls = ConstraintAnalysis(cf.Model(library, {"rotation": 1.0}, experiment), trajectory=False).terms
+    nulls = ConstraintAnalysis(
+        cf.Model(library, {"rotation": 1.0}, experiment), trajectory=False
+    ).terms
     assert nulls["weighted"].evidence == "symbolic and numeric"
     assert nulls["plain"].status == nulls["rotation"].status == "active"
     assert nulls["plain"].ratio > 0.01
 
 
 def test_what_vanishes_on_the_trajectory_only_is_aliased_not_null():
-    """A uniform static field obeys Maxwell's equations: damping and rotation vanish on it to round-off, but not on the class."""
-    model = models.cavity(support.box(), 1, ("rotation", "graddiv", "damping", "mass"), (1, 0, 0), boundary=(1, 0, 0))
+    """A uniform static field obeys Maxwell's equations: damping and rotation vanish on it to
+    round-off, but not on the class.
+    """
+    model = models.cavity(
+        support.box(), 1, ("rotation", "graddiv", "damping", "mass"), (1, 0, 0), boundary=(1, 0, 0)
+    )
     found = ConstraintAnalysis(model).terms
     assert found["rotation"].status == found["damping"].status == "vanishes_on_trajectory"
     assert found["graddiv"].status == "constraint_null"
@@ -120,7 +143,10 @@ def test_what_vanishes_on_the_trajectory_only_is_aliased_not_null():
 
 def maxwell_verdicts(seed):
     analysis = ConstraintAnalysis(models.cavity(support.box(seed=seed)), trajectory=False)
-    groups = {frozenset(group.terms): (group.label, group.evidence) for group in equivalence_classes(analysis)}
+    groups = {
+        frozenset(group.terms): (group.label, group.evidence)
+        for group in equivalence_classes(analysis)
+    }
     return {null.term for null in analysis.nulls}, groups, {null.label for null in analysis.nulls}
 
 
@@ -135,7 +161,9 @@ def test_truth_table_of_twelve_maxwell_terms(seed):
 
 
 def test_deleting_the_constraint_shows_what_it_does():
-    """A force that is a gradient does nothing under the constraint and drives the field off the class without it."""
+    """A force that is a gradient does nothing under the constraint and drives the field off
+    the class without it.
+    """
     library = cf.Library(anchor=dt(E), terms={"rotation": -curl(curl(E)), "graddiv": grad(div(E))})
     experiment = cf.Experiment(
         mesh=create_unit_cube(MPI.COMM_SELF, 3, 3, 3),
@@ -159,12 +187,16 @@ def test_deleting_the_constraint_shows_what_it_does():
 
 
 def test_magnetic_field_keeps_its_divergence():
-    """E in Nédélec, B in Raviart–Thomas: dB/dt = −curl E lies in the range of the curl, so div B stays at round-off."""
+    """E in Nédélec, B in Raviart–Thomas: dB/dt = −curl E lies in the range of the curl, so
+    div B stays at round-off.
+    """
     B = cf.VectorField("B", dim=3)
     system = cf.System(
         {
             "E": cf.Library(anchor=dt(E), terms={"curlB": curl(B)}, unknown=E),
-            "B": cf.Library(anchor=dt(B), terms={"curlE": curl(E), "graddivB": grad(div(B))}, unknown=B),
+            "B": cf.Library(
+                anchor=dt(B), terms={"curlE": curl(E), "graddivB": grad(div(B))}, unknown=B
+            ),
         }
     )
     experiment = cf.Experiment(

@@ -1,4 +1,6 @@
-"""Projections are projections: idempotent, orthogonal, onto the class; harmonic fields stay; the same on any number of ranks."""
+"""Projections are projections: idempotent, orthogonal, onto the class; harmonic fields stay;
+the same on any number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem.constraints import projection
-from cffem.constraints.harmonic import HarmonicFields
-from cffem.constraints.saddle import KRYLOV_SADDLE
-from cffem.symbols.constraints import ZeroMean
+from cffem.constraints.projections.harmonic import HarmonicFields
+from cffem.constraints.projections.saddle import KRYLOV_SADDLE
+from cffem.symbols.problem.constraint_classes import ZeroMean
 
 E, E2, B = cf.VectorField("E", dim=3), cf.VectorField("E", dim=2), cf.VectorField("B", dim=3)
 v, q = cf.VectorField("v", dim=2), cf.ScalarField("q")
@@ -24,7 +26,9 @@ CONDUCTOR, NO_SLIP = [cf.Tangential(E, 0)], [cf.Dirichlet(v, 0)]
 
 
 def check(P, function, level=1e-12):
-    """P² = P, P w ⊥ (I − P) w and c(P w) = 0 to round-off, on a field that is far from the class."""
+    """P² = P, P w ⊥ (I − P) w and c(P w) = 0 to round-off, on a field that is far from the
+    class.
+    """
     w = support.free_state(P, function)
     size, before = P.norm(w), P.residual(w)
     inside, outside = P.project(w), P.complement(w)
@@ -40,7 +44,9 @@ def check(P, function, level=1e-12):
 @pytest.mark.parametrize("options", [None, {}], ids=["multigrid", "direct"])
 @pytest.mark.parametrize("conditions", [CONDUCTOR, []], ids=["conductor", "natural"])
 @pytest.mark.parametrize("element", [("N1curl", 1), ("N1curl", 2)], ids=str)
-def test_helmholtz_projections_are_idempotent_and_orthogonal_and_take_gradients_away(element, conditions, options):
+def test_helmholtz_projections_are_idempotent_and_orthogonal_and_take_gradients_away(
+    element, conditions, options
+):
     P = projection(cf.DivergenceFree(E), support.box(), {E: element}, conditions, options)
     w, inside = check(P, support.waves)
     # A gradient of the paired space is all complement.
@@ -55,14 +61,21 @@ def test_helmholtz_projections_are_idempotent_and_orthogonal_and_take_gradients_
 
 
 def test_second_kind_elements_pair_with_one_degree_more():
-    check(projection(cf.DivergenceFree(E), support.box(), {E: ("N2curl", 1)}, CONDUCTOR), support.waves)
+    check(
+        projection(cf.DivergenceFree(E), support.box(), {E: ("N2curl", 1)}, CONDUCTOR),
+        support.waves,
+    )
 
 
 def test_weighted_class_is_another_class():
-    """ε jumps from 4 to 1 across a plane of facets: the weighted projection is orthogonal and leaves div E alone."""
+    """ε jumps from 4 to 1 across a plane of facets: the weighted projection is orthogonal and
+    leaves div E alone.
+    """
     mesh = create_unit_cube(MPI.COMM_SELF, 4, 3, 3)
     permittivity = sp.Piecewise((4, cf.x < sp.Rational(1, 2)), (1, True))
-    weighted = projection(cf.DivergenceFree(E, weight=permittivity), mesh, {E: ("N1curl", 1)}, CONDUCTOR)
+    weighted = projection(
+        cf.DivergenceFree(E, weight=permittivity), mesh, {E: ("N1curl", 1)}, CONDUCTOR
+    )
     plain = projection(cf.DivergenceFree(E), mesh, {E: ("N1curl", 1)}, CONDUCTOR)
     w, inside = check(weighted, support.waves)
     assert plain.residual(inside) > 0.01 * plain.residual(w)
@@ -95,18 +108,25 @@ def divergence(P, state):
 def test_slip_walls_leave_the_pressure_floating():
     """Normal components given on each wall, tangential ones free: a closed box without no-slip."""
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 6))
-    walls = [cf.Dirichlet(v[0], 0, on=("left", "right")), cf.Dirichlet(v[1], 0, on=("bottom", "top"))]
+    walls = [
+        cf.Dirichlet(v[0], 0, on=("left", "right")),
+        cf.Dirichlet(v[1], 0, on=("bottom", "top")),
+    ]
     P = projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, walls)
     _, inside = check(P, support.plane_waves)
     assert np.abs(inside[P.essential.owned]).max() == 0.0
 
 
 def test_projected_fields_of_a_periodic_channel_are_periodic():
-    """Left and right are the same place: the projected field still is periodic, and its divergence vanishes there too."""
+    """Left and right are the same place: the projected field still is periodic, and its
+    divergence vanishes there too.
+    """
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 6))
     conditions = [cf.Periodic("right", "left"), cf.Dirichlet(v, 0, on=("bottom", "top"))]
     P = projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, conditions)
-    w = support.free_state(P, lambda x: np.stack([np.sin(2 * np.pi * x[0]) + x[1], np.cos(2 * np.pi * x[0]) * x[1]]))
+    w = support.free_state(
+        P, lambda x: np.stack([np.sin(2 * np.pi * x[0]) + x[1], np.cos(2 * np.pi * x[0]) * x[1]])
+    )
     P.essential.complete(w)
     inside = P.project(w)
     again = inside.copy()
@@ -119,9 +139,14 @@ def test_projected_fields_of_a_periodic_channel_are_periodic():
 
 
 def test_inflow_values_are_kept():
-    """Inflow on the left, no-slip above and below, open on the right: P w has the inflow of w and no divergence."""
+    """Inflow on the left, no-slip above and below, open on the right: P w has the inflow of w
+    and no divergence.
+    """
     mesh = support.with_sides(create_unit_square(MPI.COMM_SELF, 6, 6))
-    channel = [cf.Dirichlet(v, (cf.y * (1 - cf.y), 0), on="left"), cf.Dirichlet(v, 0, on=("bottom", "top"))]
+    channel = [
+        cf.Dirichlet(v, (cf.y * (1 - cf.y), 0), on="left"),
+        cf.Dirichlet(v, 0, on=("bottom", "top")),
+    ]
     P = projection(cf.DivergenceFree(v), mesh, {v: ("Lagrange", 2)}, channel)
     w = support.free_state(P, support.plane_waves)
     P.essential.set_values(w, 0.0)
@@ -146,9 +171,16 @@ def test_means_are_taken_away_orthogonally():
 
 
 def test_any_linear_constraint_gets_its_nearest_member():
-    """∂v₀/∂x + 2 v₁ = 0 in Lagrange 1: the saddle point finds the nearest member, which is no farther than any other."""
+    """∂v₀/∂x + 2 v₁ = 0 in Lagrange 1: the saddle point finds the nearest member, which is no
+    farther than any other.
+    """
     condition = v[0].diff(cf.x) + 2 * v[1]
-    P = projection(cf.Constraint(condition, multiplier={q: ("Lagrange", 1)}), support.square(), {v: ("Lagrange", 2)}, NO_SLIP)
+    P = projection(
+        cf.Constraint(condition, multiplier={q: ("Lagrange", 1)}),
+        support.square(),
+        {v: ("Lagrange", 2)},
+        NO_SLIP,
+    )
     w, inside = check(P, support.plane_waves)
     other = P.project(support.free_state(P, lambda x: np.stack([x[1] * np.cos(x[0]), x[0]])))
     assert P.norm(w - inside) < P.norm(w - other)
@@ -163,9 +195,13 @@ HOLES = [
 ]
 
 
-@pytest.mark.parametrize(("domain", "field", "natural", "conductor"), HOLES, ids=[h[0] for h in HOLES])
+@pytest.mark.parametrize(
+    ("domain", "field", "natural", "conductor"), HOLES, ids=[h[0] for h in HOLES]
+)
 def test_harmonic_fields_count_the_holes(domain, field, natural, conductor):
-    """b₁ with natural conditions; with a conductor b₁ in the plane and b₂ in space. Both projections keep them."""
+    """b₁ with natural conditions; with a conductor b₁ in the plane and b₂ in space. Both
+    projections keep them.
+    """
     mesh = support.DOMAINS[domain]()
     for dimension, conditions in ((natural, []), (conductor, [cf.Tangential(field, 0)])):
         P = projection(cf.DivergenceFree(field), mesh, {field: ("N1curl", 1)}, conditions)
@@ -181,14 +217,18 @@ def test_harmonic_fields_count_the_holes(domain, field, natural, conductor):
 def test_curl_free_fields_are_gradients_and_harmonic_fields(domain):
     field = E2 if domain == "annulus" else E
     for conditions in ([], [cf.Tangential(field, 0)]):
-        P = projection(cf.CurlFree(field), support.DOMAINS[domain](), {field: ("N1curl", 1)}, conditions)
+        P = projection(
+            cf.CurlFree(field), support.DOMAINS[domain](), {field: ("N1curl", 1)}, conditions
+        )
         check(P, support.plane_waves if domain == "annulus" else support.waves)
         for h in P.harmonic.states:
             assert P.norm(P.project(h) - h) <= 1e-10
 
 
 def helmholtz_numbers(comm, element="1", write=""):
-    P = projection(cf.DivergenceFree(E), support.box(comm), {E: ("N1curl", int(element))}, CONDUCTOR)
+    P = projection(
+        cf.DivergenceFree(E), support.box(comm), {E: ("N1curl", int(element))}, CONDUCTOR
+    )
     w, inside = check(P, support.waves)
     numbers = P.norm(w), P.norm(inside), P.residual(w)
     if write and comm.rank == 0:
@@ -208,7 +248,12 @@ def test_iterations_of_helmholtz_projections_stay_flat():
     """What one of 100 000 unknowns costs is measured by `cffem bench projection`."""
     iterations = []
     for cells in (5, 8, 13):
-        P = projection(cf.DivergenceFree(E), create_unit_cube(MPI.COMM_SELF, cells, cells, cells), {E: ("N1curl", 1)}, CONDUCTOR)
+        P = projection(
+            cf.DivergenceFree(E),
+            create_unit_cube(MPI.COMM_SELF, cells, cells, cells),
+            {E: ("N1curl", 1)},
+            CONDUCTOR,
+        )
         P.project(support.free_state(P, support.waves))
         iterations.append(P.solver.iterations)
     assert max(iterations) <= 1.5 * min(iterations)

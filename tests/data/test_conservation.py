@@ -5,8 +5,8 @@ import sympy as sp
 
 import cffem as cf
 from cffem import t, x, y
-from cffem.data.conservation import conservative, derivative_order, expanded_derivative
-from cffem.symbols.components import to_components
+from cffem.data.rows.conservation import conservative, derivative_order, expanded_derivative
+from cffem.symbols.algebra.components import to_components
 
 u = cf.ScalarField("u")
 v = cf.VectorField("v", dim=2)
@@ -39,7 +39,11 @@ def test_pieces_add_up_to_the_term(term):
     assert sp.simplify(sp.expand(total - to_components(term, 2)[0])) == 0
 
 
-@pytest.mark.parametrize("term", [(u**a).diff(x, d) for a in (1, 2, 3) for d in (1, 2, 3)] + [u * u.diff(x), cf.lap(u**2)], ids=str)
+@pytest.mark.parametrize(
+    "term",
+    [(u**a).diff(x, d) for a in (1, 2, 3) for d in (1, 2, 3)] + [u * u.diff(x), cf.lap(u**2)],
+    ids=str,
+)
 def test_derivatives_of_powers_need_no_derivative_of_the_data(term):
     assert all(derivative_order(p.integrand) == 0 for p in conservative(to_components(term, 2)[0]))
 

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Data as people have them: values missing at random, clouds, short axes, periods, time alone; and refusals in one sentence."""
+"""Data as people have them: values missing at random, clouds, short axes, periods, time
+alone; and refusals in one sentence.
+"""
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import cffem as cf
+from benchmarks.screening import screening_data as cases
 from cffem import dt, lap, t, x, y
-from cffem.cases import screening_data as cases
-from cffem.data.gaps import bridge
-from cffem.data.noise import noise_sd
-from cffem.data.reconstruction import Spline
+from cffem.data.noise.grid_noise import noise_sd
+from cffem.data.noise.missing_values import bridge
+from cffem.data.noise.reconstruction import Spline
 
 u, w = cf.ScalarField("u"), cf.ScalarField("w")
 
@@ -40,15 +42,24 @@ def heat():
     grid, times = np.linspace(0, 2 * np.pi, 41), np.linspace(0, 2, 40)
     P, Q = np.meshgrid(grid, grid, indexing="ij")
     modes = [(k, m) for k in (1, 2, 3) for m in (1, 2)]
-    values = sum(np.exp(-0.1 * (k * k + m * m) * times) * (np.sin(k * P + m) * np.cos(m * Q))[..., None] for k, m in modes)
-    library = cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u), "u_x": u.diff(x), "u_y": u.diff(y)})
+    values = sum(
+        np.exp(-0.1 * (k * k + m * m) * times) * (np.sin(k * P + m) * np.cos(m * Q))[..., None]
+        for k, m in modes
+    )
+    library = cf.Library(
+        anchor=dt(u), terms={"u": u, "lap": lap(u), "u_x": u.diff(x), "u_y": u.diff(y)}
+    )
     return grid, times, values, library
 
 
-# Gaps ------------------------------------------------------------------------------------------------------------------------
+# Gaps
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("share", "noise", "tolerance"), [(0.05, 0.0, 1e-3), (0.2, 0.1, 0.03), (0.6, 0.0, 5e-3), (0.6, 0.1, 0.05)])
+@pytest.mark.parametrize(
+    ("share", "noise", "tolerance"),
+    [(0.05, 0.0, 1e-3), (0.2, 0.1, 0.03), (0.6, 0.0, 5e-3), (0.6, 0.1, 0.05)],
+)
 def test_values_missing_at_random_in_one_dimension(burgers, share, noise, tolerance):
     missing = np.random.default_rng(3).random(burgers.values.shape) < share
     values = np.where(missing, np.nan, cases.with_noise(burgers.values, noise, 0))
@@ -56,12 +67,18 @@ def test_values_missing_at_random_in_one_dimension(burgers, share, noise, tolera
     check(screened(burgers.small, data), burgers.small_truth, tolerance)
 
 
-@pytest.mark.parametrize(("share", "noise", "tolerance"), [(0.05, 0.05, 0.03), (0.2, 0.0, 2e-3), (0.6, 0.0, 5e-3)])
+@pytest.mark.parametrize(
+    ("share", "noise", "tolerance"), [(0.05, 0.05, 0.03), (0.2, 0.0, 2e-3), (0.6, 0.0, 5e-3)]
+)
 def test_values_missing_at_random_in_two_dimensions(heat, share, noise, tolerance):
     grid, times, clean, library = heat
     missing = np.random.default_rng(3).random(clean.shape) < share
     values = np.where(missing, np.nan, cases.with_noise(clean, noise, 0))
-    check(screened(library, cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: values})), {"lap": 0.1}, tolerance)
+    check(
+        screened(library, cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: values})),
+        {"lap": 0.1},
+        tolerance,
+    )
 
 
 def test_clouds_and_a_lost_frame(heat):
@@ -71,7 +88,11 @@ def test_clouds_and_a_lost_frame(heat):
         i, j, k = random.integers(0, 30, 3)
         values[i : i + 9, j : j + 9, k : k + 6] = np.nan
     values[..., 17] = np.nan
-    check(screened(library, cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: values})), {"lap": 0.1}, 2e-3)
+    check(
+        screened(library, cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: values})),
+        {"lap": 0.1},
+        2e-3,
+    )
 
 
 def test_wide_holes_stay_open_and_single_gaps_are_bridged():
@@ -100,7 +121,8 @@ def test_almost_nothing_measured_is_told():
         cf.Design.from_fields(cf.Library(anchor=dt(u), terms={"u": u}), data)
 
 
-# Axes ------------------------------------------------------------------------------------------------------------------------
+# Axes
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
@@ -108,9 +130,21 @@ def test_small_grids_give_a_useful_number_of_rows(noise):
     grid, times = np.linspace(0, 2 * np.pi, 20), np.linspace(0, 4, 40)
     P, Q, T = np.meshgrid(grid, grid, times, indexing="ij")
     modes = [(k, m) for k in (1, 2) for m in (1, 2)]
-    clean = sum(np.exp(-0.1 * (k * k + m * m) * T) * np.sin(k * P + m - 0.5 * k * T) * np.cos(m * Q) for k, m in modes)
-    terms = {"u": u, "lap": lap(u), "u_x": u.diff(x), "u_y": u.diff(y), "u^2": u**2, "u u_x": u * u.diff(x)}
-    data = cf.Dataset.from_arrays({x: grid, y: grid, t: times}, {u: cases.with_noise(clean, noise, 0)})
+    clean = sum(
+        np.exp(-0.1 * (k * k + m * m) * T) * np.sin(k * P + m - 0.5 * k * T) * np.cos(m * Q)
+        for k, m in modes
+    )
+    terms = {
+        "u": u,
+        "lap": lap(u),
+        "u_x": u.diff(x),
+        "u_y": u.diff(y),
+        "u^2": u**2,
+        "u u_x": u * u.diff(x),
+    }
+    data = cf.Dataset.from_arrays(
+        {x: grid, y: grid, t: times}, {u: cases.with_noise(clean, noise, 0)}
+    )
     fitted = screened(cf.Library(anchor=dt(u), terms=terms), data)
     assert fitted.design_.rows >= 100
     check(fitted, {"lap": 0.1, "u_x": -0.5}, 2e-3 if noise == 0 else 0.1)
@@ -123,7 +157,9 @@ def test_periodic_grids_use_every_point():
     noisy = cases.with_noise(velocity, 0.05, 0)
     rows = []
     for period in (None, {x: length, y: length}):
-        data = cf.Dataset.from_arrays({x: xs, y: ys, t: times}, {v: noisy}, projected=True, period=period)
+        data = cf.Dataset.from_arrays(
+            {x: xs, y: ys, t: times}, {v: noisy}, projected=True, period=period
+        )
         fitted = screened(library, data)
         rows.append(fitted.design_.rows)
     check(fitted, {"(v.grad)v": -1.0, "lap v": 0.02}, 0.05)
@@ -142,11 +178,18 @@ def test_a_repeated_last_point_of_a_period_is_left_out(kind):
 
 
 @pytest.mark.parametrize(
-    ("period", "message"), [({x: 3.0}, "does not fit points from 0 to 6"), ({y: 7.0}, "no such axis"), ({x: 60.0}, "does not fit")]
+    ("period", "message"),
+    [
+        ({x: 3.0}, "does not fit points from 0 to 6"),
+        ({y: 7.0}, "no such axis"),
+        ({x: 60.0}, "does not fit"),
+    ],
 )
 def test_periods_that_do_not_fit_are_told(period, message):
     with pytest.raises(cf.InputError, match=message):
-        cf.Dataset.from_arrays({x: np.linspace(0, 6, 30), t: np.arange(4.0)}, {u: np.zeros((30, 4))}, period=period)
+        cf.Dataset.from_arrays(
+            {x: np.linspace(0, 6, 30), t: np.arange(4.0)}, {u: np.zeros((30, 4))}, period=period
+        )
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
@@ -161,15 +204,25 @@ def test_predators_and_prey_under_noise():
     from scipy.integrate import solve_ivp
 
     times = np.linspace(0, 30, 400)
-    orbit = solve_ivp(lambda _, z: [1.1 * z[0] - 0.4 * z[0] * z[1], 0.1 * z[0] * z[1] - 0.4 * z[1]], (0, 30), [10, 5],
-                      t_eval=times, rtol=1e-9).y  # fmt: skip
-    noisy = orbit + 0.05 * orbit.std(axis=1, keepdims=True) * np.random.default_rng(0).standard_normal(orbit.shape)
+    orbit = solve_ivp(
+        lambda _, z: [1.1 * z[0] - 0.4 * z[0] * z[1], 0.1 * z[0] * z[1] - 0.4 * z[1]],
+        (0, 30),
+        [10, 5],
+        t_eval=times,
+        rtol=1e-9,
+    ).y
+    noisy = orbit + 0.05 * orbit.std(axis=1, keepdims=True) * np.random.default_rng(
+        0
+    ).standard_normal(orbit.shape)
     data = cf.Dataset.from_arrays({t: times}, {u: noisy[0], w: noisy[1]})
-    library = cf.Library(anchor=dt(u), terms={"u": u, "w": w, "uw": u * w, "u^2": u**2, "w^2": w**2})
+    library = cf.Library(
+        anchor=dt(u), terms={"u": u, "w": w, "uw": u * w, "u^2": u**2, "w^2": w**2}
+    )
     check(screened(library, data), {"u": 1.1, "uw": -0.4}, 0.03)
 
 
-# Refusals --------------------------------------------------------------------------------------------------------------------
+# Refusals
+# --------------------------------------------------------------------------------------------------
 
 AXES = {x: np.linspace(0, 6, 30), t: np.linspace(0, 1, 20)}
 
@@ -188,15 +241,21 @@ def test_values_that_are_no_real_numbers_are_told(values, message):
 
 
 def test_a_system_needs_a_design_for_each_equation():
-    system = cf.System({u: cf.Library(anchor=dt(u), terms={"w": w}), w: cf.Library(anchor=dt(w), terms={"u": u})})
+    system = cf.System(
+        {u: cf.Library(anchor=dt(u), terms={"w": w}), w: cf.Library(anchor=dt(w), terms={"u": u})}
+    )
     data = cf.Dataset.from_arrays(AXES, {u: np.ones((30, 20)), w: np.ones((30, 20))})
     with pytest.raises(cf.InputError, match="a design is of one equation"):
         cf.Design.from_fields(system, data)
 
 
 @pytest.mark.parametrize("kind", ["weak", "strong"])
-@pytest.mark.parametrize(("term", "message"), [(u.diff(x), "derivatives along x"), (x * u, "the coordinate x")])
+@pytest.mark.parametrize(
+    ("term", "message"), [(u.diff(x), "derivatives along x"), (x * u, "the coordinate x")]
+)
 def test_axes_that_were_not_measured_are_told(kind, term, message):
     data = cf.Dataset.from_arrays({t: np.linspace(0, 1, 50)}, {u: np.linspace(0, 1, 50)})
     with pytest.raises(cf.InputError, match=message):
-        cf.Design.from_fields(cf.Library(anchor=dt(u), terms={"term": sp.sympify(term)}), data, kind=kind)
+        cf.Design.from_fields(
+            cf.Library(anchor=dt(u), terms={"term": sp.sympify(term)}), data, kind=kind
+        )

@@ -6,12 +6,12 @@ import pytest
 import cffem as cf
 from cffem import t, x
 from cffem.data import Dataset
-from cffem.data.integrands import hermite
-from cffem.data.noise import measure_noise, noise_sd
-from cffem.data.points import PointMesh, conical_rule
-from cffem.data.reconstruction import Spline
-from cffem.data.rows import RowBlock
-from cffem.data.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
+from cffem.data.noise.grid_noise import measure_noise, noise_sd
+from cffem.data.noise.reconstruction import Spline
+from cffem.data.rows.integrands import hermite
+from cffem.data.rows.on_points import PointMesh, conical_rule
+from cffem.data.rows.row_blocks import RowBlock
+from cffem.data.rows.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
 
 u = cf.ScalarField("u")
 v = cf.VectorField("v", dim=2)
@@ -35,14 +35,21 @@ def test_xarray_dates_and_vectors():
     xarray = pytest.importorskip("xarray")
     times = np.array(["2020-01-01", "2020-01-02", "2020-01-04"], dtype="datetime64[D]")
     ds = xarray.Dataset(
-        {"a": (("time", "lat", "lon"), np.zeros((3, 4, 5))), "b": (("time", "lat", "lon"), np.ones((3, 4, 5)))},
+        {
+            "a": (("time", "lat", "lon"), np.zeros((3, 4, 5))),
+            "b": (("time", "lat", "lon"), np.ones((3, 4, 5))),
+        },
         {"time": times, "lat": np.arange(4.0), "lon": np.arange(5.0)},
     )
-    with pytest.raises(cf.InputError, match=r"'lat' is in degrees, which are no lengths; cf\.sphere_dataset"):
+    with pytest.raises(
+        cf.InputError, match=r"'lat' is in degrees, which are no lengths; cf\.sphere_dataset"
+    ):
         Dataset.from_xarray(ds, {v: ["a", "b"]})
     ds = ds.rename({"lat": "y", "lon": "x"})
     with pytest.raises(cf.InputError, match="'x' is in degrees"):
-        Dataset.from_xarray(ds.assign_coords(x=("x", np.arange(5.0), {"units": "degrees_east"})), {v: ["a", "b"]})
+        Dataset.from_xarray(
+            ds.assign_coords(x=("x", np.arange(5.0), {"units": "degrees_east"})), {v: ["a", "b"]}
+        )
     data = Dataset.from_xarray(ds, {v: ["a", "b"]})
     np.testing.assert_allclose(data.coordinates[t], [0, 1, 3])
     assert data.values[v[1]].shape == (5, 4, 3)
@@ -52,43 +59,70 @@ def test_xarray_dates_and_vectors():
     ("make", "message"),
     [
         (
-            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((2, 3))}),
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((2, 3))}
+            ),
             r"u needs an array of shape \(3, 2\), not \(2, 3\)",
         ),
         (
-            lambda: Dataset.from_arrays({x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            lambda: Dataset.from_arrays(
+                {x: np.array([0.0, 2.0, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}
+            ),
             r"x must be strictly increasing, but 2 is followed by 1; sort the data",
         ),
         (
-            lambda: Dataset.from_arrays({x: np.array([0.0, np.nan, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            lambda: Dataset.from_arrays(
+                {x: np.array([0.0, np.nan, 1.0]), t: np.arange(2.0)}, {u: np.zeros((3, 2))}
+            ),
             r"x must be finite, but its value number 2 is not",
         ),
         (
-            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.array([1.0])}, {u: np.zeros((3, 1))}),
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.array([1.0])}, {u: np.zeros((3, 1))}
+            ),
             r"t must be a one-dimensional array of two values or more",
         ),
         (
-            lambda: Dataset.from_arrays({"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}),
+            lambda: Dataset.from_arrays(
+                {"space": np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}
+            ),
             r"coordinates are called x, y, z and t, not space",
         ),
         (
-            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {u: np.full((3, 2), np.nan)}),
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.arange(2.0)}, {u: np.full((3, 2), np.nan)}
+            ),
             r"all values of the dataset are missing",
         ),
         (
-            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}),
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.arange(2.0)}, {v: np.zeros((3, 2))}
+            ),
             r"v needs an array of shape \(2, 3, 2\)",
         ),
-        (lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}), r"with dim 1, 2 or 3"),
-        (lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}), r"at least one field"),
-        (lambda: Dataset.from_arrays([np.arange(2.0)] * 5, {u: np.zeros((2,) * 5)}), r"between one and four coordinate arrays"),
         (
-            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {"u": np.zeros((3, 2))}),
+            lambda: Dataset.from_points(np.zeros((4, 5)), np.arange(3.0), {u: np.zeros((4, 3))}),
+            r"with dim 1, 2 or 3",
+        ),
+        (
+            lambda: Dataset.from_arrays({x: np.arange(3.0), t: np.arange(2.0)}, {}),
+            r"at least one field",
+        ),
+        (
+            lambda: Dataset.from_arrays([np.arange(2.0)] * 5, {u: np.zeros((2,) * 5)}),
+            r"between one and four coordinate arrays",
+        ),
+        (
+            lambda: Dataset.from_arrays(
+                {x: np.arange(3.0), t: np.arange(2.0)}, {"u": np.zeros((3, 2))}
+            ),
             r"given for fields, not for 'u'",
         ),
         (
             lambda: Dataset.from_arrays(
-                {x: np.arange(3.0), t: np.arange(2.0)}, {u: np.zeros((3, 2))}, mask=np.zeros(3, dtype=bool)
+                {x: np.arange(3.0), t: np.arange(2.0)},
+                {u: np.zeros((3, 2))},
+                mask=np.zeros(3, dtype=bool),
             ),
             r"the mask needs shape \(3, 2\)",
         ),
@@ -97,7 +131,9 @@ def test_xarray_dates_and_vectors():
             r"all values of the dataset are missing",
         ),
         (
-            lambda: Dataset.from_points(np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}),
+            lambda: Dataset.from_points(
+                np.eye(4, 2), np.arange(2.0), {u: np.array([[np.nan, 1.0], *[[1.0, 1.0]] * 3])}
+            ),
             r"sensor 1 has less than 4 readings; leave out the 4 sensors with so few",
         ),
     ],
@@ -116,7 +152,9 @@ def test_sensors_on_a_line_are_a_grid_whatever_their_order():
 
 def test_dimensions_of_other_names_are_told():
     xarray = pytest.importorskip("xarray")
-    stored = xarray.Dataset({"u": (("row", "t"), np.zeros((3, 3)))}, {"row": np.arange(3.0), "t": np.arange(3.0)})
+    stored = xarray.Dataset(
+        {"u": (("row", "t"), np.zeros((3, 3)))}, {"row": np.arange(3.0), "t": np.arange(3.0)}
+    )
     with pytest.raises(cf.InputError, match="rename the dimensions"):
         Dataset.from_xarray(stored, {u: "u"})
 
@@ -126,8 +164,18 @@ def test_dimensions_of_other_names_are_told():
     [
         (cf.Library(terms={"u": u}, unknown=u), {}, "weak", "a design needs an anchor"),
         (cf.Library(terms={"u": u}, unknown=u), {}, "strong", "a design needs an anchor"),
-        (cf.Library(anchor=cf.dt(u), terms={"u": u}), {"projected": True}, "weak", "exactly one vector field"),
-        (cf.Library(anchor=cf.dt(u), terms={"u": cf.lap(u)}), {}, "strong", "the grid is too small"),
+        (
+            cf.Library(anchor=cf.dt(u), terms={"u": u}),
+            {"projected": True},
+            "weak",
+            "exactly one vector field",
+        ),
+        (
+            cf.Library(anchor=cf.dt(u), terms={"u": cf.lap(u)}),
+            {},
+            "strong",
+            "the grid is too small",
+        ),
     ],
 )
 def test_data_that_give_no_design_are_told(library, data, kind, message):
@@ -138,7 +186,12 @@ def test_data_that_give_no_design_are_told(library, data, kind, message):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"A": np.zeros((2, 2))}, {"weights": np.ones(2)}, {"denoised": np.zeros((3, 2))}, {"noise": np.zeros((5, 3, 2))}],
+    [
+        {"A": np.zeros((2, 2))},
+        {"weights": np.ones(2)},
+        {"denoised": np.zeros((3, 2))},
+        {"noise": np.zeros((5, 3, 2))},
+    ],
 )
 def test_rows_that_do_not_fit_together_are_refused(wrong):
     given = {"A": np.zeros((3, 2)), "y": np.zeros(3), "weights": None, "block": 0}
@@ -149,7 +202,9 @@ def test_rows_that_do_not_fit_together_are_refused(wrong):
 
 def test_a_spectrum_that_ends_in_zeros_has_a_corner():
     samples = np.cos(2 * np.pi * np.arange(32) / 32)[:, None] * np.ones(4)
-    samples = np.fft.irfft(np.where(np.abs(np.fft.rfft(samples, axis=0)) > 1, np.fft.rfft(samples, axis=0), 0), axis=0)
+    samples = np.fft.irfft(
+        np.where(np.abs(np.fft.rfft(samples, axis=0)) > 1, np.fft.rfft(samples, axis=0), 0), axis=0
+    )
     assert 1 <= spectral_corner(samples, 0) <= 8
 
 
@@ -169,7 +224,7 @@ def test_clean_data_have_no_noise():
 
 @pytest.mark.parametrize("length", [1.0, 2.0])
 def test_correlated_noise_is_recognised_and_can_be_drawn_again(length):
-    from cffem.cases.screening_data import with_noise
+    from benchmarks.screening.screening_data import with_noise
 
     clean = waves()
     noise = measure_noise(with_noise(clean, 0.5, 1, length))
@@ -183,16 +238,18 @@ def test_correlated_noise_is_recognised_and_can_be_drawn_again(length):
 
 @pytest.fixture(scope="module")
 def sensors():
-    from cffem.cases.screening_data import jittered_points, moving_gaussians
+    from benchmarks.screening.screening_data import jittered_points, moving_gaussians
 
     points, times = jittered_points(40, 2), np.linspace(0, 3, 61)
     return points, moving_gaussians(points, times, (0.13, 0.09), 1e-3, (0.1, 0.16), count=3)
 
 
-@pytest.mark.parametrize(("along", "time"), [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("along", "time"), [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5)]
+)
 def test_correlated_noise_of_sensors_is_recognised_and_can_be_drawn_again(sensors, along, time):
-    from cffem.cases.screening_data import with_point_noise
-    from cffem.data.pointnoise import measure_point_noise
+    from benchmarks.screening.screening_data import with_point_noise
+    from cffem.data.noise.point_noise import measure_point_noise
 
     points, clean = sensors
     mesh = PointMesh.cached(points)
@@ -218,7 +275,7 @@ def test_correlated_noise_of_sensors_is_recognised_and_can_be_drawn_again(sensor
 
 
 def test_clean_signals_of_sensors_are_not_taken_for_correlated_noise(sensors):
-    from cffem.data.pointnoise import measure_point_noise
+    from cffem.data.noise.point_noise import measure_point_noise
 
     points, clean = sensors
     noise = measure_point_noise(clean, PointMesh.cached(points).smoothing)
@@ -241,7 +298,7 @@ def test_denoising_brings_data_closer_to_the_truth():
 
 
 def test_hermite_powers_are_unbiased():
-    from cffem.data.integrands import compiled
+    from cffem.data.rows.integrands import compiled
 
     noise = 0.7 * np.random.default_rng(0).standard_normal(400_000)
     for power in (2, 3, 4):
@@ -254,7 +311,9 @@ def test_bump_derivatives_match_differences():
     s = np.linspace(-1, 1, 20_001)
     rows = bump_derivatives(s, 7, 3)
     for d in range(3):
-        np.testing.assert_allclose(np.gradient(rows[d], s)[5:-5], rows[d + 1][5:-5], atol=2e-5 * np.abs(rows[d + 1]).max())
+        np.testing.assert_allclose(
+            np.gradient(rows[d], s)[5:-5], rows[d + 1][5:-5], atol=2e-5 * np.abs(rows[d + 1]).max()
+        )
     with pytest.raises(ValueError, match="continuous derivatives"):
         bump_derivatives(s, 3, 3)
 
@@ -270,7 +329,11 @@ def test_axis_integrates_by_parts():
 def test_noisier_data_ask_for_wider_test_functions():
     clean = waves()
     widths = [
-        half_width(200, spectral_corner(clean + s * np.random.default_rng(0).standard_normal(clean.shape), 0)) for s in (0.01, 1.0)
+        half_width(
+            200,
+            spectral_corner(clean + s * np.random.default_rng(0).standard_normal(clean.shape), 0),
+        )
+        for s in (0.01, 1.0)
     ]
     assert widths[0] < widths[1]
 
@@ -278,12 +341,14 @@ def test_noisier_data_ask_for_wider_test_functions():
 @pytest.mark.parametrize("dim", [2, 3])
 def test_quadrature_on_scattered_points_is_exact_for_linear_data(dim):
     points = np.random.default_rng(0).random((200, dim))
-    points = np.concatenate([points, np.stack(np.meshgrid(*[[0.0, 1.0]] * dim), axis=-1).reshape(-1, dim)])
+    points = np.concatenate(
+        [points, np.stack(np.meshgrid(*[[0.0, 1.0]] * dim), axis=-1).reshape(-1, dim)]
+    )
     mesh = PointMesh(points)
     _, weights = mesh.quadrature
-    assert weights @ (mesh.interpolation(Spline()) @ (1 + 2 * points[:, 0])) == pytest.approx(mesh.volumes.sum() + 2 * (
-        mesh.volumes @ points[mesh.simplices].mean(axis=1)[:, 0]
-    ))  # fmt: skip
+    assert weights @ (mesh.interpolation(Spline()) @ (1 + 2 * points[:, 0])) == pytest.approx(
+        mesh.volumes.sum() + 2 * (mesh.volumes @ points[mesh.simplices].mean(axis=1)[:, 0])
+    )
     assert conical_rule(dim)[1].sum() == pytest.approx(1)
 
 
@@ -291,5 +356,7 @@ def test_local_fits_differentiate_quadratics_exactly():
     points = np.random.default_rng(1).random((300, 2))
     derivative = PointMesh(points).first_derivatives
     values = points[:, 0] ** 2 + 3 * points[:, 0] * points[:, 1]
-    np.testing.assert_allclose(derivative[0] @ values, 2 * points[:, 0] + 3 * points[:, 1], atol=1e-8)
+    np.testing.assert_allclose(
+        derivative[0] @ values, 2 * points[:, 0] + 3 * points[:, 1], atol=1e-8
+    )
     np.testing.assert_allclose(derivative[1] @ values, 3 * points[:, 0], atol=1e-8)

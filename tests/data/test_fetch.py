@@ -1,4 +1,6 @@
-"""Fetching large files: resumed where it broke off, checked, refused when changed, and one sentence without a network."""
+"""Fetching large files: resumed where it broke off, checked, refused when changed, and one
+sentence without a network.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ pytest.importorskip("requests")
 
 import cffem as cf
 from cffem.cli import main
-from cffem.data import fetch as fetching
-from cffem.data.registry_data import DataUnavailable
+from cffem.data.readers import fetch as fetching
+from cffem.data.readers.registry_data import DataUnavailable
 
 CONTENT = b"CDF\x01" + bytes(range(256)) * 3000
 
@@ -54,7 +56,9 @@ def server(monkeypatch):
     thread = threading.Thread(target=running.serve_forever, daemon=True)
     thread.start()
     address = f"http://127.0.0.1:{running.server_port}/{{variable}}.{{year}}.nc"
-    monkeypatch.setitem(fetching.PROVIDERS, "oisst", replace(fetching.PROVIDERS["oisst"], address=address))
+    monkeypatch.setitem(
+        fetching.PROVIDERS, "oisst", replace(fetching.PROVIDERS["oisst"], address=address)
+    )
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")

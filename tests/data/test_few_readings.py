@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Few, irregular and random reading times: weights that are exact for polynomials, and intervals that cover."""
+"""Few, irregular and random reading times: weights that are exact for polynomials, and
+intervals that cover.
+"""
 
 import numpy as np
 import pytest
 from numpy.polynomial import Polynomial
 
 import cffem as cf
+from benchmarks.screening import screening_data as cases
 from cffem import dt, lap, t, x, y
-from cffem.cases import screening_data as cases
-from cffem.data.noise import noise_sd
-from cffem.data.testfunctions import Axis, MomentRule, bump_derivatives, power_for
+from cffem.data.noise.grid_noise import noise_sd
+from cffem.data.rows.testfunctions import Axis, MomentRule, bump_derivatives, power_for
 
 u = cf.ScalarField("u")
 X = np.linspace(0, 2 * np.pi, 41)
@@ -27,27 +29,42 @@ def reading_times(kind, count, end, seed=0):
 
 def heat(times):
     """u_t = 0.1 Δu, exactly."""
-    return sum(np.exp(-0.1 * (k * k + m * m) * times) * (np.sin(k * A + m) * np.cos(m * B))[..., None] for k, m in MODES)
+    return sum(
+        np.exp(-0.1 * (k * k + m * m) * times) * (np.sin(k * A + m) * np.cos(m * B))[..., None]
+        for k, m in MODES
+    )
 
 
 def wave(times):
     """u_tt = Δu, exactly."""
-    return sum(np.cos(np.hypot(k, m) * times + k * m) * (np.sin(k * A + m) * np.cos(m * B))[..., None] for k, m in MODES)
+    return sum(
+        np.cos(np.hypot(k, m) * times + k * m) * (np.sin(k * A + m) * np.cos(m * B))[..., None]
+        for k, m in MODES
+    )
 
 
 def screened(anchor, terms, values, times):
     data = cf.Dataset.from_arrays({x: X, y: X, t: times}, {u: values})
-    return cf.Screening(method="subset").fit(cf.Design.from_fields(cf.Library(anchor=anchor, terms=terms), data))
+    return cf.Screening(method="subset").fit(
+        cf.Design.from_fields(cf.Library(anchor=anchor, terms=terms), data)
+    )
 
 
 def heat_screen(times, noise=0.0):
     values = heat(times)
     values = values + noise * values.std() * np.random.default_rng(1).standard_normal(values.shape)
-    return screened(dt(u), {"u": u, "lap": lap(u), "1": cf.parse("1", fields=[u]), "u_x": u.diff(x)}, values, times)
+    return screened(
+        dt(u),
+        {"u": u, "lap": lap(u), "1": cf.parse("1", fields=[u]), "u_x": u.diff(x)},
+        values,
+        times,
+    )
 
 
 def wave_screen(times):
-    return screened(dt(dt(u)), {"u": u, "lap": lap(u), "damping": -dt(u), "u_x": u.diff(x)}, wave(times), times)
+    return screened(
+        dt(dt(u)), {"u": u, "lap": lap(u), "damping": -dt(u), "u_x": u.diff(x)}, wave(times), times
+    )
 
 
 def check(fitted, truth, tolerance=5e-3):
@@ -85,7 +102,9 @@ def test_moments_of_the_weights_are_those_of_the_bump(half, orders, kind):
 def test_integration_by_parts_holds_for_narrow_bumps(half):
     axis = Axis(np.arange(20.0), half, power_for(half, 1), 1, 1)
     middle = len(axis.centres) // 2
-    assert -axis.matrices[1, middle] @ axis.coordinates == pytest.approx(axis.matrices[0, middle].sum(), rel=1e-12)
+    assert -axis.matrices[1, middle] @ axis.coordinates == pytest.approx(
+        axis.matrices[0, middle].sum(), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("count", [5, 6, 7, 8, 9, 10, 12, 14])
@@ -104,7 +123,10 @@ def test_diffusion_from_irregular_frames(kind, count):
     check(heat_screen(reading_times(kind, count, 0.5)), {"lap": 0.1})
 
 
-@pytest.mark.parametrize(("kind", "count", "seed"), [("growing", 5, 0), ("growing", 6, 0), *(("random", 6, s) for s in range(3))])
+@pytest.mark.parametrize(
+    ("kind", "count", "seed"),
+    [("growing", 5, 0), ("growing", 6, 0), *(("random", 6, s) for s in range(3))],
+)
 def test_waves_too_fast_for_their_readings_are_not_believed_wrongly(kind, count, seed):
     fitted = wave_screen(reading_times(kind, count, 1.0, seed))
     assert not fitted.reliable_ or fitted.names_ == ("lap",)
@@ -114,11 +136,18 @@ def test_waves_too_fast_for_their_readings_are_not_believed_wrongly(kind, count,
 
 @pytest.mark.parametrize(("count", "step"), [(5, 1), (8, 2), (10, 2), (12, 2)])
 def test_incompressible_flow_from_few_frames(count, step):
-    xs, ys, times, velocity = cases.vortices(size=64, steps=count * step, end=0.1 * (count * step - 1))
+    xs, ys, times, velocity = cases.vortices(
+        size=64, steps=count * step, end=0.1 * (count * step - 1)
+    )
     v, library = cases.vortex_library()
     kept = slice(0, None, step)
-    data = cf.Dataset.from_arrays({x: xs, y: ys, t: times[kept]}, {v: velocity[..., kept]}, projected=True)
-    check(cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)), {"(v.grad)v": -1.0, "lap v": 0.02})
+    data = cf.Dataset.from_arrays(
+        {x: xs, y: ys, t: times[kept]}, {v: velocity[..., kept]}, projected=True
+    )
+    check(
+        cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)),
+        {"(v.grad)v": -1.0, "lap v": 0.02},
+    )
 
 
 @pytest.mark.parametrize("count", [6, 10])
@@ -139,24 +168,42 @@ def test_noise_is_measured_at_irregular_times():
 
 @pytest.mark.parametrize(("anchor", "count"), [(dt(u), 2), (dt(dt(u)), 4)])
 def test_too_few_times_are_told(anchor, count):
-    data = cf.Dataset.from_arrays({x: np.linspace(0, 1, 30), t: np.arange(float(count))}, {u: np.ones((30, count))})
-    with pytest.raises(cf.InputError, match=rf"along t need at least \d readings there, but the data have {count}"):
+    data = cf.Dataset.from_arrays(
+        {x: np.linspace(0, 1, 30), t: np.arange(float(count))}, {u: np.ones((30, count))}
+    )
+    with pytest.raises(
+        cf.InputError, match=rf"along t need at least \d readings there, but the data have {count}"
+    ):
         cf.Design.from_fields(cf.Library(anchor=anchor, terms={"u": u}), data)
 
 
 def test_steady_anchors_are_believed_under_noise():
     xs = np.linspace(0, 6, 400)
     for noise in (0.0, 0.01):
-        values = np.sin(2 * xs) + 3 + noise * np.random.default_rng(0).standard_normal(400)  # u_xx = −4 u + 12
+        values = (
+            np.sin(2 * xs) + 3 + noise * np.random.default_rng(0).standard_normal(400)
+        )  # u_xx = −4 u + 12
         for anchor in (u.diff(x, 2), lap(u)):
-            library = cf.Library(anchor=anchor, terms={"u": u, "1": cf.parse("1", fields=[u]), "u_x": u.diff(x)})
+            library = cf.Library(
+                anchor=anchor, terms={"u": u, "1": cf.parse("1", fields=[u]), "u_x": u.diff(x)}
+            )
             data = cf.Dataset.from_arrays({x: xs}, {u: values})
-            check(cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)), {"u": -4.0, "1": 12.0}, 1e-2)
+            check(
+                cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)),
+                {"u": -4.0, "1": 12.0},
+                1e-2,
+            )
     s = np.linspace(0, 6, 80)
     P, Q = np.meshgrid(s, s, indexing="ij")
     clean = np.sin(P) * np.cos(2 * Q) + 0.5 * np.sin(2 * P + Q)  # Δu = −5 u
-    library = cf.Library(anchor=lap(u), terms={"u": u, "u2": u**2, "u_x": u.diff(x), "u_y": u.diff(y)})
+    library = cf.Library(
+        anchor=lap(u), terms={"u": u, "u2": u**2, "u_x": u.diff(x), "u_y": u.diff(y)}
+    )
     for noise in (0.0, 0.05):
         noisy = clean + noise * np.random.default_rng(0).standard_normal(clean.shape)
         data = cf.Dataset.from_arrays({x: s, y: s}, {u: noisy})
-        check(cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)), {"u": -5.0}, 1e-2)
+        check(
+            cf.Screening(method="subset").fit(cf.Design.from_fields(library, data)),
+            {"u": -5.0},
+            1e-2,
+        )

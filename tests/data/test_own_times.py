@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Sensors whose readings are missing here and there, or that were each read at times of their own."""
+"""Sensors whose readings are missing here and there, or that were each read at times of their
+own.
+"""
 
 import numpy as np
 import pytest
 
 import cffem as cf
-from cffem.cases import screening_data as cases
-from cffem.data.own_times import gathered
+from benchmarks.screening import screening_data as cases
+from cffem.data.noise.own_times import gathered
 
 TRUTH = {"(u^1)_x": -0.13, "(u^1)_y": -0.09, "lap u": 1e-3}
 POINTS = np.random.default_rng(0).random((900, 2))
@@ -15,7 +17,10 @@ TIMES = np.linspace(0, 3, 51)
 
 def values_at(times):
     """Gaussians that move and spread, at n × m times."""
-    rows = [cases.moving_gaussians(p[None], row, (0.13, 0.09), 1e-3, (0.1, 0.14))[0] for p, row in zip(POINTS, times, strict=True)]
+    rows = [
+        cases.moving_gaussians(p[None], row, (0.13, 0.09), 1e-3, (0.1, 0.14))[0]
+        for p, row in zip(POINTS, times, strict=True)
+    ]
     return np.array(rows)
 
 
@@ -25,7 +30,9 @@ def clean():
 
 
 def check(data, tolerance):
-    fitted = cf.Screening(method="subset").fit(cf.Design.from_fields(cases.transport_library(2), data))
+    fitted = cf.Screening(method="subset").fit(
+        cf.Design.from_fields(cases.transport_library(2), data)
+    )
     assert set(fitted.names_) == set(TRUTH)
     assert fitted.reliable_, fitted.reasons_
     for name, value in TRUTH.items():
@@ -35,17 +42,24 @@ def check(data, tolerance):
         assert low <= value <= high
 
 
-@pytest.mark.parametrize(("share", "noise", "tolerance"), [(0.05, 0.0, 5e-3), (0.4, 0.0, 5e-3), (0.2, 0.1, 0.1)])
+@pytest.mark.parametrize(
+    ("share", "noise", "tolerance"), [(0.05, 0.0, 5e-3), (0.4, 0.0, 5e-3), (0.2, 0.1, 0.1)]
+)
 def test_readings_missing_at_random(clean, share, noise, tolerance):
     missing = np.random.default_rng(2).random(clean.shape) < share
-    data = cf.Dataset.from_points(POINTS, TIMES, {cases.u: np.where(missing, np.nan, cases.with_noise(clean, noise, 0))})
+    data = cf.Dataset.from_points(
+        POINTS, TIMES, {cases.u: np.where(missing, np.nan, cases.with_noise(clean, noise, 0))}
+    )
     check(data, tolerance)
 
 
 @pytest.mark.parametrize(("noise", "tolerance"), [(0.0, 5e-3), (0.1, 0.1)])
 def test_each_sensor_at_its_own_times(noise, tolerance):
     own = np.sort(np.random.default_rng(1).uniform(0, 3, (len(POINTS), len(TIMES))), axis=1)
-    check(cf.Dataset.from_points(POINTS, own, {cases.u: cases.with_noise(values_at(own), noise, 0)}), tolerance)
+    check(
+        cf.Dataset.from_points(POINTS, own, {cases.u: cases.with_noise(values_at(own), noise, 0)}),
+        tolerance,
+    )
 
 
 def test_sensors_that_were_silent_for_long_are_filled_from_their_neighbours(clean):
@@ -68,7 +82,10 @@ def test_tables_with_times_of_each_sensor(tmp_path):
     rows = ["x,y,t,T"]
     random = np.random.default_rng(3)
     for p in POINTS[:60]:
-        rows += [f"{p[0]},{p[1]},{s},{p[0] + 2 * s}" for s in np.sort(random.uniform(0, 1, random.integers(8, 12)))]
+        rows += [
+            f"{p[0]},{p[1]},{s},{p[0] + 2 * s}"
+            for s in np.sort(random.uniform(0, 1, random.integers(8, 12)))
+        ]
     (tmp_path / "own.csv").write_text("\n".join(rows))
     data = cf.Dataset.from_csv(tmp_path / "own.csv", {cases.u: "T"})
     assert data.points.shape == (60, 2)

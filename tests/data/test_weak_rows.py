@@ -5,13 +5,19 @@ import pytest
 import sympy as sp
 
 import cffem as cf
+from benchmarks.screening.screening_data import (
+    jittered_points,
+    moving_gaussians,
+    transport_library,
+    vortex_library,
+    vortices,
+)
 from cffem import dot, dt, grad, lap, t, x, y
-from cffem.cases.screening_data import jittered_points, moving_gaussians, transport_library, vortex_library, vortices
 from cffem.data import Dataset
-from cffem.data.probes import probe_terms
-from cffem.data.weak import Plan
+from cffem.data.rows.probes import probe_terms
+from cffem.data.rows.weak_blocks import Plan
 from cffem.design import Design
-from cffem.symbols.library import Library
+from cffem.symbols.problem.library import Library
 
 u = cf.ScalarField("u")
 
@@ -32,15 +38,24 @@ def gaussian(X, T, v, D):
 def test_transport_with_diffusion_in_one_dimension(kind, tolerance):
     xs, ts = np.linspace(0, 6, 200), np.linspace(0, 2, 120)
     X, T = np.meshgrid(xs, ts, indexing="ij")
-    library = Library(anchor=dt(u), terms={"u": u, "u_x": u.diff(x), "u_xx": u.diff(x, 2), "u u_xx": u * u.diff(x, 2)})
+    library = Library(
+        anchor=dt(u),
+        terms={"u": u, "u_x": u.diff(x), "u_xx": u.diff(x, 2), "u u_xx": u * u.diff(x, 2)},
+    )
     data = Dataset.from_arrays({x: xs, t: ts}, {u: gaussian(X, T, 0.8, 0.05)})
-    assert residual(Design.from_fields(library, data, kind=kind), {"u_x": -0.8, "u_xx": 0.05}) < tolerance
+    assert (
+        residual(Design.from_fields(library, data, kind=kind), {"u_x": -0.8, "u_xx": 0.05})
+        < tolerance
+    )
 
 
 def test_rows_are_never_worth_more_than_they_are():
     values = np.ones((5, 3))
     library = Library(anchor=dt(u), terms={"u": u, "u_xx": u.diff(x, 2)})
-    design = Design.from_fields(library, Dataset.from_arrays({x: np.linspace(0, 1, 5), t: np.linspace(0, 1, 3)}, {u: values}))
+    design = Design.from_fields(
+        library,
+        Dataset.from_arrays({x: np.linspace(0, 1, 5), t: np.linspace(0, 1, 3)}, {u: values}),
+    )
     assert 0 < design.effective_rows <= design.rows
 
 
@@ -58,7 +73,9 @@ def test_strong_rows_know_the_coordinates():
     X, T = np.meshgrid(xs, ts, indexing="ij")
     library = Library(anchor=dt(u), terms={"x u": x * u, "t u": t * u, "u": u})
     values = np.exp(X * T - T**2)  # solves u_t = x u − 2 t u
-    design = Design.from_fields(library, Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind="strong")
+    design = Design.from_fields(
+        library, Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind="strong"
+    )
     assert residual(design, {"x u": 1.0, "t u": -2.0}) < 1e-8
 
 
@@ -66,10 +83,17 @@ def test_strong_rows_know_the_coordinates():
 def test_scattered_points_know_coordinates_and_squares_of_derivatives(kind):
     points, ts = jittered_points(24, 2), np.linspace(0, 1, 41)
     X, Y, T = points[:, :1], points[:, 1:], ts[None, :]
-    library = Library(anchor=dt(u), terms={"x u": x * u, "t u": t * u, "|grad u|^2": u.diff(x) ** 2 + u.diff(y) ** 2})
+    library = Library(
+        anchor=dt(u),
+        terms={"x u": x * u, "t u": t * u, "|grad u|^2": u.diff(x) ** 2 + u.diff(y) ** 2},
+    )
     growing = Dataset.from_points(points, ts, {u: np.exp(X * T - T**2) * (1 + Y)})
-    assert residual(Design.from_fields(library, growing, kind=kind), {"x u": 1.0, "t u": -2.0}) < 1e-4
-    steepening = Dataset.from_points(points, ts, {u: (X**2 + Y**2) / (4 * (3 - T))})  # solves u_t = |∇u|²
+    assert (
+        residual(Design.from_fields(library, growing, kind=kind), {"x u": 1.0, "t u": -2.0}) < 1e-4
+    )
+    steepening = Dataset.from_points(
+        points, ts, {u: (X**2 + Y**2) / (4 * (3 - T))}
+    )  # solves u_t = |∇u|²
     assert residual(Design.from_fields(library, steepening, kind=kind), {"|grad u|^2": 1.0}) < 1e-3
 
 
@@ -92,7 +116,9 @@ def test_rows_of_scattered_points_obey_the_true_equation(dim, per_axis):
     velocity = (0.15, 0.1, -0.05)[:dim]
     values = moving_gaussians(points, times, velocity, 2e-3, (0.16, 0.22), count=3)
     truth = {f"(u^1)_{a}": -c for a, c in zip("xyz", velocity, strict=False)} | {"lap u": 2e-3}
-    design = Design.from_fields(transport_library(dim), Dataset.from_points(points, times, {u: values}))
+    design = Design.from_fields(
+        transport_library(dim), Dataset.from_points(points, times, {u: values})
+    )
     assert residual(design, truth) < (1e-4 if dim == 2 else 1e-2)
 
 
@@ -100,7 +126,9 @@ def test_strong_rows_of_scattered_points():
     points, times = jittered_points(40, 2), np.linspace(0, 1, 31)
     values = moving_gaussians(points, times, (0.15, 0.1), 2e-3, (0.16, 0.22), count=3)
     truth = {"(u^1)_x": -0.15, "(u^1)_y": -0.1, "lap u": 2e-3}
-    design = Design.from_fields(transport_library(2), Dataset.from_points(points, times, {u: values}), kind="strong")
+    design = Design.from_fields(
+        transport_library(2), Dataset.from_points(points, times, {u: values}), kind="strong"
+    )
     assert residual(design, truth) < 1e-2
     assert len(design.grams.labels) == 18
 
@@ -109,7 +137,10 @@ def test_holes_are_not_bridged():
     points = jittered_points(40, 2)
     points = points[np.linalg.norm(points - 0.5, axis=1) > 0.2]
     values = np.zeros((len(points), 20))
-    plan = Plan(Dataset.from_points(points, np.linspace(0, 1, 20), {u: values}), Library(anchor=dt(u), terms={"u": u}))
+    plan = Plan(
+        Dataset.from_points(points, np.linspace(0, 1, 20), {u: values}),
+        Library(anchor=dt(u), terms={"u": u}),
+    )
     centres = plan.sampling.centres
     assert np.linalg.norm(centres - 0.5, axis=1).min() > 0.2
 
@@ -137,7 +168,9 @@ def test_divergence_free_tests_in_space_do_not_see_a_gradient():
     small = Library(anchor=dt(v), terms={"v": v})
 
     def largest(values, flag):
-        data = Dataset.from_arrays({x: axis, y: axis, cf.z: axis, t: ts}, {v: values}, projected=flag)
+        data = Dataset.from_arrays(
+            {x: axis, y: axis, cf.z: axis, t: ts}, {v: values}, projected=flag
+        )
         return np.abs(Design.from_fields(small, data).grams.total()).max()
 
     assert largest(gradient, True) < 1e-6 * largest(gradient, False)
@@ -151,7 +184,9 @@ def test_divergence_free_tests_on_scattered_points_do_not_see_a_gradient():
     gradient = np.array([Y * np.cos(X * Y + T), X * np.cos(X * Y + T)])
     small = Library(anchor=dt(v), terms={"v": v})
     projected, tested = (
-        Design.from_fields(small, Dataset.from_points(points, ts, {v: gradient}, projected=flag)).grams.total()
+        Design.from_fields(
+            small, Dataset.from_points(points, ts, {v: gradient}, projected=flag)
+        ).grams.total()
         for flag in (True, False)
     )
     assert np.abs(projected).max() < 1e-5 * np.abs(tested).max()
@@ -164,7 +199,9 @@ def test_incompressible_flow_without_its_pressure():
     data = Dataset.from_arrays({x: xs, y: ys, t: ts}, {v: velocity}, projected=True)
     assert residual(Design.from_fields(library, data), {"advection": -1.0, "lap": 0.02}) < 1e-4
     unprojected = Dataset.from_arrays({x: xs, y: ys, t: ts}, {v: velocity})
-    assert residual(Design.from_fields(library, unprojected), {"advection": -1.0, "lap": 0.02}) > 1e-2  # the pressure is missing
+    assert (
+        residual(Design.from_fields(library, unprojected), {"advection": -1.0, "lap": 0.02}) > 1e-2
+    )  # the pressure is missing
 
 
 def test_the_gram_of_two_datasets_is_the_sum_of_theirs():
@@ -174,7 +211,9 @@ def test_the_gram_of_two_datasets_is_the_sum_of_theirs():
     data = [Dataset.from_arrays({x: xs, t: ts}, {u: gaussian(X, T, 0.8, D)}) for D in (0.05, 0.05)]
     both = Design.from_fields(library, data)
     single = [Design.from_fields(library, d) for d in data]
-    np.testing.assert_allclose(both.grams.total(), (single[0] + single[1]).grams.total(), rtol=1e-10)
+    np.testing.assert_allclose(
+        both.grams.total(), (single[0] + single[1]).grams.total(), rtol=1e-10
+    )
     assert len(both.sources) == 2
 
 

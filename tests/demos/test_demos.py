@@ -1,4 +1,6 @@
-"""Every demo runs from the command line and leaves a whole report; its own assertions are the test. Some run on two ranks too."""
+"""Every demo runs from the command line and leaves a whole report; its own assertions are the
+test. Some run on two ranks too.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,28 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-import cffem.study.report
+import cffem.study.report.report
 from cffem._resources import shared_folder
-from cffem.cases.scripts import demos
+from cffem.scripts import demos
 
 NAMES = list(demos())
 # The heavier ones run with `-m slow`, and so do all on two ranks but the one that is run as a file.
 HEAVY = ("aliasing", "currents", "cylinder", "discovery", "observables", "ocean")
 WITHOUT_STUDY = ("currents", "ocean")  # what they show they print
 ON_RANKS = ("toml",)
-SCHEMA = Path(cffem.study.report.__file__).with_name("report.schema.json")
+SCHEMA = Path(cffem.study.report.report.__file__).with_name("report.schema.json")
 
 
 def test_the_demos_are_there_and_have_titles():
-    assert {"aliasing", "cylinder", "discovery", "maxwell", "observables", "template", "toml"} <= set(NAMES)
+    assert {
+        "aliasing",
+        "cylinder",
+        "discovery",
+        "maxwell",
+        "observables",
+        "template",
+        "toml",
+    } <= set(NAMES)
     assert set(NAMES) >= {*HEAVY, *ON_RANKS}
     assert all(title and not title.startswith("demo_") for title in demos().values())
     listed = (shared_folder("demos") / "README.md").read_text()
@@ -45,29 +55,41 @@ def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_p
     assert done.stdout.strip()
     if name in WITHOUT_STUDY:
         return
-    jsonschema.validate(json.loads((tmp_path / "report.json").read_text()), json.loads(SCHEMA.read_text()))
+    jsonschema.validate(
+        json.loads((tmp_path / "report.json").read_text()), json.loads(SCHEMA.read_text())
+    )
     page = (tmp_path / "report.html").read_text()
     assert "could not be drawn" not in page
     assert "with and without" in page, "the fields are shown"
     if name == "maxwell" and shared_folder("demos").with_name("README.md").is_file():
-        check_table_of_the_readme(shared_folder("demos").with_name("README.md").read_text(), tmp_path)
+        check_table_of_the_readme(
+            shared_folder("demos").with_name("README.md").read_text(), tmp_path
+        )
 
 
 def check_table_of_the_readme(readme, folder):
-    """Coefficients, scores and margins of the first table that a user sees; other versions of gmsh make other meshes."""
-    rows = re.findall(r"^    (curl curl|damping|Hall) +(\S+) +(\S+) +(\S+) +guaranteed +(\w+)$", readme, re.M)
-    terms = cffem.study.report.Report.read(folder).terms
+    """Coefficients, scores and margins of the first table that a user sees; other versions of
+    gmsh make other meshes.
+    """
+    rows = re.findall(
+        r"^    (curl curl|damping|Hall) +(\S+) +(\S+) +(\S+) +guaranteed +(\w+)$", readme, re.M
+    )
+    terms = cffem.study.report.report.Report.read(folder).terms
     assert len(rows) == 3
     for name, *numbers, decision in rows:
         term = terms[name]
-        assert [float(number) for number in numbers] == pytest.approx([term.coefficient, term.deletion, term.margin], rel=0.1)
+        assert [float(number) for number in numbers] == pytest.approx(
+            [term.coefficient, term.deletion, term.margin], rel=0.1
+        )
         assert term.decision == decision
 
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", slow_unless(lambda name: name in ON_RANKS))
 def test_demo_runs_on_two_ranks(name, tmp_path, mpirun):
-    done = mpirun(2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=600)
+    done = mpirun(
+        2, sys.executable, "-m", "cffem", "demo", name, "--out", str(tmp_path), timeout=600
+    )
     assert done.returncode == 0, done.stdout[-3000:]
 
 

@@ -1,4 +1,6 @@
-"""The studies of real data run on files as the providers write them, and report without claiming."""
+"""The studies of real data run on files as the providers write them, and report without
+claiming.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,32 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem._resources import shared_folder
-from cffem.cases import real_data
-from cffem.cases.real_data import CLAIM, examine, temperature_library, unavailable, unresolved_because
-from cffem.cases.scripts import run_script
-from cffem.data.registry_data import DataUnavailable
+from cffem.data.readers.registry_data import DataUnavailable
 from cffem.screening.skill import Skill
+from cffem.scripts import run_script
+from cffem.validation import real_data
+from cffem.validation.real_data import (
+    CLAIM,
+    examine,
+    temperature_library,
+    unavailable,
+    unresolved_because,
+)
 
 T = cf.ScalarField("T")
 
 
 def drifting(days, longitude, latitude, speed):
     """Patches of temperature that drift with the flow, and nothing else."""
-    east = np.radians(longitude)[None, None, :] * 6.371e6 - 86400.0 * np.arange(days)[:, None, None] * speed
+    east = (
+        np.radians(longitude)[None, None, :] * 6.371e6
+        - 86400.0 * np.arange(days)[:, None, None] * speed
+    )
     north = np.radians(latitude)[None, :, None] * 6.371e6
     scale = 2 * np.pi / 9e5
-    return np.sin(scale * east + 1) * np.cos(scale * north) + 0.7 * np.sin(1.7 * scale * east - 0.8 * scale * north)
+    return np.sin(scale * east + 1) * np.cos(scale * north) + 0.7 * np.sin(
+        1.7 * scale * east - 0.8 * scale * north
+    )
 
 
 def written(path, name, unit, values, longitude, latitude):
@@ -47,7 +60,9 @@ def written(path, name, unit, values, longitude, latitude):
 
 @pytest.mark.slow
 def test_the_ocean_study_finds_and_deletes_a_known_drift(tmp_path, monkeypatch):
-    """A sea east of a continent: the drift is found, on the sphere and up to what the anomaly adds, and deleted for real."""
+    """A sea east of a continent: the drift is found, on the sphere and up to what the anomaly
+    adds, and deleted for real.
+    """
     longitude, latitude = np.arange(40.125, 65, 0.5), np.arange(-14.875, 10, 0.5)
     values = 27 + drifting(24, longitude, latitude, 0.4)
     values[:, latitude[:, None] > 2 * (longitude[None, :] - 40)] = np.nan
@@ -65,10 +80,14 @@ def test_the_ocean_study_finds_and_deletes_a_known_drift(tmp_path, monkeypatch):
 
 
 def test_the_atmosphere_study_finds_the_wind_term_alone(tmp_path, monkeypatch, capsys):
-    """Temperature carried by a wind that changes with latitude: the wind term alone, with coefficient −1."""
+    """Temperature carried by a wind that changes with latitude: the wind term alone, with
+    coefficient −1.
+    """
     longitude, latitude = np.arange(20, 50, 0.9375), np.linspace(14.3, -14.3, 31)
     shear = 0.4 + 0.3 * np.sin(np.radians(6 * latitude))[None, :, None]
-    wind = np.broadcast_to(shear * np.cos(np.radians(latitude))[None, :, None], (60, 31, len(longitude)))
+    wind = np.broadcast_to(
+        shear * np.cos(np.radians(latitude))[None, :, None], (60, 31, len(longitude))
+    )
     for name, unit, values in (
         ("air", "degK", 295 + drifting(60, longitude, latitude, shear)),
         ("uwnd", "m/s", wind),
@@ -89,8 +108,14 @@ def test_the_atmosphere_study_finds_the_wind_term_alone(tmp_path, monkeypatch, c
 
 
 def test_a_reliable_selection_is_called_selected_and_noise_is_not():
-    """Known truth on the paper's library: drift is selected with its one-step score; pure noise leaves every term unresolved."""
-    axes = {"x": np.linspace(-1e6, 1e6, 48), "y": np.linspace(-1e6, 1e6, 40), "t": np.arange(40) * 86400.0}
+    """Known truth on the paper's library: drift is selected with its one-step score; pure
+    noise leaves every term unresolved.
+    """
+    axes = {
+        "x": np.linspace(-1e6, 1e6, 48),
+        "y": np.linspace(-1e6, 1e6, 40),
+        "t": np.arange(40) * 86400.0,
+    }
     X, Y, S = np.meshgrid(*axes.values(), indexing="ij")
     phase = 2 * np.pi * (X - 0.5 * S) / 8e5
     values = np.sin(phase) * np.cos(Y / 2e5) + 0.6 * np.cos(1.7 * phase + Y / 3e5)
@@ -110,7 +135,11 @@ def test_a_reliable_selection_is_called_selected_and_noise_is_not():
     ("screen", "skill", "reason"),
     [
         ({"support_": [False]}, Skill(0.1, 1.0, 4), "does not need it"),
-        ({"reliable_": False, "reasons_": ["the noise is correlated"]}, Skill(0.1, 1.0, 4), "the noise is correlated"),
+        (
+            {"reliable_": False, "reasons_": ["the noise is correlated"]},
+            Skill(0.1, 1.0, 4),
+            "the noise is correlated",
+        ),
         ({"reliable_": False}, Skill(0.1, 1.0, 4), "not reliable"),
         ({"intervals_": [(-0.1, 0.5)]}, Skill(0.1, 1.0, 4), "contains zero"),
         ({"frequencies_": [0.4]}, Skill(0.1, 1.0, 4), "in 40% of the resampled designs only"),
@@ -120,7 +149,13 @@ def test_a_reliable_selection_is_called_selected_and_noise_is_not():
     ],
 )
 def test_each_reason_to_say_nothing_has_its_words(screen, skill, reason):
-    trusted = {"support_": [True], "reliable_": True, "reasons_": [], "intervals_": [(0.2, 0.5)], "frequencies_": [0.9]}
+    trusted = {
+        "support_": [True],
+        "reliable_": True,
+        "reasons_": [],
+        "intervals_": [(0.2, 0.5)],
+        "frequencies_": [0.9],
+    }
     said = unresolved_because(SimpleNamespace(**{**trusted, **screen}), 0, skill)
     assert reason in said
     assert bool(said) == bool(reason)

@@ -18,7 +18,10 @@ def matrix(seed=0, rows=200, columns=5):
 def test_streamed_grams_equal_the_full_gram():
     A, y = matrix(rows=1000)
     weights = np.random.default_rng(1).random(1000)
-    blocks = [RowBlock(A[k : k + 37], y[k : k + 37], weights[k : k + 37], block=k // 300) for k in range(0, 1000, 37)]
+    blocks = [
+        RowBlock(A[k : k + 37], y[k : k + 37], weights[k : k + 37], block=k // 300)
+        for k in range(0, 1000, 37)
+    ]
     grams = fold(blocks)
     Z = np.column_stack([y, A])
     np.testing.assert_allclose(grams.total(), Z.T @ (weights[:, None] * Z), rtol=1e-12)
@@ -79,10 +82,14 @@ def test_coherence_and_column_norms_are_those_found_by_hand():
 def test_single_mode_is_reported_as_an_alias():
     x, times = np.linspace(0, 1, 60), np.linspace(0, 0.1, 20)
     u = np.outer(np.sin(np.pi * x), np.exp(-(np.pi**2) * times)).ravel()
-    design = Design.from_matrix(np.column_stack([u, -(np.pi**2) * u, u**2]), (0.5 - np.pi**2) * u, ["u", "lap", "u2"])
+    design = Design.from_matrix(
+        np.column_stack([u, -(np.pi**2) * u, u**2]), (0.5 - np.pi**2) * u, ["u", "lap", "u2"]
+    )
     (group,) = design.alias_groups({"u": sp.Symbol("kappa"), "lap": sp.Symbol("D")})
     assert group.terms == ("u", "lap")
-    coefficient = group.identified.coeff(sp.Symbol("D")) / group.identified.coeff(sp.Symbol("kappa"))
+    coefficient = group.identified.coeff(sp.Symbol("D")) / group.identified.coeff(
+        sp.Symbol("kappa")
+    )
     assert float(coefficient) == pytest.approx(-(np.pi**2), rel=1e-5)
     assert group.estimates[0] == pytest.approx(0.5 - np.pi**2, rel=1e-6)
     assert design.rank() == 2
@@ -92,7 +99,9 @@ def test_single_mode_is_reported_as_an_alias():
 def test_an_alias_is_told_in_words():
     A = np.random.default_rng(1).standard_normal((60, 2))
     alone, tied = A[:, 0], A[:, 1]
-    design = Design.from_matrix(np.column_stack([tied, alone, -2.5 * tied]), tied, ["grad div", "u", "lap"])
+    design = Design.from_matrix(
+        np.column_stack([tied, alone, -2.5 * tied]), tied, ["grad div", "u", "lap"]
+    )
     (group,) = design.alias_groups()
     assert str(group) == "only α(grad div) − 2.5 α(lap) is identifiable of {grad div, lap}"
     named = design.alias_groups(symbols={"grad div": sp.Symbol("kappa")})[0]
@@ -123,7 +132,9 @@ def test_three_columns_in_a_plane_identify_two_combinations():
     (group,) = Design.from_matrix(A, y, ["a", "b", "c"]).alias_groups()
     assert len(group.identified) == 2
     values = dict(zip(sp.symbols("alpha_a alpha_b alpha_c"), [1.0, -2.0, -1.0], strict=True))
-    assert all(abs(float(c.subs(values))) < 1e-5 for c in group.identified)  # null direction leaves every combination unchanged
+    assert all(
+        abs(float(c.subs(values))) < 1e-5 for c in group.identified
+    )  # null direction leaves every combination unchanged
 
 
 def test_vanishing_column_is_not_identified():
@@ -191,7 +202,9 @@ def test_a_stated_tolerance_finds_aliases_behind_discretisation_errors():
 def test_loewner_monotonicity_when_stacking():
     A, y = matrix(0)
     B, z = matrix(1)
-    first, second = (Design.from_matrix(M, v, list("abcde")) for M, v in ((A, y), (B * [1, 10, 0.1, 0, 5], z)))
+    first, second = (
+        Design.from_matrix(M, v, list("abcde")) for M, v in ((A, y), (B * [1, 10, 0.1, 0, 5], z))
+    )
     assert (first.spectrum_growth(second) >= -1e-12).all()
     stacked = first + second
     assert stacked.rows == 400
@@ -223,12 +236,32 @@ def test_the_condition_of_a_selected_gram_is_the_square_of_that_of_its_columns()
         (lambda A, y: Design.from_matrix(A, y, list("abcd")), "one distinct name per column"),
         (lambda A, y: Design.from_matrix(A, y, ["a"] * 5), "one distinct name per column"),
         (lambda A, y: Design.from_matrix(A * np.nan, y, list("abcde")), "A or y contains NaN"),
-        (lambda A, y: Design.from_matrix(A, y, list("abcde")) + Design.from_matrix(A[:, :2], y, list("ab")), "the same terms"),
-        (lambda A, y: Design.from_fields(None, [], kind="weak"), "at least one solution or dataset"),
-        (lambda A, y: Design.from_fields(None, [], kind="middling"), "'weak' or 'strong', not 'middling'"),
-        (lambda A, y: fold([RowBlock(A, y), RowBlock(A[:, :2], y)]), "must have 5 columns, but one has 2"),
+        (
+            lambda A, y: (
+                Design.from_matrix(A, y, list("abcde"))
+                + Design.from_matrix(A[:, :2], y, list("ab"))
+            ),
+            "the same terms",
+        ),
+        (
+            lambda A, y: Design.from_fields(None, [], kind="weak"),
+            "at least one solution or dataset",
+        ),
+        (
+            lambda A, y: Design.from_fields(None, [], kind="middling"),
+            "'weak' or 'strong', not 'middling'",
+        ),
+        (
+            lambda A, y: fold([RowBlock(A, y), RowBlock(A[:, :2], y)]),
+            "must have 5 columns, but one has 2",
+        ),
         (lambda A, y: fold([]), "at least one row"),
-        (lambda A, y: fold([RowBlock(A, y), RowBlock(A, y, block=1, denoised=np.column_stack([y, A]))]), "carry denoised rows"),
+        (
+            lambda A, y: fold(
+                [RowBlock(A, y), RowBlock(A, y, block=1, denoised=np.column_stack([y, A]))]
+            ),
+            "carry denoised rows",
+        ),
     ],
 )
 def test_misuse_is_named(call, message):

@@ -1,4 +1,6 @@
-"""The restricted-eigenvalue bracket against brute force, closed forms and the eigenvalues that enclose it."""
+"""The restricted-eigenvalue bracket against brute force, closed forms and the eigenvalues
+that enclose it.
+"""
 
 import time
 
@@ -7,7 +9,13 @@ import pytest
 from scipy.optimize import minimize
 
 from cffem.design import Design
-from cffem.design.cone import SectorSearch, cone_generators, in_cone, restricted_eigenvalue, supports_with_signs
+from cffem.design.cone import (
+    SectorSearch,
+    cone_generators,
+    in_cone,
+    restricted_eigenvalue,
+    supports_with_signs,
+)
 
 
 def normalised(A):
@@ -34,7 +42,9 @@ def flat_gram(m, small, seed=0):
 
 
 def brute_force(sigma, s, starts=6):
-    """Minimum over all convex pieces of the cone by a general-purpose optimiser in the generators' weights."""
+    """Minimum over all convex pieces of the cone by a general-purpose optimiser in the
+    generators' weights.
+    """
     random = np.random.default_rng(5)
     best = np.inf
     for support, signs in supports_with_signs(len(sigma), s):
@@ -45,7 +55,12 @@ def brute_force(sigma, s, starts=6):
                 point = V @ w**2
                 return point @ sigma @ point / (point @ point + 1e-300)
 
-            best = min(best, minimize(quotient, random.random(V.shape[1]), method="BFGS", options={"maxiter": 300}).fun)
+            best = min(
+                best,
+                minimize(
+                    quotient, random.random(V.shape[1]), method="BFGS", options={"maxiter": 300}
+                ).fun,
+            )
     return best
 
 
@@ -66,7 +81,9 @@ def test_upper_bound_is_attained_in_the_cone():
     delta = bracket.minimiser
     assert in_cone(delta, 2)
     assert delta @ sigma @ delta / (delta @ delta) == pytest.approx(bracket.upper, rel=1e-9)
-    assert bracket.upper > 1.2 * np.linalg.eigvalsh(sigma)[0]  # the cone really excludes the flat eigenvector
+    assert (
+        bracket.upper > 1.2 * np.linalg.eigvalsh(sigma)[0]
+    )  # the cone really excludes the flat eigenvector
 
 
 def test_small_columns_count_gives_smallest_eigenvalue():
@@ -79,7 +96,11 @@ def test_small_columns_count_gives_smallest_eigenvalue():
 def test_brackets_are_narrow_and_found_in_time():
     ratios = []
     for seed, (m, s) in enumerate([(12, 1), (12, 2), (11, 1), (10, 1), (9, 2), (7, 1), (12, 3)]):
-        for sigma in (random_gram(m, seed, rows=m + 3), random_gram(m, seed, correlation=0.8), flat_gram(m, 1e-3, seed)):
+        for sigma in (
+            random_gram(m, seed, rows=m + 3),
+            random_gram(m, seed, correlation=0.8),
+            flat_gram(m, 1e-3, seed),
+        ):
             start = time.monotonic()
             ratios.append(restricted_eigenvalue(sigma, s, seconds=3.0).ratio)
             assert time.monotonic() - start < 10
@@ -118,9 +139,13 @@ def test_nearly_dependent_columns_give_a_valid_bracket():
 
 
 def two_flat_directions(m=12):
-    """Two small eigenvalues with flat vectors, so that the search has a plane of directions to divide."""
+    """Two small eigenvalues with flat vectors, so that the search has a plane of directions
+    to divide.
+    """
     flat = np.array([np.ones(m), np.tile([1.0, -1.0], m // 2)]).T / np.sqrt(m)
-    basis, _ = np.linalg.qr(np.column_stack([flat, np.random.default_rng(3).standard_normal((m, m - 2))]))
+    basis, _ = np.linalg.qr(
+        np.column_stack([flat, np.random.default_rng(3).standard_normal((m, m - 2))])
+    )
     return basis * np.r_[0.01, 0.02, np.full(m - 2, 1.0)] @ basis.T
 
 
@@ -130,8 +155,12 @@ def test_a_bracket_with_two_small_eigenvalues_holds_all_sampled_members_of_the_c
     assert 0.02 < bracket.lower <= bracket.upper
     random = np.random.default_rng(0)
     for support, signs in supports_with_signs(len(sigma), 1):
-        members = cone_generators(len(sigma), support, signs) @ random.exponential(size=(2 * len(sigma) - 2, 200))
-        assert ((members * (sigma @ members)).sum(axis=0) / (members**2).sum(axis=0)).min() >= bracket.lower
+        members = cone_generators(len(sigma), support, signs) @ random.exponential(
+            size=(2 * len(sigma) - 2, 200)
+        )
+        assert (
+            (members * (sigma @ members)).sum(axis=0) / (members**2).sum(axis=0)
+        ).min() >= bracket.lower
 
 
 def test_a_target_that_a_member_of_the_cone_refutes_is_not_certified():
@@ -140,5 +169,7 @@ def test_a_target_that_a_member_of_the_cone_refutes_is_not_certified():
     search = SectorSearch(sigma, *np.linalg.eigh(sigma), 1, 1.2 * upper)
     assert not search.certified(time.process_time() + 5)
     size = np.sort(np.abs(search.best_vector))
-    assert size[:-1].sum() <= 3 * size[-1] * (1 + 1e-12)  # on the boundary of the cone, up to rounding
+    assert size[:-1].sum() <= 3 * size[-1] * (
+        1 + 1e-12
+    )  # on the boundary of the cone, up to rounding
     assert search.best_value < 1.2 * upper

@@ -25,7 +25,12 @@ def poisson(comm, n, options=None, dim=2, degree=1, drift=0.0, **coefficients):
         boundary=[cf.Dirichlet(u, 0)],
         forcing={u: sp.exp(x) * sp.cos(3 * y)},
     )
-    return cf.Model(library, {"lap": 1.0, "u": -1.0, "drift": drift, **coefficients}, experiment, petsc_options=options)
+    return cf.Model(
+        library,
+        {"lap": 1.0, "u": -1.0, "drift": drift, **coefficients},
+        experiment,
+        petsc_options=options,
+    )
 
 
 def curl_curl(comm, n, options=None, dim=3, degree=1, beta=1.0):
@@ -42,10 +47,14 @@ def curl_curl(comm, n, options=None, dim=3, degree=1, beta=1.0):
 
 
 def stokes(comm, n, options=None, dim=2, viscosity=1.0, window=None):
-    """−ν Δv + v + ∇p = f, div v = 0 in a closed box, Taylor–Hood elements; with a window the instationary problem."""
+    """−ν Δv + v + ∇p = f, div v = 0 in a closed box, Taylor–Hood elements; with a window the
+    instationary problem.
+    """
     velocity = cf.VectorField("v", dim=dim)
     anchor = None if window is None else cf.dt(velocity)
-    library = cf.Library(anchor=anchor, terms={"lap": cf.lap(velocity), "drag": velocity}, unknown=velocity)
+    library = cf.Library(
+        anchor=anchor, terms={"lap": cf.lap(velocity), "drag": velocity}, unknown=velocity
+    )
     experiment = cf.Experiment(
         mesh=box(comm, n, dim),
         elements={velocity: ("Lagrange", 2), pressure: ("Lagrange", 1)},

@@ -1,4 +1,6 @@
-"""Adjoint scores: the paper's terminal mass with its exact value, counted backward solves, the same numbers on two ranks."""
+"""Adjoint scores: the paper's terminal mass with its exact value, counted backward solves,
+the same numbers on two ranks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ u = cf.ScalarField("u")
 
 
 def reacting_heat(steps=10, kappa=0.8):
-    """∂_t u = κ u + D Δu on the square without flux through its boundary: the mass obeys dm/dt = κ m."""
+    """∂_t u = κ u + D Δu on the square without flux through its boundary: the mass obeys
+    dm/dt = κ m.
+    """
     library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u), "u_x": u.diff(x)})
     experiment = cf.Experiment(
         mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
@@ -89,11 +93,15 @@ def test_the_linearised_response_is_a_number_with_a_trajectory():
     assert response.norm("L2") < response
     assert len(response.trajectory.states) == len(model.times)
     assert not np.any(response.trajectory.states[0])
-    assert response.trajectory.function(k=-1).x.array == pytest.approx(response.trajectory.states[-1])
+    assert response.trajectory.function(k=-1).x.array == pytest.approx(
+        response.trajectory.states[-1]
+    )
 
 
 def test_the_response_of_a_decaying_mode_is_known():
-    """u = e^{−D λ t} sin(πx): a fraction of the diffusion moves it by D λ t u, here with the discrete λ and scheme."""
+    """u = e^{−D λ t} sin(πx): a fraction of the diffusion moves it by D λ t u, here with the
+    discrete λ and scheme.
+    """
     number, steps, diffusion = 8, 4, 0.05
     experiment = cf.Experiment(
         mesh=create_unit_interval(MPI.COMM_SELF, number),
@@ -102,7 +110,9 @@ def test_the_response_of_a_decaying_mode_is_known():
         boundary=[cf.Dirichlet(u, 0)],
         time=cf.Window(0, 1, steps=steps),
     )
-    model = cf.Model(cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": diffusion}, experiment)
+    model = cf.Model(
+        cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": diffusion}, experiment
+    )
     h = 1 / number
     z = diffusion / steps * 6 / h**2 * (1 - np.cos(np.pi * h)) / (2 + np.cos(np.pi * h))
     response = model.linearised("lap").trajectory
@@ -124,7 +134,10 @@ def test_unknown_terms_and_observables_are_refused():
 def print_scores(comm, name):
     model, observable = PROBLEMS[name](comm)
     scores = model.observable_scores(observable)
-    numbers = {"signed": scores.signed, "responses": {k: float(r) for k, r in model.linearised().items()}}
+    numbers = {
+        "signed": scores.signed,
+        "responses": {k: float(r) for k, r in model.linearised().items()},
+    }
     if comm.rank == 0:
         print("RESULT" + json.dumps(numbers))
 
@@ -137,4 +150,6 @@ def test_two_ranks_give_the_same_scores(on_ranks, name):
     numbers = json.loads(line.removeprefix("RESULT"))
     model, observable = problem(name)
     assert numbers["signed"] == pytest.approx(model.observable_scores(observable).signed, rel=1e-10)
-    assert numbers["responses"] == pytest.approx({k: float(r) for k, r in model.linearised().items()}, rel=1e-10)
+    assert numbers["responses"] == pytest.approx(
+        {k: float(r) for k, r in model.linearised().items()}, rel=1e-10
+    )

@@ -1,4 +1,6 @@
-"""Changed steady solutions lie on the branch that begins at the factual one; folds and unstable solutions are said."""
+"""Changed steady solutions lie on the branch that begins at the factual one; folds and
+unstable solutions are said.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine.stability import stability
+from cffem.engine.solve.steady_stability import stability
 
 COMM = MPI.COMM_SELF
 u, v, p = cf.ScalarField("u"), cf.VectorField("v", dim=2), cf.ScalarField("p")
@@ -23,18 +25,26 @@ u, v, p = cf.ScalarField("u"), cf.VectorField("v", dim=2), cf.ScalarField("p")
 
 def bistable(mesh=0.12, sign=1, start=None, unit=1.0):
     """0.01 Δu + u − u³ + 0.02: Newton's method from zero lands on a sign-changing solution."""
-    terms = {"lap": sign * cf.lap(u), "bistable": sign * (u - u**3 / unit**2), "tilt": sp.Float(sign * unit)}
+    terms = {
+        "lap": sign * cf.lap(u),
+        "bistable": sign * (u - u**3 / unit**2),
+        "tilt": sp.Float(sign * unit),
+    }
     experiment = cf.Experiment(
         mesh=cf.mesh.square(COMM, mesh) if isinstance(mesh, float) else mesh,
         elements={u: ("Lagrange", 2)},
         boundary=[cf.Dirichlet(u, 0)],
         initial={} if start is None else {u: start},
     )
-    return cf.Model(cf.Library(terms=terms, unknown=u), {"lap": 0.01, "bistable": 1.0, "tilt": 0.02}, experiment)
+    return cf.Model(
+        cf.Library(terms=terms, unknown=u), {"lap": 0.01, "bistable": 1.0, "tilt": 0.02}, experiment
+    )
 
 
 def by_hand(model, name, count=4):
-    """The distance from the factual solution after a few steps of ρ, each started from the one before."""
+    """The distance from the factual solution after a few steps of ρ, each started from the
+    one before.
+    """
     factual = model.factual
     before = factual.function(u)
     for k in range(1, count + 1):
@@ -106,9 +116,13 @@ def test_the_growth_rate_does_not_depend_on_the_sign_of_the_equation():
 
 
 def test_a_rate_is_that_of_the_linear_problem():
-    """At u = 0 the equation is Δu + 30 u: its one growing mode is sin πx sin πy with the rate 30 − 2π²."""
+    """At u = 0 the equation is Δu + 30 u: its one growing mode is sin πx sin πy with the rate
+    30 − 2π².
+    """
     library = cf.Library(terms={"lap": cf.lap(u), "u": u, "cube": -(u**3)}, unknown=u)
-    experiment = cf.Experiment(mesh=cf.mesh.square(COMM, 0.1), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)])
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(COMM, 0.1), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)]
+    )
     with cf.Model(library, {"lap": 1.0, "u": 30.0, "cube": 1.0}, experiment) as model:
         found = stability(model, np.zeros(model.spaces.owned))
     assert found.rate == pytest.approx(30 - 2 * np.pi**2, rel=2e-2)
@@ -121,7 +135,10 @@ def test_a_flow_at_rest_in_time_is_not_called_unstable():
     experiment = cf.Experiment(
         mesh=cf.mesh.square(COMM, 0.25),
         elements={v: ("Lagrange", 2)},
-        boundary=[cf.Dirichlet(v, 0, on=("left", "right", "bottom")), cf.Dirichlet(v, (x * (1 - x), 0), on="top")],
+        boundary=[
+            cf.Dirichlet(v, 0, on=("left", "right", "bottom")),
+            cf.Dirichlet(v, (x * (1 - x), 0), on="top"),
+        ],
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
     with cf.Model(library, {"lap": 0.05, "adv": 1.0}, experiment) as model:
@@ -129,9 +146,13 @@ def test_a_flow_at_rest_in_time_is_not_called_unstable():
         assert model.deletions(["adv"])["adv"].status == "solved"
 
 
-@pytest.mark.parametrize(("cell", "viscosity"), [("triangle", 0.79), ("triangle", 0.73), ("quadrilateral", 0.79)])
+@pytest.mark.parametrize(
+    ("cell", "viscosity"), [("triangle", 0.79), ("triangle", 0.73), ("quadrilateral", 0.79)]
+)
 def test_a_slow_flow_with_a_free_outlet_is_not_called_unstable(cell, viscosity):
-    """At a Reynolds number near one every perturbation decays; the pressure's zero eigenvalues must not count."""
+    """At a Reynolds number near one every perturbation decays; the pressure's zero
+    eigenvalues must not count.
+    """
     inflow = (
         0.58 * x**2 + 2.05 * x * y - 0.7 * x + 0.55 * y - 0.4,
         -0.23 * x**2 - 1.16 * x * y + 1.73 * x - 1.03 * y**2 + 0.7 * y + 1,
@@ -139,18 +160,29 @@ def test_a_slow_flow_with_a_free_outlet_is_not_called_unstable(cell, viscosity):
     experiment = cf.Experiment(
         mesh=unit(cell, 2),
         elements={v: ("Lagrange", 2)},
-        boundary=[cf.Dirichlet(v, inflow, on=("left", "bottom", "top")), cf.Neumann(v, (1 + x, y), on="right")],
+        boundary=[
+            cf.Dirichlet(v, inflow, on=("left", "bottom", "top")),
+            cf.Neumann(v, (1 + x, y), on="right"),
+        ],
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
-    library = cf.Library(terms={"viscosity": cf.lap(v), "drag": -v, "convection": -cf.dot(cf.grad(v), v)}, unknown=v)
-    with cf.Model(library, {"viscosity": viscosity, "drag": 0.5, "convection": 0.18}, experiment) as model:
+    library = cf.Library(
+        terms={"viscosity": cf.lap(v), "drag": -v, "convection": -cf.dot(cf.grad(v), v)}, unknown=v
+    )
+    with cf.Model(
+        library, {"viscosity": viscosity, "drag": 0.5, "convection": 0.18}, experiment
+    ) as model:
         assert stability(model, model.solve().states[0]).stable
 
 
 def test_a_fold_is_found_where_it_is():
     """u'' + λ eᵘ = 0 on (0, 1) has solutions up to λ = 3.5138."""
     library = cf.Library(terms={"lap": cf.lap(u), "heat": sp.exp(u)}, unknown=u)
-    experiment = cf.Experiment(mesh=cf.mesh.interval(COMM, 0.05), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)])
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(COMM, 0.05),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+    )
     with cf.Model(library, {"lap": 1.0, "heat": 3.0}, experiment) as model:
         with pytest.raises(cf.SolveError, match="turns back there") as caught:
             model.solve(cf.set("heat", 3.6))

@@ -1,4 +1,6 @@
-"""Boundary conditions: each one, declared on a part by its name, leads to the exact solution it belongs to."""
+"""Boundary conditions: each one, declared on a part by its name, leads to the exact solution
+it belongs to.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from cffem import t, x, y, z
 u = cf.ScalarField("u")
 v, s = cf.VectorField("v", dim=2), cf.VectorField("s", dim=2)
 POISSON = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-EXACT = x**2 * y + y**2 - x + 1  # its flux through every side of the unit square is a polynomial that quadrature integrates
+EXACT = (
+    x**2 * y + y**2 - x + 1
+)  # its flux through every side of the unit square is a polynomial that quadrature integrates
 REST = ("right", "bottom", "top")
 
 
@@ -41,13 +45,26 @@ def test_neumann_gives_the_normal_derivative_whatever_the_coefficient():
 
 
 def test_neumann_on_all_sides_with_a_reaction():
-    on = {"left": -sp.diff(EXACT, x), "right": sp.diff(EXACT, x), "bottom": -sp.diff(EXACT, y), "top": sp.diff(EXACT, y)}
+    on = {
+        "left": -sp.diff(EXACT, x),
+        "right": sp.diff(EXACT, x),
+        "bottom": -sp.diff(EXACT, y),
+        "top": sp.diff(EXACT, y),
+    }
     assert poisson([cf.Neumann(u, flux, on=side) for side, flux in on.items()]) < 1e-11
 
 
 def test_a_robin_condition_with_variable_coefficient_gives_the_exact_solution():
     value = -sp.diff(EXACT, x) + 3 * (1 + y) * EXACT
-    assert poisson([cf.Dirichlet(u, EXACT, on=REST), cf.Robin(u, value, on="left", coefficient=3 * (1 + y))]) < 1e-11
+    assert (
+        poisson(
+            [
+                cf.Dirichlet(u, EXACT, on=REST),
+                cf.Robin(u, value, on="left", coefficient=3 * (1 + y)),
+            ]
+        )
+        < 1e-11
+    )
 
 
 def test_dolfinx_functions_as_data_give_the_exact_solution():
@@ -101,7 +118,9 @@ def test_neumann_of_a_vector_field_and_traction_of_a_strain():
             boundary=[cf.Dirichlet(v, exact, on=REST), cf.Neumann(v, trace, on="left")],
             forcing=forcing(library, {"second": 1.0}, {v: exact}, 2),
         )
-        assert error(cf.Model(library, {"second": 1.0}, experiment).solve().function(), exact) < 1e-11
+        assert (
+            error(cf.Model(library, {"second": 1.0}, experiment).solve().function(), exact) < 1e-11
+        )
 
 
 def test_components_given_one_by_one_leave_the_others_natural():
@@ -123,12 +142,17 @@ def test_components_given_one_by_one_leave_the_others_natural():
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_tangential_traces_of_the_curl(dim):
-    """n × curl E given on the left, an impedance condition on the right: E = a + b × x is in the lowest Nédélec space."""
+    """n × curl E given on the left, an impedance condition on the right: E = a + b × x is in
+    the lowest Nédélec space.
+    """
     E = cf.VectorField("E", dim=dim)
     b = sp.Matrix([1, 2, 3]) if dim == 3 else sp.Matrix([0, 0, 2])
     place = sp.Matrix([x, y, z if dim == 3 else 0])
     exact = tuple(sp.Matrix([1, -1, 2]) + b.cross(place))[:dim]
-    trace = {side: tuple(sp.Matrix([sign, 0, 0]).cross(2 * b))[:dim] for side, sign in (("left", -1), ("right", 1))}
+    trace = {
+        side: tuple(sp.Matrix([sign, 0, 0]).cross(2 * b))[:dim]
+        for side, sign in (("left", -1), ("right", 1))
+    }
     impedance = tuple(a + 3 * c for a, c in zip(trace["right"], exact, strict=True))
     library = cf.Library(terms={"curl": -cf.curl(cf.curl(E)), "mass": -E}, unknown=E)
     coefficients = {"curl": 2.0, "mass": 1.0}
@@ -172,12 +196,20 @@ def test_natural_traces_of_second_derivatives_in_one_dimension_and_of_grad_div()
 
 @pytest.mark.parametrize("element", [("RT", 2), ("BDM", 1)])
 def test_mixed_form_takes_the_scalar_as_natural_data(element):
-    """σ = grad u with σ in H(div), u discontinuous: Dirichlet data of u enter the form, the flux on the left is essential."""
+    """σ = grad u with σ in H(div), u discontinuous: Dirichlet data of u enter the form, the
+    flux on the left is essential.
+    """
     system = cf.System(
-        {"s": cf.Library(anchor=s, terms={"grad": cf.grad(u)}), "u": cf.Library(terms={"div": cf.div(s)}, unknown=u)}
+        {
+            "s": cf.Library(anchor=s, terms={"grad": cf.grad(u)}),
+            "u": cf.Library(terms={"div": cf.div(s)}, unknown=u),
+        }
     )
     coefficients = {"s/grad": 1.0, "u/div": 1.0}
-    exact = {u: sp.sin(2 * x) * sp.cos(y), s: (2 * sp.cos(2 * x) * sp.cos(y), -sp.sin(2 * x) * sp.sin(y))}
+    exact = {
+        u: sp.sin(2 * x) * sp.cos(y),
+        s: (2 * sp.cos(2 * x) * sp.cos(y), -sp.sin(2 * x) * sp.sin(y)),
+    }
 
     def errors(n):
         experiment = cf.Experiment(
@@ -215,7 +247,9 @@ PERIODIC = [cf.Periodic(on="right", to="left"), cf.Periodic(on="top", to="bottom
 
 
 @pytest.mark.parametrize(("on", "to", "value"), [("right", "left", 0.0), ("left", "right", 1.0)])
-def test_initial_values_that_do_not_match_come_from_the_part_that_the_other_is_identified_with(on, to, value):
+def test_initial_values_that_do_not_match_come_from_the_part_that_the_other_is_identified_with(
+    on, to, value
+):
     library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)})
     experiment = cf.Experiment(
         mesh=unit("triangle", 3),
@@ -231,7 +265,9 @@ def test_initial_values_that_do_not_match_come_from_the_part_that_the_other_is_i
 
 @pytest.mark.parametrize("cell", ["triangle", "quadrilateral"])
 def test_periodic_in_both_directions(cell):
-    """Advection and diffusion on the torus: a wave without values at the boundary, corners included."""
+    """Advection and diffusion on the torus: a wave without values at the boundary, corners
+    included.
+    """
     exact = sp.exp(-t) * sp.sin(2 * sp.pi * (x - t)) * sp.cos(2 * sp.pi * y + 1)
     library = cf.Library(anchor=cf.dt(u), terms={"u_x": u.diff(x), "lap": cf.lap(u)})
     coefficients = {"u_x": -1.0, "lap": 0.1}
@@ -248,7 +284,11 @@ def test_periodic_in_both_directions(cell):
         solution = cf.Model(library, coefficients, experiment).solve()
         values = solution.function()
         points = values.function_space.tabulate_dof_coordinates()
-        corners = [values.x.array[np.linalg.norm(points - np.array([i, j, 0]), axis=1) < 1e-9] for i in (0, 1) for j in (0, 1)]
+        corners = [
+            values.x.array[np.linalg.norm(points - np.array([i, j, 0]), axis=1) < 1e-9]
+            for i in (0, 1)
+            for j in (0, 1)
+        ]
         assert np.ptp(np.concatenate(corners)) == 0.0
         return error(values, exact, 0.25)
 
@@ -260,7 +300,12 @@ def test_periodic_interval_and_mixed_with_dirichlet():
     coefficients = {"lap": 1.0, "u": -1.0, "cubic": -1.0}
     for cell, boundary, exact, dim in (
         ("interval", PERIODIC[:1], sp.sin(2 * sp.pi * x), 1),
-        ("triangle", [PERIODIC[0], cf.Dirichlet(u, y, on=("top", "bottom"))], y + sp.sin(sp.pi * y) * sp.sin(2 * sp.pi * x), 2),
+        (
+            "triangle",
+            [PERIODIC[0], cf.Dirichlet(u, y, on=("top", "bottom"))],
+            y + sp.sin(sp.pi * y) * sp.sin(2 * sp.pi * x),
+            2,
+        ),
     ):
 
         def at(n, cell=cell, boundary=boundary, exact=exact, dim=dim):
@@ -279,7 +324,10 @@ def test_periodic_flow_has_a_pressure_of_mean_zero():
     """The Taylor–Green vortex decays at its own rate with nothing given at the boundary."""
     p = cf.ScalarField("p")
     k = 2 * sp.pi
-    exact = tuple(sp.exp(-2 * k**2 * t / 100) * c for c in (sp.sin(k * x) * sp.cos(k * y), -sp.cos(k * x) * sp.sin(k * y)))
+    exact = tuple(
+        sp.exp(-2 * k**2 * t / 100) * c
+        for c in (sp.sin(k * x) * sp.cos(k * y), -sp.cos(k * x) * sp.sin(k * y))
+    )
     pressure = sp.exp(-4 * k**2 * t / 100) * (sp.cos(2 * k * x) + sp.cos(2 * k * y)) / 4
     library = cf.Library(anchor=cf.dt(v), terms={"adv": -cf.dot(cf.grad(v), v), "lap": cf.lap(v)})
 
@@ -303,20 +351,32 @@ def test_periodic_flow_has_a_pressure_of_mean_zero():
 def test_the_traction_of_one_divergence_is_given_as_a_whole():
     """div(2 sym(grad v) + 1.5 div(v) I) with σ·n = (0, −1) on one side, against plain DOLFINx."""
     domain, v = unit("triangle", 3), cf.VectorField("v", dim=2)
-    sides = [cf.Dirichlet(v, 0, on="left"), cf.Neumann(v, (0, -1), on="right"), cf.Neumann(v, 0, on=("top", "bottom"))]
+    sides = [
+        cf.Dirichlet(v, 0, on="left"),
+        cf.Neumann(v, (0, -1), on="right"),
+        cf.Neumann(v, 0, on=("top", "bottom")),
+    ]
     stress = 2 * cf.sym(cf.grad(v)) + 1.5 * cf.div(v) * cf.grad((cf.x, cf.y))
     experiment = cf.Experiment(mesh=domain, elements={v: ("Lagrange", 1)}, boundary=sides)
-    found = cf.Model(cf.Library(terms={"stress": cf.div(stress)}, unknown=v), {"stress": 1.0}, experiment).factual.function(v)
+    found = cf.Model(
+        cf.Library(terms={"stress": cf.div(stress)}, unknown=v), {"stress": 1.0}, experiment
+    ).factual.function(v)
     space = found.function_space
     a, b = ufl.TrialFunction(space), ufl.TestFunction(space)
     right = domain.names["right"][1]
     ds = ufl.Measure("ds", domain=domain.mesh, subdomain_data=domain.facet_tags)
     left = fem.locate_dofs_topological(space, 1, domain.facet_tags.find(domain.names["left"][1]))
-    energy = 2 * ufl.inner(ufl.sym(ufl.grad(a)), ufl.sym(ufl.grad(b))) + 1.5 * ufl.div(a) * ufl.div(b)
+    energy = 2 * ufl.inner(ufl.sym(ufl.grad(a)), ufl.sym(ufl.grad(b))) + 1.5 * ufl.div(a) * ufl.div(
+        b
+    )
     options = {"ksp_type": "preonly", "pc_type": "lu"}
     fixed = [fem.dirichletbc(fem.Function(space), left)]
-    expected = LinearProblem(energy * ufl.dx, -b[1] * ds(right), bcs=fixed, petsc_options=options).solve()
+    expected = LinearProblem(
+        energy * ufl.dx, -b[1] * ds(right), bcs=fixed, petsc_options=options
+    ).solve()
     assert np.abs(found.x.array - expected.x.array).max() <= 1e-11 * np.abs(expected.x.array).max()
-    parts = cf.Library(terms={"mu": 2 * cf.div(cf.sym(cf.grad(v))), "la": cf.grad(cf.div(v))}, unknown=v)
+    parts = cf.Library(
+        terms={"mu": 2 * cf.div(cf.sym(cf.grad(v))), "la": cf.grad(cf.div(v))}, unknown=v
+    )
     with pytest.raises(cf.InputError, match=r"several natural traces.*as one term div"):
         cf.Model(parts, {"mu": 1.0, "la": 1.5}, experiment)

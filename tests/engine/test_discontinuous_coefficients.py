@@ -1,4 +1,6 @@
-"""Coefficient fields that jump between cells: the weak form takes no derivative of them, or the term is refused."""
+"""Coefficient fields that jump between cells: the weak form takes no derivative of them, or
+the term is refused.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from cffem.forms.weak import weak_form
 CELLS = {
     "interval": lambda: mesh.create_interval(MPI.COMM_WORLD, 6, (0, 1)),
     "triangle": lambda: mesh.create_unit_square(MPI.COMM_WORLD, 3, 3),
-    "quadrilateral": lambda: mesh.create_unit_square(MPI.COMM_WORLD, 3, 3, mesh.CellType.quadrilateral),
+    "quadrilateral": lambda: mesh.create_unit_square(
+        MPI.COMM_WORLD, 3, 3, mesh.CellType.quadrilateral
+    ),
     "tetrahedron": lambda: mesh.create_unit_cube(MPI.COMM_WORLD, 2, 2, 2),
     "hexahedron": lambda: mesh.create_unit_cube(MPI.COMM_WORLD, 2, 2, 2, mesh.CellType.hexahedron),
 }
@@ -42,14 +46,21 @@ def by_hand(domain, element, form, source):
     domain.topology.create_connectivity(edge, edge + 1)
     dofs = fem.locate_dofs_topological(space, edge, mesh.exterior_facet_indices(domain.topology))
     fixed = fem.dirichletbc(fem.Function(space), dofs)
-    right = ufl.inner(ufl.as_vector(source) if len(source) > 1 else ufl.as_ufl(source[0]), b) * ufl.dx(domain=domain)
+    right = ufl.inner(
+        ufl.as_vector(source) if len(source) > 1 else ufl.as_ufl(source[0]), b
+    ) * ufl.dx(domain=domain)
     options = {"ksp_type": "preonly", "pc_type": "lu"}
     return LinearProblem(form(a, b) * ufl.dx, right, bcs=[fixed], petsc_options=options).solve()
 
 
 def solved(domain, term, unknown, element, coefficient, of):
     """The same solution by cffem, with the coefficient as a field of a system."""
-    system = cf.System({unknown: cf.Library(terms={"T": term}, unknown=unknown), k: cf.Library(anchor=k, terms={}, unknown=k)})
+    system = cf.System(
+        {
+            unknown: cf.Library(terms={"T": term}, unknown=unknown),
+            k: cf.Library(anchor=k, terms={}, unknown=k),
+        }
+    )
     source = tuple(float(i + 1) for i in range(unknown.dim)) if unknown.shape else 1.0
     experiment = cf.Experiment(
         mesh=domain,
@@ -67,9 +78,16 @@ def compare(cell, of, unknown, element, term, form):
     coefficient.interpolate(jumping)
     source = [float(i + 1) for i in range(domain.geometry.dim)] if unknown.shape else [1.0]
     shape = (domain.geometry.dim,) if unknown.shape and element[0] == "Lagrange" else ()
-    expected = by_hand(domain, (*element, shape) if shape else element, lambda a, b: form(coefficient, a, b), source)
+    expected = by_hand(
+        domain,
+        (*element, shape) if shape else element,
+        lambda a, b: form(coefficient, a, b),
+        source,
+    )
     found = solved(domain, term, unknown, element, coefficient, of)
-    difference = fem.assemble_scalar(fem.form(ufl.inner(found - expected, found - expected) * ufl.dx))
+    difference = fem.assemble_scalar(
+        fem.form(ufl.inner(found - expected, found - expected) * ufl.dx)
+    )
     size = fem.assemble_scalar(fem.form(ufl.inner(expected, expected) * ufl.dx))
     assert size > 1e-6
     assert np.sqrt(difference) <= 1e-10 * np.sqrt(size)
@@ -89,19 +107,35 @@ def compare(cell, of, unknown, element, term, form):
 )
 def test_diffusion_with_a_coefficient_that_jumps_is_that_of_plain_dolfinx(cell, of, degree):
     u = cf.ScalarField("u")
-    compare(cell, of, u, ("Lagrange", degree), div(k * grad(u)), lambda c, a, b: c * ufl.inner(ufl.grad(a), ufl.grad(b)))
+    compare(
+        cell,
+        of,
+        u,
+        ("Lagrange", degree),
+        div(k * grad(u)),
+        lambda c, a, b: c * ufl.inner(ufl.grad(a), ufl.grad(b)),
+    )
 
 
 def elastic(c, a, b):
-    return 2 * c * ufl.inner(ufl.sym(ufl.grad(a)), ufl.sym(ufl.grad(b))) + c * ufl.div(a) * ufl.div(b)
+    return 2 * c * ufl.inner(ufl.sym(ufl.grad(a)), ufl.sym(ufl.grad(b))) + c * ufl.div(a) * ufl.div(
+        b
+    )
 
 
 @pytest.mark.parametrize(
-    "cell", ["triangle", pytest.param("tetrahedron", marks=pytest.mark.slow), pytest.param("hexahedron", marks=pytest.mark.slow)]
+    "cell",
+    [
+        "triangle",
+        pytest.param("tetrahedron", marks=pytest.mark.slow),
+        pytest.param("hexahedron", marks=pytest.mark.slow),
+    ],
 )
 def test_elasticity_with_moduli_that_jump_is_that_of_plain_dolfinx(cell):
     v = cf.VectorField("v", dim=2 if cell == "triangle" else 3)
-    compare(cell, ("DG", 0), v, ("Lagrange", 1), 2 * div(k * sym(grad(v))) + grad(k * div(v)), elastic)
+    compare(
+        cell, ("DG", 0), v, ("Lagrange", 1), 2 * div(k * sym(grad(v))) + grad(k * div(v)), elastic
+    )
 
 
 @pytest.mark.parametrize("cell", ["tetrahedron", pytest.param("triangle", marks=pytest.mark.slow)])
@@ -128,7 +162,10 @@ WEAK = [
 @pytest.mark.parametrize(("term", "left"), WEAK)
 def test_functions_of_a_jumping_coefficient_are_never_differentiated(term, left):
     u = cf.ScalarField("u")
-    elements = {u: basix.ufl.element("Lagrange", "triangle", 2), k: basix.ufl.element("DG", "triangle", 1)}
+    elements = {
+        u: basix.ufl.element("Lagrange", "triangle", 2),
+        k: basix.ufl.element("DG", "triangle", 1),
+    }
     weak = weak_form(term, u, elements)
     assert str(weak.volume) == f"-{left}"
     assert not weak.jumps
@@ -176,9 +213,15 @@ def test_quadrature_points_carry_a_forcing_but_no_field():
     right = values * b * ufl.dx(metadata={"quadrature_degree": 3})
     left = (ufl.inner(ufl.grad(a), ufl.grad(b)) + a * b) * ufl.dx
     options = {"ksp_type": "preonly", "pc_type": "lu"}
-    expected = LinearProblem(left, right, bcs=[fem.dirichletbc(0.0, dofs, space)], petsc_options=options).solve()
+    expected = LinearProblem(
+        left, right, bcs=[fem.dirichletbc(0.0, dofs, space)], petsc_options=options
+    ).solve()
     assert np.abs(found.x.array - expected.x.array).max() <= 1e-12 * np.abs(expected.x.array).max()
     with pytest.raises(cf.InputError, match=r"cannot live on quadrature points.*'DG', 1"):
         cf.Model(library, {"lap": 1.0}, cf.Experiment(**given, elements={u: element}))
     with pytest.raises(cf.InputError, match="known at quadrature points only"):
-        cf.Model(library, {"lap": 1.0}, cf.Experiment(**given, elements={u: ("Lagrange", 1)}, initial={u: values}))
+        cf.Model(
+            library,
+            {"lap": 1.0},
+            cf.Experiment(**given, elements={u: ("Lagrange", 1)}, initial={u: values}),
+        )

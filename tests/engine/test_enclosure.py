@@ -1,4 +1,6 @@
-"""Interval arithmetic contains every value of every function of the language, and every distance to a polynomial."""
+"""Interval arithmetic contains every value of every function of the language, and every
+distance to a polynomial.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cffem.engine.enclosure import RULES, NotEnclosed, distances, enclosed
-from cffem.engine.numeric import numeric
+from cffem.engine.inputs.enclosure import RULES, NotEnclosed, distances, enclosed
+from cffem.engine.inputs.numeric import numeric
 from cffem.forms.functions import FUNCTIONS as LOWERED
 from cffem.symbols import x, y
-from cffem.symbols.parser_words import FUNCTIONS as WORDS
-from cffem.symbols.parser_words import SPECIAL
+from cffem.symbols.parser.words import FUNCTIONS as WORDS
+from cffem.symbols.parser.words import SPECIAL
 
 # Words that stand for other expressions, or for parts of a Piecewise.
 NOT_FUNCTIONS = {"norm2", "vector", "component", "diff", "Derivative", "Eq", "Ne"}
@@ -113,7 +115,9 @@ def test_distances_fall_with_a_power_of_the_size_and_vanish_for_polynomials():
 
 def comparable(pair):
     """Whether SymPy can take the larger of two expressions: neither is infinite or complex."""
-    return not any(part.has(sp.zoo, sp.nan, sp.oo, sp.I) or part.is_extended_real is False for part in pair)
+    return not any(
+        part.has(sp.zoo, sp.nan, sp.oo, sp.I) or part.is_extended_real is False for part in pair
+    )
 
 
 def expressions():
@@ -121,11 +125,15 @@ def expressions():
     leaves = st.one_of(st.sampled_from([x, y]), numbers)
 
     def grown(inner):
-        unary = st.sampled_from([WORDS[name][0] for name in NAMES] + [sp.Heaviside, sp.sech, sp.csch])
+        unary = st.sampled_from(
+            [WORDS[name][0] for name in NAMES] + [sp.Heaviside, sp.sech, sp.csch]
+        )
         return st.one_of(
             st.tuples(inner, inner).map(lambda p: p[0] + p[1]),
             st.tuples(inner, inner).map(lambda p: p[0] * p[1]),
-            st.tuples(inner, st.sampled_from([-2, -1, 2, 3, sp.Rational(1, 2)])).map(lambda p: p[0] ** p[1]),
+            st.tuples(inner, st.sampled_from([-2, -1, 2, 3, sp.Rational(1, 2)])).map(
+                lambda p: p[0] ** p[1]
+            ),
             st.tuples(unary, inner).map(lambda p: p[0](p[1])),
             st.tuples(inner, inner).filter(comparable).map(lambda p: sp.Max(*p)),
             st.tuples(inner, inner).map(lambda p: sp.Piecewise((p[0], x < y), (p[1], True))),

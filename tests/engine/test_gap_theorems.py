@@ -1,4 +1,6 @@
-"""The residual–counterfactual gap along ρ and the remainder of the adjoint approximation, with constants known exactly."""
+"""The residual–counterfactual gap along ρ and the remainder of the adjoint approximation,
+with constants known exactly.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from dolfinx.mesh import create_unit_interval
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.engine.branch import largest
+from cffem.engine.response.deletion_branch import largest
 
 u = cf.ScalarField("u")
 
@@ -40,21 +42,29 @@ def test_the_curvature_of_the_branch_is_estimated(growth):
     times = np.linspace(0, 1, 20001)
     exact = math.sqrt(np.trapezoid(((1.2 * times) ** 2 * np.exp(1.2 * times)) ** 2, times))
     assert check.curvature == pytest.approx(exact, rel=0.02)
-    assert check.linearised == pytest.approx(math.sqrt(np.trapezoid((1.2 * times * np.exp(1.2 * times)) ** 2, times)), rel=1e-3)
+    assert check.linearised == pytest.approx(
+        math.sqrt(np.trapezoid((1.2 * times * np.exp(1.2 * times)) ** 2, times)), rel=1e-3
+    )
     assert check.holds
     assert check.status == "estimated"
-    assert check.distances[-1] == pytest.approx(math.sqrt(np.trapezoid((np.exp(1.2 * times) - 1) ** 2, times)), rel=1e-3)
+    assert check.distances[-1] == pytest.approx(
+        math.sqrt(np.trapezoid((np.exp(1.2 * times) - 1) ** 2, times)), rel=1e-3
+    )
     # The bound is no empty one: the gap uses most of it.
     assert max(gap / bound for gap, bound in zip(check.gaps, check.bounds, strict=True)) > 0.7
 
 
-@pytest.mark.parametrize(("name", "norm"), [("reaction_diffusion", "H1"), ("maxwell", "H(curl)"), ("stokes", "L2")])
+@pytest.mark.parametrize(
+    ("name", "norm"), [("reaction_diffusion", "H1"), ("maxwell", "H(curl)"), ("stokes", "L2")]
+)
 def test_the_gap_theorem_holds_along_every_branch(name, norm):
     model, _ = problem(name)
     for term in model.active[:2]:
         check = model.gap_check(term, norm, points=4)
         assert check.holds, check
-        assert check.distances[-1] == pytest.approx(model.deletions([term], norm, conditions="kept")[term].score, rel=1e-9)
+        assert check.distances[-1] == pytest.approx(
+            model.deletions([term], norm, conditions="kept")[term].score, rel=1e-9
+        )
 
 
 def test_a_term_that_enters_linearly_has_no_gap(growth):
@@ -107,7 +117,9 @@ def test_the_remainder_of_the_terminal_mass_is_bounded(growth):
     # The mass is the inner product with one, and linear.
     assert bound.derivative_norm == pytest.approx(1.0, rel=1e-12)
     assert bound.hessian == 0.0
-    assert bound.change == pytest.approx(-growth.observable_deletions(mass, ["u"])["u"].score, rel=1e-11)
+    assert bound.change == pytest.approx(
+        -growth.observable_deletions(mass, ["u"])["u"].score, rel=1e-11
+    )
     assert 0.5 * bound.bound < abs(bound.remainder) < bound.bound
 
 

@@ -1,4 +1,6 @@
-"""Deleted problems without a solution are results: unsolvable with a reason, and the sweep goes on."""
+"""Deleted problems without a solution are results: unsolvable with a reason, and the sweep
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,19 @@ DIRICHLET = [cf.Dirichlet(u, 0)]
 def steady(terms, coefficients, boundary=DIRICHLET, **given):
     """A steady scalar model on the unit square."""
     library = cf.Library(terms=terms, unknown=u)
-    options = {"mesh": unit("triangle", 5), "elements": {u: ("Lagrange", 1)}, "boundary": boundary, "forcing": {u: 1}}
+    options = {
+        "mesh": unit("triangle", 5),
+        "elements": {u: ("Lagrange", 1)},
+        "boundary": boundary,
+        "forcing": {u: 1},
+    }
     return cf.Model(library, coefficients, cf.Experiment(**{**options, **given}))
 
 
 def assert_sweep(model, unsolvable, solved):
-    """Which deletions have a solution, that each failure has its reason, and that the order of the sweep does not matter."""
+    """Which deletions have a solution, that each failure has its reason, and that the order
+    of the sweep does not matter.
+    """
     for names in ([*unsolvable, *solved], [*solved, *unsolvable]):
         sweep = model.deletions(names, conditions="kept")
         for name in unsolvable:
@@ -35,8 +44,12 @@ def assert_sweep(model, unsolvable, solved):
             assert sweep[name].reason
         for name in solved:
             assert sweep[name].status == "solved", sweep[name].reason
-            alone = cf.Model(model.library, {**model.coefficients, name: 0.0}, model.experiment).solve()
-            assert sweep[name].score == pytest.approx(model.norm()(model.factual.states[-1] - alone.states[-1]), rel=1e-9)
+            alone = cf.Model(
+                model.library, {**model.coefficients, name: 0.0}, model.experiment
+            ).solve()
+            assert sweep[name].score == pytest.approx(
+                model.norm()(model.factual.states[-1] - alone.states[-1]), rel=1e-9
+            )
         # Cheaper ways to a score find no solution where there is none, either.
         for name, found in model.deletions(names, accuracy=1e-4, conditions="kept").items():
             assert found.status == sweep[name].status, name
@@ -52,9 +65,15 @@ def test_without_any_term_in_the_unknown_the_matrix_is_zero():
 
 
 def test_without_the_laplacian_a_transport_operator_is_singular():
-    """u_x with zero values at both ends has constants along no line, but for an even number of cells a checkerboard mode."""
-    library = cf.Library(terms={"lap": cf.lap(u), "u_x": u.diff(x), "one": sp.Integer(1)}, unknown=u)
-    given = cf.Experiment(mesh=unit("interval", 16), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)])
+    """u_x with zero values at both ends has constants along no line, but for an even number
+    of cells a checkerboard mode.
+    """
+    library = cf.Library(
+        terms={"lap": cf.lap(u), "u_x": u.diff(x), "one": sp.Integer(1)}, unknown=u
+    )
+    given = cf.Experiment(
+        mesh=unit("interval", 16), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)]
+    )
     model = cf.Model(library, {"lap": 1.0, "u_x": -1.0, "one": 1.0}, given)
     assert_sweep(model, ["lap"], ["u_x", "one"])
 
@@ -62,16 +81,28 @@ def test_without_the_laplacian_a_transport_operator_is_singular():
 def test_pure_neumann_problem_is_singular_whether_its_data_are_compatible_or_not():
     """Without the reaction the solution is free by a constant: no number may come out of it."""
     for force in (1, sp.cos(sp.pi * x)):
-        model = steady({"lap": cf.lap(u), "u": u}, {"lap": 1.0, "u": -1.0}, boundary=[cf.Neumann(u, 0)], forcing={u: force})
+        model = steady(
+            {"lap": cf.lap(u), "u": u},
+            {"lap": 1.0, "u": -1.0},
+            boundary=[cf.Neumann(u, 0)],
+            forcing={u: force},
+        )
         sweep = assert_sweep(model, ["u"], ["lap"])
         assert "singular" in sweep["u"].reason
 
 
 def test_an_eigenvalue_of_the_discrete_operator_is_met():
-    """−lap u = λ u with λ a discrete eigenvalue: deleting the term that moves it away leaves a singular matrix."""
+    """−lap u = λ u with λ a discrete eigenvalue: deleting the term that moves it away leaves
+    a singular matrix.
+    """
     library = cf.Library(terms={"lap": cf.lap(u), "u": u, "xu": x * u}, unknown=u)
     n = 8
-    given = cf.Experiment(mesh=unit("interval", n), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    given = cf.Experiment(
+        mesh=unit("interval", n),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
+    )
     c = np.cos(np.pi / n)
     eigenvalue = 6 * n**2 * (1 - c) / (2 + c)
     model = cf.Model(library, {"lap": 1.0, "u": eigenvalue, "xu": 1.0}, given)
@@ -99,7 +130,9 @@ def test_a_deletion_that_blows_up_in_finite_time_is_unsolvable():
 
 
 def test_a_deletion_that_grows_beyond_all_numbers_is_unsolvable():
-    """Each step is solvable and triples the solution: it is no number any more long before the 800 steps are over."""
+    """Each step is solvable and triples the solution: it is no number any more long before
+    the 800 steps are over.
+    """
     library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
     given = cf.Experiment(
         mesh=unit("interval", 8),
@@ -155,21 +188,31 @@ def test_what_data_bring_late_is_no_blow_up(data):
 
 
 def test_where_there_is_no_solution_the_branch_turns_back_and_newton_fails():
-    """−lap u = 8 e^u on the unit square has no solution (the limit is near 6.8); with a sink it has one."""
-    model = steady({"lap": cf.lap(u), "exp": sp.exp(u), "sink": u}, {"lap": 1.0, "exp": 8.0, "sink": -10.0}, forcing={})
+    """−lap u = 8 e^u on the unit square has no solution (the limit is near 6.8); with a sink
+    it has one.
+    """
+    model = steady(
+        {"lap": cf.lap(u), "exp": sp.exp(u), "sink": u},
+        {"lap": 1.0, "exp": 8.0, "sink": -10.0},
+        forcing={},
+    )
     sweep = assert_sweep(model, ["sink"], ["exp"])
     assert sweep["sink"].cause == "fold"
     assert "turns back there (a fold)" in sweep["sink"].reason
     assert len(sweep["sink"].history) > 1
     without = steady({"lap": cf.lap(u), "exp": sp.exp(u)}, {"lap": 1.0, "exp": 8.0}, forcing={})
-    with pytest.raises(cf.SolveError, match=r"Newton's method did not converge .*initial=") as caught:
+    with pytest.raises(
+        cf.SolveError, match=r"Newton's method did not converge .*initial="
+    ) as caught:
         without.solve()
     assert caught.value.cause == "start"
     assert len(caught.value.history) > 1
 
 
 def test_a_saddle_point_without_its_viscosity_is_unsolvable():
-    """Nothing but the pressure is left of Stokes' equation: fields without divergence are no longer controlled."""
+    """Nothing but the pressure is left of Stokes' equation: fields without divergence are no
+    longer controlled.
+    """
     library = cf.Library(terms={"lap": cf.lap(v), "drag": v}, unknown=v)
     given = cf.Experiment(
         mesh=unit("triangle", 4),
@@ -186,7 +229,9 @@ def test_a_saddle_point_without_its_viscosity_is_unsolvable():
 
 
 def test_an_unstable_pair_has_no_unique_pressure():
-    """P1 velocity and discontinuous constant pressure: more conditions than velocities, spurious pressures."""
+    """P1 velocity and discontinuous constant pressure: more conditions than velocities,
+    spurious pressures.
+    """
     library = cf.Library(terms={"lap": cf.lap(v)}, unknown=v)
     given = cf.Experiment(
         mesh=unit("triangle", 4),

@@ -1,4 +1,6 @@
-"""Input that cannot be used is refused before any solve, in one sentence that says what is wrong, on all ranks alike."""
+"""Input that cannot be used is refused before any solve, in one sentence that says what is
+wrong, on all ranks alike.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ TRANSPORT = cf.Library(anchor=cf.dt(u), terms={"u_x": u.diff(x)})
 
 
 def build(library=HEAT, coefficients=None, **changes):
-    """A model of a heat problem on the unit square, with some entries of its experiment replaced."""
+    """A model of a heat problem on the unit square, with some entries of its experiment
+    replaced.
+    """
     given = {
         "mesh": unit("triangle", 2),
         "elements": {u: ("Lagrange", 1)},
@@ -59,7 +63,9 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, sp.nan, sp.oo, sp.zoo]
 
 @pytest.mark.parametrize("value", [*NOT_FINITE, "one", True, 1j, sp.Symbol("a"), None])
 def test_coefficients_that_are_no_finite_numbers_are_refused(value):
-    refused("coefficient of 'lap' is not a finite number", lambda: build(coefficients={"lap": value}))
+    refused(
+        "coefficient of 'lap' is not a finite number", lambda: build(coefficients={"lap": value})
+    )
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
@@ -73,16 +79,24 @@ def test_data_that_are_not_finite_are_refused(value):
 
 
 def test_expressions_that_are_not_finite_somewhere_on_the_mesh():
-    refused("initial value of u is not finite everywhere", lambda: build(initial={u: sp.log(x)}).solve())
     refused(
-        r"not finite everywhere on the mesh, for one at the point \(0.5, 1\)", lambda: build(initial={u: 1 / (x - y / 2)}).solve()
+        "initial value of u is not finite everywhere", lambda: build(initial={u: sp.log(x)}).solve()
     )
     refused(
-        "Dirichlet.* is not finite everywhere", lambda: build(boundary=[cf.Dirichlet(u, sp.log(y - sp.Rational(1, 2)))]).solve()
+        r"not finite everywhere on the mesh, for one at the point \(0.5, 1\)",
+        lambda: build(initial={u: 1 / (x - y / 2)}).solve(),
     )
-    refused("forcing of u is not finite everywhere", lambda: build(forcing={u: sp.sqrt(x - 2)}).solve())
+    refused(
+        "Dirichlet.* is not finite everywhere",
+        lambda: build(boundary=[cf.Dirichlet(u, sp.log(y - sp.Rational(1, 2)))]).solve(),
+    )
+    refused(
+        "forcing of u is not finite everywhere", lambda: build(forcing={u: sp.sqrt(x - 2)}).solve()
+    )
     broken = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "root": sp.sqrt(x - 2) * u})
-    refused("root is not finite everywhere", lambda: build(broken, {"lap": 1.0, "root": 1.0}).solve())
+    refused(
+        "root is not finite everywhere", lambda: build(broken, {"lap": 1.0, "root": 1.0}).solve()
+    )
 
 
 def test_functions_that_are_not_finite_or_of_another_mesh():
@@ -94,12 +108,17 @@ def test_functions_that_are_not_finite_or_of_another_mesh():
     refused("not finite", lambda: build(mesh=domain, boundary=[cf.Neumann(u, function)]))
     refused("not finite", lambda: build(mesh=domain, forcing={u: function}))
     refused("another mesh", lambda: build(mesh=domain, initial={u: other_mesh_function()}))
-    refused("another mesh", lambda: build(mesh=domain, boundary=[cf.Neumann(u, other_mesh_function())]))
+    refused(
+        "another mesh", lambda: build(mesh=domain, boundary=[cf.Neumann(u, other_mesh_function())])
+    )
     vector = fem.Function(fem.functionspace(domain.mesh, ("Lagrange", 1, (2,))))
     refused("shape", lambda: build(mesh=domain, initial={u: vector}))
     refused("shape", lambda: build(initial={u: lambda points: points}).solve())
     refused("cannot be evaluated", lambda: build(initial={u: lambda points: points[7]}).solve())
-    refused("not finite", lambda: build(initial={u: lambda points: np.full_like(points[0], np.inf)}).solve())
+    refused(
+        "not finite",
+        lambda: build(initial={u: lambda points: np.full_like(points[0], np.inf)}).solve(),
+    )
     refused("Python function", lambda: build(forcing={u: lambda points: points[0]}))
     refused("Python function", lambda: build(boundary=[cf.Neumann(u, lambda points: points[0])]))
 
@@ -116,7 +135,10 @@ def test_meshes_that_cannot_be_used_are_refused():
         x=points,
         e=ufl.Mesh(basix.ufl.element("Lagrange", "interval", 1, shape=(2,))),
     )
-    refused("cells of dimension 1 in space of dimension 2.*name its surface as well", lambda: build(mesh=curve))
+    refused(
+        "cells of dimension 1 in space of dimension 2.*name its surface as well",
+        lambda: build(mesh=curve),
+    )
 
 
 def test_data_of_another_shape_or_dimension_are_refused():
@@ -129,9 +151,13 @@ def test_data_of_another_shape_or_dimension_are_refused():
     refused("vector with 2 components", lambda: flow(initial={v: (1, 2, 3)}))
     refused("vector with 2 components", lambda: flow(boundary=[cf.Dirichlet(v, (0, 0, 0))]))
     refused("vector with 2 components", lambda: flow(boundary=[cf.Dirichlet(v, x)]))
-    refused("must be a scalar", lambda: flow(boundary=[cf.Dirichlet(v[0], (1, 0)), cf.Neumann(v, 0)]))
+    refused(
+        "must be a scalar", lambda: flow(boundary=[cf.Dirichlet(v[0], (1, 0)), cf.Neumann(v, 0)])
+    )
     refused("contains z, but the mesh has dimension 2", lambda: build(initial={u: z}))
-    refused("contains z, but the mesh has dimension 2", lambda: build(boundary=[cf.Dirichlet(u, z * t)]))
+    refused(
+        "contains z, but the mesh has dimension 2", lambda: build(boundary=[cf.Dirichlet(u, z * t)])
+    )
     refused("contains w", lambda: build(initial={u: w}))
     refused("contains a", lambda: build(forcing={u: sp.Symbol("a") * x}))
     refused("neither a number", lambda: build(initial={u: object()}))
@@ -145,8 +171,13 @@ def flow(**changes):
 def test_elements_that_do_not_fit_their_fields():
     refused("no element", lambda: build(elements={w: ("Lagrange", 1)}, initial={}, boundary=[]))
     refused("elements must give", lambda: build(elements={}))
-    refused("occurs in no equation", lambda: build(elements={u: ("Lagrange", 1), w: ("Lagrange", 1)}))
-    refused("scalar field u cannot live on the vector element N1curl", lambda: build(elements={u: ("N1curl", 1)}))
+    refused(
+        "occurs in no equation", lambda: build(elements={u: ("Lagrange", 1), w: ("Lagrange", 1)})
+    )
+    refused(
+        "scalar field u cannot live on the vector element N1curl",
+        lambda: build(elements={u: ("N1curl", 1)}),
+    )
     refused("no element Lagrnge", lambda: build(elements={u: ("Lagrnge", 1)}))
     refused("no element N1curl of degree 0", lambda: flow(elements={v: ("N1curl", 0)}))
     refused(r"\(family, degree\)", lambda: build(elements={u: "Lagrange"}))
@@ -154,12 +185,27 @@ def test_elements_that_do_not_fit_their_fields():
     refused(
         "written for 2D, but the mesh or the data are 3D",
         lambda: build(
-            mesh=unit("tetrahedron", 1), library=FLOW, elements={v: ("Lagrange", 1)}, initial={v: 0}, boundary=[cf.Dirichlet(v, 0)]
+            mesh=unit("tetrahedron", 1),
+            library=FLOW,
+            elements={v: ("Lagrange", 1)},
+            initial={v: 0},
+            boundary=[cf.Dirichlet(v, 0)],
         ),
     )
-    refused("tangential conditions need a Nédélec, RT or BDM element", lambda: flow(boundary=[cf.Tangential(v, 0)]))
-    refused("Lagrange elements only", lambda: flow(elements={v: ("N1curl", 1)}, boundary=[cf.Dirichlet(v[0], 0), cf.Neumann(v, 0)]))
-    refused("stable multiplier", lambda: flow(elements={v: ("Lagrange", 1)}, constraint=cf.DivergenceFree(v)))
+    refused(
+        "tangential conditions need a Nédélec, RT or BDM element",
+        lambda: flow(boundary=[cf.Tangential(v, 0)]),
+    )
+    refused(
+        "Lagrange elements only",
+        lambda: flow(
+            elements={v: ("N1curl", 1)}, boundary=[cf.Dirichlet(v[0], 0), cf.Neumann(v, 0)]
+        ),
+    )
+    refused(
+        "stable multiplier",
+        lambda: flow(elements={v: ("Lagrange", 1)}, constraint=cf.DivergenceFree(v)),
+    )
 
 
 def test_initial_values_and_windows_that_do_not_fit_are_refused():
@@ -171,7 +217,9 @@ def test_initial_values_and_windows_that_do_not_fit_are_refused():
     refused("has no time", lambda: build(time=None))
     steady = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
     refused("no anchor is a time derivative", lambda: build(steady))
-    refused("contain t", lambda: build(steady, time=None, initial={}, boundary=[cf.Dirichlet(u, t)]))
+    refused(
+        "contain t", lambda: build(steady, time=None, initial={}, boundary=[cf.Dirichlet(u, t)])
+    )
     refused("contain t", lambda: build(steady, time=None, initial={}, forcing={u: x * t}))
     refused("Window or None", lambda: build(time=(0, 1)))
     refused("whole number of steps", lambda: cf.Window(0, 1, steps=2.5))
@@ -187,22 +235,40 @@ def test_boundary_conditions_that_are_missing_double_or_without_effect():
     refused("nothing is said", lambda: build(boundary=[]))
     refused("no boundary part 'lft'", lambda: build(boundary=[cf.Dirichlet(u, 0, on="lft")]))
     refused("is not a boundary condition", lambda: build(boundary=[0]))
-    refused(r"a list of boundary conditions, .* not Dirichlet\(u, 0", lambda: build(boundary=cf.Dirichlet(u, 0)))
+    refused(
+        r"a list of boundary conditions, .* not Dirichlet\(u, 0",
+        lambda: build(boundary=cf.Dirichlet(u, 0)),
+    )
     refused("no element here", lambda: build(boundary=[cf.Dirichlet(w, 0)]))
     refused("two natural conditions", lambda: build(boundary=[cf.Neumann(u, 0), cf.Neumann(u, 1)]))
-    refused("is given on 'left' as well", lambda: build(boundary=[cf.Dirichlet(u, 0), cf.Neumann(u, 1, on="left")]))
+    refused(
+        "is given on 'left' as well",
+        lambda: build(boundary=[cf.Dirichlet(u, 0), cf.Neumann(u, 1, on="left")]),
+    )
     refused(
         "would have no effect",
-        lambda: build(TRANSPORT, {"u_x": -1.0}, boundary=[cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 1, on="right")]),
+        lambda: build(
+            TRANSPORT,
+            {"u_x": -1.0},
+            boundary=[cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 1, on="right")],
+        ),
     )
     both = cf.Library(anchor=cf.dt(v), terms={"lap": cf.lap(v), "grad_div": cf.grad(cf.div(v))})
     refused("several natural traces", lambda: flow(library=both, boundary=[cf.Neumann(v, (1, 0))]))
     refused(
-        "jumps in time", lambda: build(WAVE, initial={u: 0, cf.dt(u): 0}, boundary=[cf.Dirichlet(u, sp.Heaviside(t - 1))]).solve()
+        "jumps in time",
+        lambda: build(
+            WAVE, initial={u: 0, cf.dt(u): 0}, boundary=[cf.Dirichlet(u, sp.Heaviside(t - 1))]
+        ).solve(),
     )
     carried = cf.Library(anchor=cf.dt(v), terms={"v_x": v.diff(x)})
     inflow = [cf.Dirichlet(v[0], 0, on="left")]
-    refused("given as a whole", lambda: build(carried, {"v_x": -1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow))
+    refused(
+        "given as a whole",
+        lambda: build(
+            carried, {"v_x": -1.0}, elements={v: ("DG", 1)}, initial={v: 0}, boundary=inflow
+        ),
+    )
 
 
 def test_conditions_that_are_none_are_refused():
@@ -219,7 +285,10 @@ def test_equations_and_constraints_that_lack_something():
     refused("field w occurs in a term but has no equation", lambda: build(other))
     measured = cf.Library(anchor=cf.dt(u), terms={"lap": cf.Parameter("k") * cf.lap(u)})
     refused("no value for parameter k", lambda: build(measured))
-    refused("the constraint is on v, which has no equation here", lambda: build(constraint=cf.DivergenceFree(v)))
+    refused(
+        "the constraint is on v, which has no equation here",
+        lambda: build(constraint=cf.DivergenceFree(v)),
+    )
     refused("needs a multiplier", lambda: build(constraint=cf.Constraint(u.diff(x))))
 
 
@@ -233,11 +302,15 @@ def test_questions_that_a_solution_cannot_answer():
     assert repr(solution).endswith("3 time levels, 9 unknowns)")
     pair = cf.System({"u": HEAT, "w": cf.Library(anchor=cf.dt(w), terms={"u": u})})
     given = {"elements": {u: ("Lagrange", 1), w: ("Lagrange", 1)}, "initial": {u: 0, w: 0}}
-    refused("say which field: u, w", lambda: build(pair, {"u/lap": 1.0}, **given).solve().function())
+    refused(
+        "say which field: u, w", lambda: build(pair, {"u/lap": 1.0}, **given).solve().function()
+    )
 
 
 def test_the_norm_of_the_divergence_adds_up():
-    free = flow(initial={v: (x, y)}, boundary=[cf.Neumann(v, (0, 0))], coefficients={"lap": 0.0}).solve()
+    free = flow(
+        initial={v: (x, y)}, boundary=[cf.Neumann(v, (0, 0))], coefficients={"lap": 0.0}
+    ).solve()
     assert free.norm("H(div)") == pytest.approx(math.sqrt(2 / 3 + 4))
 
 
@@ -247,14 +320,25 @@ def test_periodic_conditions_without_partners():
     skew = unit("triangle", 3)
     points = skew.mesh.geometry.x
     points[np.isclose(points[:, 0], 1.0), 1] **= 2
-    refused("has no partner", lambda: build(mesh=skew, boundary=[cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0)]))
+    refused(
+        "has no partner",
+        lambda: build(mesh=skew, boundary=[cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0)]),
+    )
     both = [cf.Periodic(on="right", to="left"), cf.Periodic(on="top", to="bottom")]
     refused("Lagrange elements", lambda: flow(elements={v: ("N1curl", 1)}, boundary=both))
     squares = {"mesh": unit("quadrilateral", 3), "elements": {u: ("serendipity", 2)}}
     refused("Lagrange elements", lambda: build(**squares, boundary=both))
-    half = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="top"), cf.Neumann(u, 0, on="bottom")]
+    half = [
+        cf.Periodic(on="right", to="left"),
+        cf.Dirichlet(u, 0, on="top"),
+        cf.Neumann(u, 0, on="bottom"),
+    ]
     build(boundary=half).solve()
-    lopsided = [cf.Periodic(on="right", to="left"), cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 0, on=("top", "bottom"))]
+    lopsided = [
+        cf.Periodic(on="right", to="left"),
+        cf.Dirichlet(u, 0, on="left"),
+        cf.Neumann(u, 0, on=("top", "bottom")),
+    ]
     refused("not at its partner", lambda: build(boundary=lopsided).solve())
 
 
@@ -266,7 +350,9 @@ def test_interventions_that_do_not_fit_the_model():
     model = build()
     refused("needs a term called 'lpa'", lambda: model.solve(cf.delete("lpa")))
     refused("finite", lambda: cf.scale("lap", math.nan))
-    refused("no boundary part 'lft'", lambda: model.solve(cf.boundary(cf.Dirichlet(u, 0, on="lft"))))
+    refused(
+        "no boundary part 'lft'", lambda: model.solve(cf.boundary(cf.Dirichlet(u, 0, on="lft")))
+    )
     refused("no field of this model", lambda: model.solve(cf.boundary(cf.Dirichlet(w, 0))))
     refused("contains z", lambda: model.solve(cf.boundary(cf.Dirichlet(u, z))))
     refused("contains z", lambda: model.solve(cf.start({u: z})))
@@ -283,7 +369,12 @@ def on_two_ranks(comm) -> None:
     function = fem.Function(fem.functionspace(domain, ("Lagrange", 1)))
     if comm.rank == 1:
         function.x.array[0] = np.nan
-    given = {"mesh": domain, "elements": {u: ("Lagrange", 1)}, "boundary": [cf.Dirichlet(u, 0)], "time": cf.Window(0, 1, steps=1)}
+    given = {
+        "mesh": domain,
+        "elements": {u: ("Lagrange", 1)},
+        "boundary": [cf.Dirichlet(u, 0)],
+        "time": cf.Window(0, 1, steps=1),
+    }
 
     def fails(points):
         if comm.rank == 1:
@@ -292,11 +383,16 @@ def on_two_ranks(comm) -> None:
 
     for value in (function, sp.log(x - middle), fails):
         refused(
-            "finite|only here", lambda value=value: cf.Model(HEAT, {"lap": 1.0}, cf.Experiment(initial={u: value}, **given)).solve()
+            "finite|only here",
+            lambda value=value: cf.Model(
+                HEAT, {"lap": 1.0}, cf.Experiment(initial={u: value}, **given)
+            ).solve(),
         )
     if comm.rank == 1:
         domain.geometry.x[0, 0] = np.inf
-    refused("coordinates", lambda: cf.Model(HEAT, {"lap": 1.0}, cf.Experiment(initial={u: 0}, **given)))
+    refused(
+        "coordinates", lambda: cf.Model(HEAT, {"lap": 1.0}, cf.Experiment(initial={u: 0}, **given))
+    )
 
 
 @pytest.mark.mpi
@@ -331,7 +427,9 @@ PLACE = ufl.SpatialCoordinate(FUNCTION.function_space.mesh)
         lambda f: cf.Integral(f),
     ],
 )
-@pytest.mark.parametrize("value", [FUNCTION, PLACE[0] * FUNCTION, fem.Constant(FUNCTION.function_space.mesh, 2.0)])
+@pytest.mark.parametrize(
+    "value", [FUNCTION, PLACE[0] * FUNCTION, fem.Constant(FUNCTION.function_space.mesh, 2.0)]
+)
 def test_finite_element_objects_inside_expressions_are_refused_with_what_to_write(write, value):
     with pytest.raises(cf.SymbolError, match=r"write a field k for it|a number or a cf\.Parameter"):
         write(value)
@@ -347,9 +445,18 @@ def test_a_field_at_another_place_or_time_is_refused(expr):
     refused("delays, shifts and values at a point", lambda: expr.subs(t, t - 1))
     refused("delays, shifts and values at a point", lambda: expr.subs(x, 0))
     late = cf.dt(u).subs(t, t - 1)
-    refused("at another place or time", lambda: cf.Library(anchor=cf.dt(u), terms={"late": late, "u": u}))
+    refused(
+        "at another place or time",
+        lambda: cf.Library(anchor=cf.dt(u), terms={"late": late, "u": u}),
+    )
 
 
 def test_an_anchor_with_a_factor_is_refused_with_what_to_do():
-    refused("divide the equation by 2, its coefficients", lambda: cf.Library(anchor=2 * cf.dt(u), terms={"lap": cf.lap(u)}))
-    refused("divide the equation by -3, its", lambda: cf.Library(anchor=-3 * cf.dt(cf.dt(v)), terms={"lap": cf.lap(v)}))
+    refused(
+        "divide the equation by 2, its coefficients",
+        lambda: cf.Library(anchor=2 * cf.dt(u), terms={"lap": cf.lap(u)}),
+    )
+    refused(
+        "divide the equation by -3, its",
+        lambda: cf.Library(anchor=-3 * cf.dt(cf.dt(v)), terms={"lap": cf.lap(v)}),
+    )

@@ -1,4 +1,6 @@
-"""Manufactured solutions of parabolic problems: observed orders in space and time are those of the theory."""
+"""Manufactured solutions of parabolic problems: observed orders in space and time are those
+of the theory.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,28 @@ u, w = cf.ScalarField("u"), cf.ScalarField("w")
 
 
 def smooth(dim: int) -> sp.Expr:
-    """A solution without symmetry that is zero nowhere on the boundary and changes in time there."""
+    """A solution without symmetry that is zero nowhere on the boundary and changes in time
+    there.
+    """
     return sp.exp(-t) * sp.Mul(*(sp.cos(s + sp.Rational(1, 3)) for s in (x, y, z)[:dim])) + t * x**2
 
 
-def solve(library, coefficients, exact, cell, n, degree, steps=None, end=0.5, scheme=None, boundary=None, skew=0.05):
-    """Solve with forcing, initial and boundary values of an exact solution; the errors at the end by field."""
+def solve(
+    library,
+    coefficients,
+    exact,
+    cell,
+    n,
+    degree,
+    steps=None,
+    end=0.5,
+    scheme=None,
+    boundary=None,
+    skew=0.05,
+):
+    """Solve with forcing, initial and boundary values of an exact solution; the errors at the
+    end by field.
+    """
     dim = DIMENSION[cell]
     fields = list(library.unknowns)
     experiment = cf.Experiment(
@@ -61,14 +79,30 @@ HEAT = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
 )
 def test_heat_converges_in_space(cell, degree, levels):
     exact = {u: smooth(DIMENSION[cell])}
-    errors = [solve(HEAT, {"u": 0.5, "lap": 1.0}, exact, cell, n, degree, steps=n * (degree if degree == 1 else 4)) for n in levels]
+    errors = [
+        solve(
+            HEAT,
+            {"u": 0.5, "lap": 1.0},
+            exact,
+            cell,
+            n,
+            degree,
+            steps=n * (degree if degree == 1 else 4),
+        )
+        for n in levels
+    ]
     assert_order([e[u] for e in errors], degree + 1 if degree == 1 else 3)
 
 
-@pytest.mark.parametrize(("scheme", "order"), [("midpoint", 2), ("sdirk2", 2), ("backward-euler", 1)])
+@pytest.mark.parametrize(
+    ("scheme", "order"), [("midpoint", 2), ("sdirk2", 2), ("backward-euler", 1)]
+)
 def test_heat_converges_in_time_with_boundary_values_that_change(scheme, order):
     exact = {u: smooth(1)}
-    errors = [solve(HEAT, {"u": 0.5, "lap": 1.0}, exact, "interval", 12, 4, steps, scheme=scheme)[u] for steps in (8, 16, 32)]
+    errors = [
+        solve(HEAT, {"u": 0.5, "lap": 1.0}, exact, "interval", 12, 4, steps, scheme=scheme)[u]
+        for steps in (8, 16, 32)
+    ]
     assert_order(errors, order)
 
 
@@ -90,25 +124,47 @@ def test_sdirk2_damps_what_the_midpoint_rule_leaves():
 
 @pytest.mark.parametrize(("cell", "dim"), [("triangle", 2), ("quadrilateral", 2)])
 def test_advection_diffusion_converges(cell, dim):
-    library = cf.Library(anchor=cf.dt(u), terms={"u_x": u.diff(x), "turn": cf.dot((-y, x), cf.grad(u)), "lap": cf.lap(u)})
+    library = cf.Library(
+        anchor=cf.dt(u),
+        terms={"u_x": u.diff(x), "turn": cf.dot((-y, x), cf.grad(u)), "lap": cf.lap(u)},
+    )
     coefficients = {"u_x": -2.0, "turn": 1.0, "lap": 0.1}
-    errors = [solve(library, coefficients, {u: smooth(dim)}, cell, n, 2, steps=4 * n)[u] for n in (4, 8)]
+    errors = [
+        solve(library, coefficients, {u: smooth(dim)}, cell, n, 2, steps=4 * n)[u] for n in (4, 8)
+    ]
     assert_order(errors, 3)
 
 
 def test_nonlinear_reaction_diffusion_converges():
-    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "cubic": u**3, "lap": cf.lap(u), "diffusion": cf.div(u**2 * cf.grad(u))})
+    library = cf.Library(
+        anchor=cf.dt(u),
+        terms={"u": u, "cubic": u**3, "lap": cf.lap(u), "diffusion": cf.div(u**2 * cf.grad(u))},
+    )
     coefficients = {"u": 1.0, "cubic": -1.0, "lap": 0.2, "diffusion": 0.1}
-    errors = [solve(library, coefficients, {u: smooth(2)}, "triangle", n, 2, steps=4 * n)[u] for n in (4, 8)]
+    errors = [
+        solve(library, coefficients, {u: smooth(2)}, "triangle", n, 2, steps=4 * n)[u]
+        for n in (4, 8)
+    ]
     assert_order(errors, 3)
-    errors = [solve(library, coefficients, {u: smooth(1)}, "interval", 12, 4, steps)[u] for steps in (4, 8)]
+    errors = [
+        solve(library, coefficients, {u: smooth(1)}, "interval", 12, 4, steps)[u]
+        for steps in (4, 8)
+    ]
     assert_order(errors, 2)
 
 
 def test_steady_nonlinear_problem_converges():
     library = cf.Library(anchor=cf.div((1 + u**2) * cf.grad(u)), terms={"u": u, "sin": sp.sin(u)})
     errors = [
-        solve(library, {"u": 1.0, "sin": 0.5}, {u: smooth(2).subs(t, sp.Rational(1, 2))}, "quadrilateral", n, 2)[u] for n in (4, 8)
+        solve(
+            library,
+            {"u": 1.0, "sin": 0.5},
+            {u: smooth(2).subs(t, sp.Rational(1, 2))},
+            "quadrilateral",
+            n,
+            2,
+        )[u]
+        for n in (4, 8)
     ]
     assert_order(errors, 3)
 
@@ -149,7 +205,9 @@ def test_steady_equation_beside_a_transient_one_converges_from_a_consistent_star
         )
         solution = cf.Model(system, coefficients, experiment).solve()
         assert error(solution.function(w, 0), exact[w], 0.0) < 1e-7
-        return error(solution.function(u), exact[u], 0.5), error(solution.function(w), exact[w], 0.5)
+        return error(solution.function(u), exact[u], 0.5), error(
+            solution.function(w), exact[w], 0.5
+        )
 
     levels = [errors(steps) for steps in (4, 8, 16)]
     assert_order([e[0] for e in levels], 2)
@@ -158,7 +216,9 @@ def test_steady_equation_beside_a_transient_one_converges_from_a_consistent_star
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_field_that_is_the_rate_of_another_has_it_at_the_start_as_well(order):
-    """w = dt(u): of first order in time the rate follows from the equation of u, of second order it is an initial value."""
+    """w = dt(u): of first order in time the rate follows from the equation of u, of second
+    order it is an initial value.
+    """
     pi = sp.pi
     anchor = cf.dt(u) if order == 1 else cf.dt(cf.dt(u))
     system = cf.System(

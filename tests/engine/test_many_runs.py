@@ -1,4 +1,6 @@
-"""Two ranks do the same work many times in a row without a failure: MUMPS's pivots and workspace differ from run to run."""
+"""Two ranks do the same work many times in a row without a failure: MUMPS's pivots and
+workspace differ from run to run.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import sympy as sp
 import cffem as cf
 from cffem import dt, x, y, z
 
-u, v, p, E = cf.ScalarField("u"), cf.VectorField("v", dim=2), cf.ScalarField("p"), cf.VectorField("E", dim=3)
+u, v, p, E = (
+    cf.ScalarField("u"),
+    cf.VectorField("v", dim=2),
+    cf.ScalarField("p"),
+    cf.VectorField("E", dim=3),
+)
 RUNS = 50
 DECIDE = cf.Certification(epsilon=1e-2, relative=True)
 
@@ -26,11 +33,15 @@ def maxwell(comm):
         time=cf.Window(0, 0.5, steps=2),
         constraint=cf.DivergenceFree(E),
     )
-    return cf.Study(library, experiment, coefficients={"cc": 1.0, "damp": 0.05}, certification=DECIDE)
+    return cf.Study(
+        library, experiment, coefficients={"cc": 1.0, "damp": 0.05}, certification=DECIDE
+    )
 
 
 def flow(comm):
-    library = cf.Library(terms={"visc": cf.lap(v), "darcy": -sp.Piecewise((1, y < 0.5), (0, True)) * v}, unknown=v)
+    library = cf.Library(
+        terms={"visc": cf.lap(v), "darcy": -sp.Piecewise((1, y < 0.5), (0, True)) * v}, unknown=v
+    )
     experiment = cf.Experiment(
         mesh=cf.mesh.square(comm, 0.25),
         elements={v: ("Lagrange", 2)},
@@ -41,7 +52,9 @@ def flow(comm):
         ],
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
-    return cf.Study(library, experiment, coefficients={"visc": 1.0, "darcy": 1e3}, certification=DECIDE)
+    return cf.Study(
+        library, experiment, coefficients={"visc": 1.0, "darcy": 1e3}, certification=DECIDE
+    )
 
 
 def heat(comm, **terms):
@@ -66,11 +79,16 @@ def run_again_and_again(comm):
         first = None
         for run in range(RUNS):
             report = make(comm).run()
-            found = {name: (term.decision, term.deletion, term.margin) for name, term in report.terms.items()}
+            found = {
+                name: (term.decision, term.deletion, term.margin)
+                for name, term in report.terms.items()
+            }
             first = first or found
             for name, (decision, *numbers) in found.items():
                 assert decision == first[name][0], (make.__name__, run, name)
-                for number, expected, accuracy in zip(numbers, first[name][1:], (1e-9, 1e-4), strict=True):
+                for number, expected, accuracy in zip(
+                    numbers, first[name][1:], (1e-9, 1e-4), strict=True
+                ):
                     same = number is expected or number == pytest.approx(expected, rel=accuracy)
                     assert same, (make.__name__, run, name, number, expected)
         if comm.rank == 0:

@@ -1,4 +1,6 @@
-"""Maxwell's equations: curl-curl, waves and the first-order pair on elements of the de Rham complex; energy and frequencies."""
+"""Maxwell's equations: curl-curl, waves and the first-order pair on elements of the de Rham
+complex; energy and frequencies.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ import cffem as cf
 from cffem import t, x, y, z
 
 DIMENSION = {"triangle": 2, "quadrilateral": 2, "tetrahedron": 3, "hexahedron": 3}
-STEADY = {2: (sp.sin(sp.pi * y) * sp.cos(x), x * y + sp.cos(sp.pi * x)), 3: (sp.sin(sp.pi * y) * z, x * sp.cos(z), sp.sin(x * y))}
+STEADY = {
+    2: (sp.sin(sp.pi * y) * sp.cos(x), x * y + sp.cos(sp.pi * x)),
+    3: (sp.sin(sp.pi * y) * z, x * sp.cos(z), sp.sin(x * y)),
+}
 
 
 def curl_curl(cell, degree, n):
@@ -67,7 +72,10 @@ def wave(cell, degree, n, steps, end=0.5):
         mesh=unit(cell, n),
         elements={E: ("N1curl", degree)},
         boundary=[cf.Tangential(E, exact)],
-        initial={E: tuple(c.subs(t, 0) for c in exact), cf.dt(E): tuple(sp.diff(c, t).subs(t, 0) for c in exact)},
+        initial={
+            E: tuple(c.subs(t, 0) for c in exact),
+            cf.dt(E): tuple(sp.diff(c, t).subs(t, 0) for c in exact),
+        },
         forcing=forcing(library, {"curl": 1.0}, {E: exact}, dim),
         time=cf.Window(0, end, steps=steps),
     )
@@ -97,7 +105,9 @@ def test_wave_converges_in_space(cell, degree, levels):
 
 
 def test_wave_converges_in_time_with_tangential_data_that_change():
-    """The rate at the boundary is the time derivative of the data: otherwise the order drops to one."""
+    """The rate at the boundary is the time derivative of the data: otherwise the order drops
+    to one.
+    """
     errors = [wave("quadrilateral", 4, 3, steps) for steps in (4, 8, 16)]
     assert_order([e[0] for e in errors], 2)
     assert_order([e[1] for e in errors], 2)
@@ -107,7 +117,9 @@ E3, B3 = cf.VectorField("E", dim=3), cf.VectorField("B", dim=3)
 
 
 def test_first_order_pair_converges_and_keeps_b_free_of_divergence():
-    """Ė = curl B, Ḃ = −curl E with E in Nédélec and B in Raviart–Thomas: curl E lies in the space of B."""
+    """Ė = curl B, Ḃ = −curl E with E in Nédélec and B in Raviart–Thomas: curl E lies in the
+    space of B.
+    """
     system = cf.System(
         {
             "E": cf.Library(anchor=cf.dt(E3), terms={"curl": cf.curl(B3)}),
@@ -155,7 +167,9 @@ def cavity(n, degree, end=1.0, steps=10, **kwargs):
 
 def matrices(model):
     """Mass and curl-curl matrices of a model, from its own equation."""
-    anchor = next(part for _, part in model.equation.fixed if part.ingredient.name.startswith("anchor"))
+    anchor = next(
+        part for _, part in model.equation.fixed if part.ingredient.name.startswith("anchor")
+    )
     return anchor.matrix(2), model.equation.terms["curl"].matrix(0)
 
 
@@ -172,9 +186,13 @@ def test_energy_of_a_cavity_mode_is_conserved_over_a_thousand_steps():
 
     pairs = zip(solution.states, solution.velocities, strict=True)
     # The term is −curl curl: its matrix is the negative of the stiffness.
-    energy = np.array([quadratic(mass, rate) - quadratic(stiffness, state) for state, rate in pairs])
+    energy = np.array(
+        [quadratic(mass, rate) - quadratic(stiffness, state) for state, rate in pairs]
+    )
     assert np.ptp(energy) <= 1e-10 * energy[0]
-    assert np.ptp([quadratic(mass, state) for state in solution.states[:200]]) > 0.1 * energy[0] / (2 * np.pi**2)
+    assert np.ptp([quadratic(mass, state) for state in solution.states[:200]]) > 0.1 * energy[0] / (
+        2 * np.pi**2
+    )
 
 
 def test_the_lowest_frequencies_of_a_cavity_have_their_multiplicity():

@@ -1,4 +1,6 @@
-"""Long loops: deletions neither grow memory nor use up communicators, and models give everything back."""
+"""Long loops: deletions neither grow memory nor use up communicators, and models give
+everything back.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ u = cf.ScalarField("u")
 def resident():
     """Resident memory of this process in kilobytes."""
     gc.collect()
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    fields = dict(
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":" in line
+    )
     return int(fields["VmRSS"].split()[0])
 
 
@@ -54,7 +60,10 @@ def grow_by_deletions(model, count, norm="L2"):
 @pytest.mark.parametrize("nonlinear", [False, True])
 def test_memory_stays_after_fifty_deletions(nonlinear):
     with transient(12, nonlinear) as model:
-        assert grow_by_deletions(model, 150 if nonlinear else 300, "L2" if nonlinear else "energy") < 0.05
+        assert (
+            grow_by_deletions(model, 150 if nonlinear else 300, "L2" if nonlinear else "energy")
+            < 0.05
+        )
 
 
 @pytest.mark.slow
@@ -67,7 +76,9 @@ def test_memory_stays_through_a_thousand_deletions(nonlinear):
 
 
 def test_functions_and_solves_take_no_lasting_communicators():
-    """A communicator has attributes and a place in a table; DOLFINx functions take some each, and must give them back."""
+    """A communicator has attributes and a place in a table; DOLFINx functions take some each,
+    and must give them back.
+    """
     with transient(4, nonlinear=False) as model:
         solution = model.solve()
         before = resident()

@@ -1,4 +1,6 @@
-"""Meshes: every shipped one has its names and measures on any number of ranks, whatever a mesh is given as."""
+"""Meshes: every shipped one has its names and measures on any number of ranks, whatever a
+mesh is given as.
+"""
 
 import math
 import subprocess
@@ -14,16 +16,17 @@ from dolfinx import mesh as dolfinx_mesh
 from mesh_support import measures, write_xdmf
 from mpi4py import MPI
 
-from cffem.engine import mesh_shapes
 from cffem.engine.collective import collectively
-from cffem.engine.meshes import MeshData, mesh_path, read_mesh, read_raw
-from cffem.engine.msh_format import MeshError, read_msh
-from cffem.engine.raw_mesh import from_msh
+from cffem.engine.mesh import mesh_shapes
+from cffem.engine.mesh.meshes import MeshData, mesh_path, read_mesh, read_raw
+from cffem.engine.mesh.msh_format import MeshError, read_msh
+from cffem.engine.mesh.raw_mesh import from_msh
 
 pytestmark = pytest.mark.fem
 PI = math.pi
 
-# Exact measures, and the largest angle that a chord of the boundary spans: areas and volumes are then wrong by about angle²/6.
+# Exact measures, and the largest angle that a chord of the boundary spans: areas and volumes are
+# then wrong by about angle²/6.
 SHIPPED = {
     "interval": ({"domain": 1, "left": 1, "right": 1}, 0),
     "square": ({"domain": 1, "left": 1, "right": 1, "bottom": 1, "top": 1}, 0),
@@ -31,11 +34,23 @@ SHIPPED = {
     "disk": ({"domain": PI, "boundary": 2 * PI}, 0.1),
     "annulus": ({"domain": PI * (1 - 0.5**2), "inner": PI, "outer": 2 * PI}, 0.08 / 0.5),
     "channel": (
-        {"fluid": 2.2 * 0.41 - PI * 0.05**2, "inlet": 0.41, "outlet": 0.41, "walls": 4.4, "cylinder": 0.1 * PI},
+        {
+            "fluid": 2.2 * 0.41 - PI * 0.05**2,
+            "inlet": 0.41,
+            "outlet": 0.41,
+            "walls": 4.4,
+            "cylinder": 0.1 * PI,
+        },
         0.01 / 0.05,
     ),
-    "box": ({"domain": 1, **dict.fromkeys(("left", "right", "front", "back", "bottom", "top"), 1)}, 0),
-    "box_with_void": ({"domain": 1 - 4 / 3 * PI * 0.25**3, "outer": 6, "void": 4 * PI * 0.25**2}, 2 * PI / 14),
+    "box": (
+        {"domain": 1, **dict.fromkeys(("left", "right", "front", "back", "bottom", "top"), 1)},
+        0,
+    ),
+    "box_with_void": (
+        {"domain": 1 - 4 / 3 * PI * 0.25**3, "outer": 6, "void": 4 * PI * 0.25**2},
+        2 * PI / 14,
+    ),
     "torus": ({"domain": 2 * PI**2 * 0.4**2, "boundary": 4 * PI**2 * 0.4}, 0.2 / 0.4),
 }
 
@@ -74,22 +89,31 @@ def test_meshes_names_and_errors_are_the_same_on_several_ranks(on_ranks, ranks, 
 
 def test_every_shipped_mesh_is_tested_and_has_a_source():
     folder = mesh_path("square").parent
-    assert {path.stem for path in folder.glob("*.msh")} == set(SHIPPED) == {path.stem for path in folder.glob("*.geo")}
+    assert (
+        {path.stem for path in folder.glob("*.msh")}
+        == set(SHIPPED)
+        == {path.stem for path in folder.glob("*.geo")}
+    )
 
 
 def test_the_script_makes_the_shipped_meshes(tmp_path):
     pytest.importorskip("gmsh")
     script = mesh_path("square").parent / "make_meshes.py"
-    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], check=True, capture_output=True, timeout=120
+    )
     for name in SHIPPED:
-        made, shipped = (from_msh(read_msh(path.read_bytes())) for path in (tmp_path / f"{name}.msh", mesh_path(name)))
+        made, shipped = (
+            from_msh(read_msh(path.read_bytes()))
+            for path in (tmp_path / f"{name}.msh", mesh_path(name))
+        )
         assert made.names == shipped.names
         assert made.cell == shipped.cell
         # Another version of gmsh may place nodes differently, but not many more or fewer of them.
         assert len(made.cells) == pytest.approx(len(shipped.cells), rel=0.1)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Shapes
 
 QUADRILATERALS = ["square", "l_shape", "disk", "annulus", "channel"]
@@ -111,15 +135,25 @@ def test_a_box_of_hexahedra_has_its_measures():
     assert data.mesh.topology.cell_name() == "hexahedron"
     found = measures(data)
     assert found.pop("domain") == pytest.approx(8, rel=1e-12)
-    assert found == pytest.approx(dict.fromkeys(("left", "right", "front", "back", "bottom", "top"), 4), rel=1e-12)
+    assert found == pytest.approx(
+        dict.fromkeys(("left", "right", "front", "back", "bottom", "top"), 4), rel=1e-12
+    )
 
 
-@pytest.mark.parametrize(("name", "part", "exact"), [("disk", "domain", PI), ("torus", "domain", 2 * PI**2 * 0.16)])
+@pytest.mark.parametrize(
+    ("name", "part", "exact"), [("disk", "domain", PI), ("torus", "domain", 2 * PI**2 * 0.16)]
+)
 def test_curved_cells_converge_with_fourth_order(name, part, exact):
     pytest.importorskip("gmsh")
     sizes = (0.4, 0.2) if name == "disk" else (0.3, 0.15)
     straight, curved = (
-        [abs(measures(getattr(mesh_shapes, name)(MPI.COMM_WORLD, h, degree=degree))[part] - exact) / exact for h in sizes]
+        [
+            abs(
+                measures(getattr(mesh_shapes, name)(MPI.COMM_WORLD, h, degree=degree))[part] - exact
+            )
+            / exact
+            for h in sizes
+        ]
         for degree in (1, 2)
     )
     assert math.log2(straight[0] / straight[1]) > 1.6
@@ -129,7 +163,9 @@ def test_curved_cells_converge_with_fourth_order(name, part, exact):
 
 def test_shapes_are_deterministic():
     pytest.importorskip("gmsh")
-    first, second = (mesh_shapes.annulus(MPI.COMM_SELF, 0.2, inner=0.3).mesh.geometry.x for _ in range(2))
+    first, second = (
+        mesh_shapes.annulus(MPI.COMM_SELF, 0.2, inner=0.3).mesh.geometry.x for _ in range(2)
+    )
     assert np.array_equal(first, second)
 
 
@@ -169,7 +205,7 @@ def test_impossible_shapes_are_refused(make):
         make()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What a mesh can be given as
 
 
@@ -210,7 +246,10 @@ def test_all_formats_are_read_like_gmsh_reads_them(tmp_path, version, binary, de
         place = dict(zip(tags, points.reshape(-1, 3).round(10), strict=True))
         _, _, nodes = gmsh.model.mesh.getElements(2)
     raw = read_raw(path)
-    expected = {tuple(tuple(place[node][:2]) for node in row) for row in nodes[0].reshape(-1, raw.cells.shape[1])}
+    expected = {
+        tuple(tuple(place[node][:2]) for node in row)
+        for row in nodes[0].reshape(-1, raw.cells.shape[1])
+    }
     assert {tuple(tuple(raw.points[i].round(10)) for i in row) for row in raw.cells} == expected
     assert raw.names == {"domain": (2, 1), "inner": (1, 2), "outer": (1, 3)}
     found = measures(read_mesh(path, MPI.COMM_SELF))
@@ -235,7 +274,7 @@ def check_xdmf_on_all_ranks(comm, folder):
         read_mesh(Path(folder) / "nothing.xdmf", comm)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Errors on all ranks
 
 

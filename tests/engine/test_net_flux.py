@@ -1,4 +1,6 @@
-"""One sign of the pressure on all elements, and measured boundary velocities whose net flux is removed by the smallest change."""
+"""One sign of the pressure on all elements, and measured boundary velocities whose net flux
+is removed by the smallest change.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
 PARTS = ("left", "right", "bottom", "top")
 
 
-@pytest.mark.parametrize(("element", "size"), [(("Lagrange", 2), 8), (("RT", 2), 8), (("BDM", 1), 16), (("N1curl", 2), 8)], ids=str)
+@pytest.mark.parametrize(
+    ("element", "size"),
+    [(("Lagrange", 2), 8), (("RT", 2), 8), (("BDM", 1), 16), (("N1curl", 2), 8)],
+    ids=str,
+)
 def test_the_multiplier_is_a_pressure_on_every_element(element, size):
     """v = f − ∇p with f = ∇φ + curl ψ: p is φ, whatever the element."""
     potential, stream = sp.cos(sp.pi * x) * sp.cos(sp.pi * y), sp.sin(sp.pi * x) * sp.sin(sp.pi * y)
@@ -28,7 +34,11 @@ def test_the_multiplier_is_a_pressure_on_every_element(element, size):
     closed = [cf.Dirichlet(v[0], 0, on=PARTS[:2]), cf.Dirichlet(v[1], 0, on=PARTS[2:])]
     walls = {"Lagrange": closed, "N1curl": [cf.Neumann(v, 0)]}.get(element[0], [cf.Dirichlet(v, 0)])
     experiment = cf.Experiment(
-        mesh=unit("triangle", size), elements={v: element}, boundary=walls, forcing={v: force}, constraint=cf.DivergenceFree(v)
+        mesh=unit("triangle", size),
+        elements={v: element},
+        boundary=walls,
+        forcing={v: force},
+        constraint=cf.DivergenceFree(v),
     )
     solution = cf.Model(cf.Library(terms={"v": -v}, unknown=v), {"v": 1.0}, experiment).solve()
     assert error(solution.multiplier(), potential) < 0.05  # its norm is 1/2
@@ -48,24 +58,38 @@ def test_the_pressure_of_poiseuille_falls_downstream(element):
         boundary=[*given, cf.Neumann(v, 0, on="right")],
         constraint=cf.DivergenceFree(v),
     )
-    solution = cf.Model(cf.Library(terms={"lap": lap(v)}, unknown=v), {"lap": 0.7}, experiment).solve()
-    assert error(solution.multiplier(), sp.Rational(14, 10) * (1 - x)) < (1e-9 if element[0] == "Lagrange" else 0.1)
+    solution = cf.Model(
+        cf.Library(terms={"lap": lap(v)}, unknown=v), {"lap": 0.7}, experiment
+    ).solve()
+    assert error(solution.multiplier(), sp.Rational(14, 10) * (1 - x)) < (
+        1e-9 if element[0] == "Lagrange" else 0.1
+    )
 
 
-# Net flux -----------------------------------------------------------------------------------------------------------------
+# Net flux
+# --------------------------------------------------------------------------------------------------
 
 
 def measured_flow(noise=0.05, drift=0.0, seed=0, n=17):
-    """A rotating flow, and a drift along x, as a table on a grid with noise that carries a net flux."""
+    """A rotating flow, and a drift along x, as a table on a grid with noise that carries a
+    net flux.
+    """
     axis = np.linspace(0, 1, n)
     a, b = np.meshgrid(axis, axis, indexing="ij")
     rng = np.random.default_rng(seed)
-    values = np.stack([b - 0.5 + 0.03 * a + drift, 0.5 - a]) + noise * rng.standard_normal((2, n, n))
+    values = np.stack([b - 0.5 + 0.03 * a + drift, 0.5 - a]) + noise * rng.standard_normal(
+        (2, n, n)
+    )
     return cf.Dataset.from_arrays({x: axis, y: axis}, {v: values})
 
 
 def stokes(*boundary, element=("Lagrange", 2), n=6):
-    experiment = cf.Experiment(mesh=unit("triangle", n), elements={v: element}, boundary=boundary, constraint=cf.DivergenceFree(v))
+    experiment = cf.Experiment(
+        mesh=unit("triangle", n),
+        elements={v: element},
+        boundary=boundary,
+        constraint=cf.DivergenceFree(v),
+    )
     return cf.Model(cf.Library(terms={"drag": -v}, unknown=v), {"drag": 1.0}, experiment)
 
 
@@ -88,12 +112,16 @@ def test_the_net_flux_of_measured_values_is_removed_and_told(element, caplog):
 
 
 def test_the_change_is_the_smallest_there_is():
-    """Without corners it is −F n/|Γ|; with them it cannot be much larger, and no admissible change is smaller."""
+    """Without corners it is −F n/|Γ|; with them it cannot be much larger, and no admissible
+    change is smaller.
+    """
     model = stokes(cf.Dirichlet(v, measured_flow()))
     model.solve()
     found = model.flux_correction
     balance = model.essential.floating.measured
-    assert found.correction == pytest.approx(abs(found.flux) / 2, rel=0.1)  # |Γ| = 4, so ‖F n/|Γ|‖ = |F|/2
+    assert found.correction == pytest.approx(
+        abs(found.flux) / 2, rel=0.1
+    )  # |Γ| = 4, so ‖F n/|Γ|‖ = |F|/2
     rng = np.random.default_rng(1)
     for _ in range(5):
         other = rng.standard_normal(len(balance.direction))
@@ -104,9 +132,13 @@ def test_the_change_is_the_smallest_there_is():
 
 
 def test_exact_walls_stay_as_they_are():
-    """Only what is measured changes: here the left and the right side; v·n of the walls is zero to the last digit."""
+    """Only what is measured changes: here the left and the right side; v·n of the walls is
+    zero to the last digit.
+    """
     walls = cf.Dirichlet(v, 0, on=("bottom", "top"))
-    model = stokes(cf.Dirichlet(v, measured_flow(noise=0.02, drift=1.0), on=("left", "right")), walls)
+    model = stokes(
+        cf.Dirichlet(v, measured_flow(noise=0.02, drift=1.0), on=("left", "right")), walls
+    )
     solution = model.solve()
     assert model.flux_correction.parts == ("left", "right")
     assert boundary_flux(model, solution, ("bottom", "top")) == 0.0

@@ -1,4 +1,6 @@
-"""A result depends on nothing but the problem: not on what failed before it, on the order of terms, or on the number of ranks."""
+"""A result depends on nothing but the problem: not on what failed before it, on the order of
+terms, or on the number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,25 @@ from solver_problems import poisson, stokes
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine import presets
-from cffem.engine.factorisation import Factors, sound
+from cffem.engine.solve import presets
+from cffem.engine.solve.factorisation import Factors, sound
 
 COMM = MPI.COMM_SELF
-u, q, v, p = cf.VectorField("u", dim=2), cf.ScalarField("q"), cf.VectorField("v", dim=2), cf.ScalarField("p")
+u, q, v, p = (
+    cf.VectorField("u", dim=2),
+    cf.ScalarField("q"),
+    cf.VectorField("v", dim=2),
+    cf.ScalarField("p"),
+)
 
 
 def porous(comm=COMM, size=0.2):
-    """A channel with a porous lower half: plain Stokes without the drag, without viscosity nothing moves the upper half."""
-    library = cf.Library(terms={"visc": cf.lap(v), "darcy": -sp.Piecewise((1, y < 0.5), (0, True)) * v}, unknown=v)
+    """A channel with a porous lower half: plain Stokes without the drag, without viscosity
+    nothing moves the upper half.
+    """
+    library = cf.Library(
+        terms={"visc": cf.lap(v), "darcy": -sp.Piecewise((1, y < 0.5), (0, True)) * v}, unknown=v
+    )
     experiment = cf.Experiment(
         mesh=cf.mesh.square(comm, size),
         elements={v: ("Lagrange", 2)},
@@ -40,7 +51,9 @@ def porous(comm=COMM, size=0.2):
 
 
 def compressible(comm=COMM):
-    """Two coupled equations, of whose four deletions two are singular: one by its structure, one by a constant pressure."""
+    """Two coupled equations, of whose four deletions two are singular: one by its structure,
+    one by a constant pressure.
+    """
     system = cf.System(
         {
             u: cf.Library(terms={"mu": cf.lap(u), "press": -cf.grad(q)}, unknown=u),
@@ -53,7 +66,9 @@ def compressible(comm=COMM):
         boundary=[cf.Dirichlet(u, 0)],
         forcing={u: (0, -x)},
     )
-    return cf.Model(system, dict.fromkeys(("u/mu", "u/press", "q/div", "q/compress"), 1.0), experiment)
+    return cf.Model(
+        system, dict.fromkeys(("u/mu", "u/press", "q/div", "q/compress"), 1.0), experiment
+    )
 
 
 @pytest.mark.parametrize("make", [porous, compressible])
@@ -65,7 +80,9 @@ def test_scores_and_failures_are_the_same_in_every_order_of_terms(make):
         with make() as model:
             expected[name] = model.deletions([name])[name]
     assert {d.status for d in expected.values()} == {"solved", "unsolvable"}
-    for order in itertools.islice(itertools.permutations(names), 0, None, 5 if len(names) > 2 else 1):
+    for order in itertools.islice(
+        itertools.permutations(names), 0, None, 5 if len(names) > 2 else 1
+    ):
         with make() as model:
             sweep = model.deletions(order)
         for name in names:
@@ -97,7 +114,12 @@ def test_a_study_says_the_same_as_its_model():
     with porous() as model:
         expected = model.deletions()
         certification = cf.Certification(epsilon=1e-2, relative=True)
-        report = cf.Study(model.library, model.experiment, coefficients=model.coefficients, certification=certification).run()
+        report = cf.Study(
+            model.library,
+            model.experiment,
+            coefficients=model.coefficients,
+            certification=certification,
+        ).run()
     assert report.terms["visc"].decision == "unsolvable"
     assert report.terms["visc"].reason == expected["visc"].reason
     assert report.terms["darcy"].decision == "relevant"
@@ -105,12 +127,17 @@ def test_a_study_says_the_same_as_its_model():
 
 
 def test_an_error_inside_newton_arrives_as_what_it_is():
-    """The walls carry a net flux, which is found when the first residual of the nonlinear flow is made."""
+    """The walls carry a net flux, which is found when the first residual of the nonlinear
+    flow is made.
+    """
     library = cf.Library(terms={"lap": cf.lap(v), "adv": -cf.dot(cf.grad(v), v)}, unknown=v)
     experiment = cf.Experiment(
         mesh=cf.mesh.square(COMM, 0.3),
         elements={v: ("Lagrange", 2)},
-        boundary=[cf.Dirichlet(v, (y * (1 - y), 0), on="left"), cf.Dirichlet(v, 0, on=("top", "bottom", "right"))],
+        boundary=[
+            cf.Dirichlet(v, (y * (1 - y), 0), on="left"),
+            cf.Dirichlet(v, 0, on=("top", "bottom", "right")),
+        ],
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
     with pytest.raises(cf.InputError, match="carry a net flux of"):
@@ -137,14 +164,17 @@ def compare_with_one_rank(comm):
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_the_same_deletions_are_unsolvable_on_several_ranks(on_ranks, ranks):
     expected = told(COMM)
-    line = next(line for line in on_ranks(ranks, compare_with_one_rank).splitlines() if "FOUND" in line)
+    line = next(
+        line for line in on_ranks(ranks, compare_with_one_rank).splitlines() if "FOUND" in line
+    )
     found = json.loads(line.split("FOUND", 1)[1])
     for name, (status, cause, score) in expected.items():
         assert found[name][:2] == [status, cause]
         assert found[name][2] == pytest.approx(score, rel=1e-10, nan_ok=True)
 
 
-# One helper for factors -----------------------------------------------------------------------------------------------------
+# One helper for factors
+# --------------------------------------------------------------------------------------------------
 
 
 class FakeSolver:
@@ -155,7 +185,11 @@ class FakeSolver:
 
     def getPC(self):
         factors = SimpleNamespace(getMumpsInfog=lambda _: self.code)
-        return SimpleNamespace(getType=lambda: "lu", getFactorSolverType=lambda: "mumps", getFactorMatrix=lambda: factors)
+        return SimpleNamespace(
+            getType=lambda: "lu",
+            getFactorSolverType=lambda: "mumps",
+            getFactorMatrix=lambda: factors,
+        )
 
     def destroy(self):
         self.freed = True
@@ -211,7 +245,8 @@ def test_factors_that_fail_are_an_error_and_never_solve(regular):
         Factors(regular, "cholesky")
 
 
-# Presets --------------------------------------------------------------------------------------------------------------------
+# Presets
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_preset_that_gives_way_for_one_deletion_has_its_chance_in_the_next(monkeypatch):

@@ -1,4 +1,6 @@
-"""Observables of solutions that are known exactly: u = x + t and its like, which every element and scheme here reproduces."""
+"""Observables of solutions that are known exactly: u = x + t and its like, which every
+element and scheme here reproduces.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y
-from cffem.engine.meshes import MeshData
+from cffem.engine.mesh.meshes import MeshData
 
 u = cf.ScalarField("u")
 
@@ -30,8 +32,12 @@ def halves(n=4):
 @pytest.fixture(scope="module")
 def model():
     """∂_t u = 1 from u = x: u = x + t."""
-    experiment = cf.Experiment(mesh=halves(), elements={u: ("Lagrange", 1)}, initial={u: x}, time=cf.Window(0, 1, steps=5))
-    return cf.Model(cf.Library(anchor=cf.dt(u), terms={"one": sp.Integer(1)}), {"one": 1.0}, experiment)
+    experiment = cf.Experiment(
+        mesh=halves(), elements={u: ("Lagrange", 1)}, initial={u: x}, time=cf.Window(0, 1, steps=5)
+    )
+    return cf.Model(
+        cf.Library(anchor=cf.dt(u), terms={"one": sp.Integer(1)}), {"one": 1.0}, experiment
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,13 +71,22 @@ def test_a_point_average_is_near_the_value_at_the_point(model):
 
 def test_a_front_is_found_with_its_speed():
     experiment = cf.Experiment(
-        mesh=unit("interval", 200), elements={u: ("Lagrange", 1)}, initial={u: 0.7 - x}, time=cf.Window(0, 0.5, steps=5)
+        mesh=unit("interval", 200),
+        elements={u: ("Lagrange", 1)},
+        initial={u: 0.7 - x},
+        time=cf.Window(0, 0.5, steps=5),
     )
-    model = cf.Model(cf.Library(anchor=cf.dt(u), terms={"one": sp.Integer(1)}), {"one": 1.0}, experiment)
-    place, speed = cf.Front(u, level=0.5, width=0.02), cf.Front(u, level=0.5, width=0.02, speed=True)
+    model = cf.Model(
+        cf.Library(anchor=cf.dt(u), terms={"one": sp.Integer(1)}), {"one": 1.0}, experiment
+    )
+    place, speed = (
+        cf.Front(u, level=0.5, width=0.02),
+        cf.Front(u, level=0.5, width=0.02, speed=True),
+    )
     assert model.measurement(place).value(model.factual) == pytest.approx(0.7, abs=1e-4)
     assert model.measurement(speed).value(model.factual) == pytest.approx(1.0, abs=1e-4)
-    # The front moves with the term: deleting it stops the front, and the adjoint says so to first order.
+    # The front moves with the term: deleting it stops the front, and the adjoint says so to first
+    # order.
     scores = model.observable_scores(speed)
     assert scores["one"] == pytest.approx(1.0, abs=1e-3)
     assert model.observable_deletions(speed)["one"].value == pytest.approx(0.0, abs=1e-12)
@@ -94,7 +109,9 @@ def test_observables_that_cannot_be_measured_are_refused(model, observable, mess
 
 def test_a_steady_problem_has_no_times():
     experiment = cf.Experiment(
-        mesh=mesh.create_unit_interval(MPI.COMM_SELF, 4), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)]
+        mesh=mesh.create_unit_interval(MPI.COMM_SELF, 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
     )
     model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment)
     with pytest.raises(cf.InputError, match="the problem is steady"):

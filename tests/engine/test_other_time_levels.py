@@ -1,4 +1,6 @@
-"""A model on other time levels: the solution of a model made for them, with the spaces and matrices of the one at hand."""
+"""A model on other time levels: the solution of a model made for them, with the spaces and
+matrices of the one at hand.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,15 @@ def test_other_time_levels_give_the_scores_of_a_model_of_their_own(name):
     before = model.factual.distance(model.solve(cf.delete(term)))
     finer = model.at(window)
     assert finer.equation is model.equation
-    own = cf.Model(model.library, model.coefficients, dataclasses.replace(model.experiment, time=window), model.petsc_options)
-    assert finer.deletions([term])[term].score == pytest.approx(own.deletions([term])[term].score, rel=1e-10)
+    own = cf.Model(
+        model.library,
+        model.coefficients,
+        dataclasses.replace(model.experiment, time=window),
+        model.petsc_options,
+    )
+    assert finer.deletions([term])[term].score == pytest.approx(
+        own.deletions([term])[term].score, rel=1e-10
+    )
     # The matrices of the first are as good as before, and freeing the second leaves them alone.
     finer.destroy()
     assert model.factual.distance(model.solve(cf.delete(term))) == pytest.approx(before, rel=1e-12)

@@ -1,4 +1,6 @@
-"""Matrices that are assembled into shared rows are those that DOLFINx assembles into PETSc's own."""
+"""Matrices that are assembled into shared rows are those that DOLFINx assembles into PETSc's
+own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem import _compat
-from cffem.engine.patterns import Pattern
+from cffem.engine.assembly.patterns import Pattern
 
 ELEMENTS = {
     "P2": lambda cell: basix.ufl.element("Lagrange", cell, 2),
@@ -36,8 +38,13 @@ def test_shared_rows_give_the_matrices_of_cells_and_of_the_boundary(element):
     domain = mesh.create_unit_square(MPI.COMM_SELF, 3, 4)
     space = fem.functionspace(domain, ELEMENTS[element]("triangle"))
     u, v, weight = ufl.TrialFunction(space), ufl.TestFunction(space), fem.Constant(domain, 2.0)
-    cells = _compat.form(weight * ufl.inner(u, v) * ufl.dx + ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, domain.comm)
-    boundary = _compat.form(ufl.inner(u, v) * ufl.dx + weight * ufl.inner(u, v) * ufl.ds, domain.comm)
+    cells = _compat.form(
+        weight * ufl.inner(u, v) * ufl.dx + ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx,
+        domain.comm,
+    )
+    boundary = _compat.form(
+        ufl.inner(u, v) * ufl.dx + weight * ufl.inner(u, v) * ufl.ds, domain.comm
+    )
     pattern = Pattern(cells, space)
     for form in (cells, boundary):
         assert Pattern.fits(form)
@@ -52,7 +59,9 @@ def test_a_solver_notices_that_a_matrix_was_assembled_again():
     domain = mesh.create_unit_interval(MPI.COMM_SELF, 8)
     space = fem.functionspace(domain, ("Lagrange", 1))
     weight = fem.Constant(domain, 1.0)
-    form = _compat.form(weight * ufl.TrialFunction(space) * ufl.TestFunction(space) * ufl.dx, domain.comm)
+    form = _compat.form(
+        weight * ufl.TrialFunction(space) * ufl.TestFunction(space) * ufl.dx, domain.comm
+    )
     pattern = Pattern(form, space)
     matrix = pattern.new()
     pattern.assemble(form, matrix)

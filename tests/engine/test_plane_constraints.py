@@ -1,4 +1,6 @@
-"""Constraints in the plane: a curl that vanishes is enforced exactly by the multiplier chosen for it; a mean is no constraint."""
+"""Constraints in the plane: a curl that vanishes is enforced exactly by the multiplier chosen
+for it; a mean is no constraint.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ E, u = cf.VectorField("E", dim=2), cf.ScalarField("u")
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize(
     ("element", "cell"),
-    [(("N1curl", 1), CellType.triangle), (("N1curl", 2), CellType.triangle), (("N1curl", 1), CellType.quadrilateral)],
+    [
+        (("N1curl", 1), CellType.triangle),
+        (("N1curl", 2), CellType.triangle),
+        (("N1curl", 1), CellType.quadrilateral),
+    ],
 )
 def test_the_curl_vanishes_in_every_solve(element, cell, closed):
     experiment = cf.Experiment(
@@ -34,7 +40,9 @@ def test_the_curl_vanishes_in_every_solve(element, cell, closed):
     with cf.Model(library, {"E": 0.3, "curlcurl": -1.0}, experiment) as model:
         for solution in (model.factual, model.solve(cf.delete("E"))):
             curl = abs(solution.norm("H(curl)") ** 2 - solution.norm() ** 2) ** 0.5
-            assert curl < 1e-6 * solution.norm()  # the root of a difference of squares that agree to 1e-13
+            assert (
+                curl < 1e-6 * solution.norm()
+            )  # the root of a difference of squares that agree to 1e-13
             assert solution.norm() > 1e-2
         assert model.deletions(["curlcurl"])["curlcurl"].score < 1e-10
 

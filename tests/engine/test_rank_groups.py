@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine import rank_groups
+from cffem.engine.deletion import rank_groups
 
 u = cf.ScalarField("u")
 
@@ -24,7 +24,11 @@ def heat(comm):
         mesh=unit("triangle", 5, comm),
         elements={u: ("Lagrange", 2)},
         initial={u: sp.cos(sp.pi * x) + y},
-        boundary=[cf.Dirichlet(u, y, on="left"), cf.Neumann(u, x, on=("top", "bottom")), cf.Robin(u, 1, on="right", coefficient=2)],
+        boundary=[
+            cf.Dirichlet(u, y, on="left"),
+            cf.Neumann(u, x, on=("top", "bottom")),
+            cf.Robin(u, 1, on="right", coefficient=2),
+        ],
         time=cf.Window(0, 0.3, steps=3),
     )
     library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "lap": cf.lap(u)})
@@ -35,17 +39,24 @@ def body_of_groups(comm):
     for make in (heat, lambda comm: PROBLEMS["curl_curl"](comm)[0]):
         with make(comm) as model:
             together, size, seen = model.deletions(groups=1), model.factual.norm(), []
-            split = model.deletions(groups=2, finished=lambda deletion, seen=seen: seen.append(deletion.term))
+            split = model.deletions(
+                groups=2, finished=lambda deletion, seen=seen: seen.append(deletion.term)
+            )
             assert seen == list(split) == list(together)
             for name, deletion in split.items():
                 assert deletion.status == together[name].status
                 if deletion.status == "solved":
-                    assert abs(deletion.score - together[name].score) <= 1e-10 * together[name].score + 1e-12 * size
+                    assert (
+                        abs(deletion.score - together[name].score)
+                        <= 1e-10 * together[name].score + 1e-12 * size
+                    )
 
 
 def body_of_choice(comm):
     with heat(comm) as model:
-        assert rank_groups.number_of_groups(model, 3, None, keep=False) == 1  # too small to be worth it
+        assert (
+            rank_groups.number_of_groups(model, 3, None, keep=False) == 1
+        )  # too small to be worth it
         rank_groups.SMALLEST = 10
         assert rank_groups.number_of_groups(model, 3, None, keep=False) == comm.size
         assert rank_groups.number_of_groups(model, 1, None, keep=False) == 1
@@ -61,13 +72,23 @@ def body_of_choice(comm):
 
 
 def body_of_each_for_itself(comm):
-    for make in (heat, lambda comm: PROBLEMS["maxwell"](comm)[0], lambda comm: PROBLEMS["reaction_diffusion"](comm)[0]):
+    for make in (
+        heat,
+        lambda comm: PROBLEMS["maxwell"](comm)[0],
+        lambda comm: PROBLEMS["reaction_diffusion"](comm)[0],
+    ):
         rank_groups.SMALLEST = 10**9
         with make(comm) as model:
-            together, expected = model.factual, {name: found.score for name, found in model.deletions(groups=1).items()}
+            together, expected = (
+                model.factual,
+                {name: found.score for name, found in model.deletions(groups=1).items()},
+            )
             assert model._group is None
             size, last = together.norm(), together.states[-1].copy()
-            stages = [tuple(None if v is None else v.copy() for v in values) for _, _, values, _ in together.stages]
+            stages = [
+                tuple(None if v is None else v.copy() for v in values)
+                for _, _, values, _ in together.stages
+            ]
         rank_groups.SMALLEST = 10
         with make(comm) as model:
             factual = model.factual
@@ -76,11 +97,15 @@ def body_of_each_for_itself(comm):
             assert abs(factual.norm() - size) <= 1e-10 * size
             scale = comm.allreduce(abs(last).max(), op=MPI.MAX)
             assert abs(factual.states[-1] - last).max() <= 1e-9 * scale
-            assert [values[0] is None for _, _, values, _ in factual.stages] == [values[0] is None for values in stages]
+            assert [values[0] is None for _, _, values, _ in factual.stages] == [
+                values[0] is None for values in stages
+            ]
             for (_, _, here, _), there in zip(factual.stages, stages, strict=True):
                 for mine, other in zip(here, there, strict=True):
                     assert (mine is None) == (other is None)
-                    assert mine is None or abs(mine - other).max() <= 1e-7 * max(1.0, comm.allreduce(abs(other).max(), op=MPI.MAX))
+                    assert mine is None or abs(mine - other).max() <= 1e-7 * max(
+                        1.0, comm.allreduce(abs(other).max(), op=MPI.MAX)
+                    )
             made = model._group
             made.take_over = None  # the copies have their solution, so nothing is sent
             for name, found in model.deletions(groups=2).items():
@@ -101,7 +126,10 @@ def body_of_failure(comm):
         boundary=[cf.Neumann(u, 0)],
         time=cf.Window(0, 1, steps=4),
     )
-    with cf.Model(library, {"square": 1.0, "lap": 0.1}, experiment) as model, pytest.raises(cf.SolveError):
+    with (
+        cf.Model(library, {"square": 1.0, "lap": 0.1}, experiment) as model,
+        pytest.raises(cf.SolveError),
+    ):
         _ = model.factual
 
 

@@ -1,4 +1,6 @@
-"""The same answer on any number of ranks: scores of every class of problem with the direct solver, and ranks without cells."""
+"""The same answer on any number of ranks: scores of every class of problem with the direct
+solver, and ranks without cells.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,18 @@ BUMP = sp.sin(sp.pi * x) * sp.sin(sp.pi * y) * sp.exp(x)
 
 def heat(comm, n):
     """A nonlinear transient problem with Dirichlet, Neumann and Robin conditions."""
-    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "cubic": u**3, "lap": cf.lap(u)})
+    library = cf.Library(
+        anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "cubic": u**3, "lap": cf.lap(u)}
+    )
     experiment = cf.Experiment(
         mesh=unit("triangle", n, comm),
         elements={u: ("Lagrange", 2)},
         initial={u: BUMP},
-        boundary=[cf.Dirichlet(u, t * y, on=("left", "right")), cf.Neumann(u, x, on="top"), cf.Robin(u, 1, on="bottom")],
+        boundary=[
+            cf.Dirichlet(u, t * y, on=("left", "right")),
+            cf.Neumann(u, x, on="top"),
+            cf.Robin(u, 1, on="bottom"),
+        ],
         time=cf.Window(0, 0.2, steps=3),
     )
     return cf.Model(library, {"u": 0.6, "u_x": -1.0, "cubic": -1.0, "lap": 0.2}, experiment)
@@ -35,7 +43,9 @@ def heat(comm, n):
 
 def torus(comm, n):
     """Transport and diffusion with both directions periodic."""
-    library = cf.Library(anchor=cf.dt(u), terms={"u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u)})
+    library = cf.Library(
+        anchor=cf.dt(u), terms={"u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u)}
+    )
     experiment = cf.Experiment(
         mesh=unit("quadrilateral", n, comm),
         elements={u: ("Lagrange", 1)},
@@ -48,11 +58,16 @@ def torus(comm, n):
 
 def flow(comm, n):
     """A steady flow in a closed box, whose pressure floats."""
-    library = cf.Library(terms={"lap": cf.lap(v), "adv": -cf.dot(cf.grad(v), v), "drag": v}, unknown=v)
+    library = cf.Library(
+        terms={"lap": cf.lap(v), "adv": -cf.dot(cf.grad(v), v), "drag": v}, unknown=v
+    )
     experiment = cf.Experiment(
         mesh=unit("triangle", n, comm),
         elements={v: ("Lagrange", 2)},
-        boundary=[cf.Dirichlet(v, (x * (1 - x), 0), on="top"), cf.Dirichlet(v, 0, on=("left", "right", "bottom"))],
+        boundary=[
+            cf.Dirichlet(v, (x * (1 - x), 0), on="top"),
+            cf.Dirichlet(v, 0, on=("left", "right", "bottom")),
+        ],
         forcing={v: (y, -x)},
         constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
     )
@@ -61,7 +76,10 @@ def flow(comm, n):
 
 def cavity(comm, n):
     """A wave with the divergence constraint and an auxiliary divergence."""
-    library = cf.Library(anchor=cf.dt(cf.dt(E)), terms={"curl": -cf.curl(cf.curl(E)), "E": -E, "div": cf.grad(cf.div(E))})
+    library = cf.Library(
+        anchor=cf.dt(cf.dt(E)),
+        terms={"curl": -cf.curl(cf.curl(E)), "E": -E, "div": cf.grad(cf.div(E))},
+    )
     experiment = cf.Experiment(
         mesh=unit("tetrahedron", max(n // 3, 1), comm),
         elements={E: ("N1curl", 1)},
@@ -85,7 +103,9 @@ def scores(comm, n=6, names=tuple(PROBLEMS)) -> dict:
         found[name] = {"norm": model.factual.norm(), **{k: d.score for k, d in sweep.items()}}
         assert all(d.status == "solved" for d in sweep.values()), [d.reason for d in sweep.values()]
         if model.discretisation.multiplier is not None:
-            found[name]["multiplier"] = comm.allreduce(float(abs(model.factual.multiplier().x.array).max(initial=0.0)), op=MPI.MAX)
+            found[name]["multiplier"] = comm.allreduce(
+                float(abs(model.factual.multiplier().x.array).max(initial=0.0)), op=MPI.MAX
+            )
         model.destroy()
     return found
 
@@ -99,7 +119,11 @@ def print_scores(comm, n="6", names="heat,torus,flow,cavity") -> None:
 
 def read(output: str) -> dict:
     """The scores that rank 0 printed."""
-    return json.loads(next(line for line in output.splitlines() if line.startswith("SCORES")).removeprefix("SCORES"))
+    return json.loads(
+        next(line for line in output.splitlines() if line.startswith("SCORES")).removeprefix(
+            "SCORES"
+        )
+    )
 
 
 def assert_equal(found, expected):
@@ -126,8 +150,12 @@ def test_scores_do_not_depend_on_the_number_of_ranks(on_ranks, on_one_rank, rank
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("names", ["torus", pytest.param("heat,flow,cavity", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "names", ["torus", pytest.param("heat,flow,cavity", marks=pytest.mark.slow)]
+)
 def test_eight_ranks_of_which_some_own_no_cells(on_ranks, names):
-    """Two cells along each axis of the square are four squares, one along each of the cube six tetrahedra."""
+    """Two cells along each axis of the square are four squares, one along each of the cube
+    six tetrahedra.
+    """
     found = read(on_ranks(8, print_scores, "2", names, timeout=500))
     assert_equal(found, scores(MPI.COMM_SELF, 2, names.split(",")))

@@ -1,4 +1,6 @@
-"""What is no mesh is refused in one sentence and never run: scripts, damaged files, impossible geometry."""
+"""What is no mesh is refused in one sentence and never run: scripts, damaged files,
+impossible geometry.
+"""
 
 import os
 import re
@@ -15,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from mesh_support import measures, write_xdmf
 from mpi4py import MPI
 
-from cffem.engine import mesh_shapes
-from cffem.engine.meshes import mesh_path, read_mesh
-from cffem.engine.msh_format import MeshError, read_msh
-from cffem.engine.raw_mesh import from_msh
+from cffem.engine.mesh import mesh_shapes
+from cffem.engine.mesh.meshes import mesh_path, read_mesh
+from cffem.engine.mesh.msh_format import MeshError, read_msh
+from cffem.engine.mesh.raw_mesh import from_msh
 
 pytestmark = pytest.mark.fem
 
@@ -46,7 +48,12 @@ def test_hostile_xdmf_files_are_refused(tmp_path, old, new, message):
     os.symlink("/etc/hostname", tmp_path / "link.h5")
     text = re.sub(r"<!DOCTYPE[^>]*>", "", path.read_text())
     if "DOCTYPE" in new:
-        text = text.replace("<Xdmf", '<!DOCTYPE Xdmf SYSTEM "Xdmf.dtd" [<!ENTITY passwd SYSTEM "file:///etc/passwd">]>\n<Xdmf', 1)
+        text = text.replace(
+            "<Xdmf",
+            '<!DOCTYPE Xdmf SYSTEM "Xdmf.dtd" [<!ENTITY passwd SYSTEM '
+            '"file:///etc/passwd">]>\n<Xdmf',
+            1,
+        )
     else:
         assert old in text
         text = text.replace(old, new)
@@ -55,7 +62,7 @@ def test_hostile_xdmf_files_are_refused(tmp_path, old, new, message):
         read_mesh(path, MPI.COMM_SELF)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What is no mesh
 
 SCRIPT = b'SystemCall "touch executed";\n'
@@ -82,7 +89,9 @@ HOSTILE = {
     "half of a mesh": GOOD[: len(GOOD) // 2],
     "a mesh without its end": GOOD[:-20],
     "more nodes than there are": re.sub(rb"\$Nodes\n(\d+) ", rb"$Nodes\n999999999999 ", GOOD),
-    "more cells than fit": re.sub(rb"\$Elements\n(\d+) (\d+) ", rb"$Elements\n\1 999999999999 ", GOOD),
+    "more cells than fit": re.sub(
+        rb"\$Elements\n(\d+) (\d+) ", rb"$Elements\n\1 999999999999 ", GOOD
+    ),
     "a negative count": re.sub(rb"\$Nodes\n(\d+) ", rb"$Nodes\n-1 ", GOOD),
     "an unknown element": re.sub(rb"(\$Elements\n[^\n]*\n\d+ \d+) \d+ ", rb"\1 99 ", GOOD),
     "html": b"<html><script>alert(1)</script></html>",
@@ -105,7 +114,14 @@ def test_hostile_files_are_refused_and_not_run(tmp_path, monkeypatch, kind):
 def test_scripts_beside_a_mesh_are_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mesh.msh").write_bytes(GOOD)
-    for name in ("mesh.msh.opt", "mesh.opt", "mesh.geo", "mesh.msh.pos", ".gmshrc", ".gmsh-options"):
+    for name in (
+        "mesh.msh.opt",
+        "mesh.opt",
+        "mesh.geo",
+        "mesh.msh.pos",
+        ".gmshrc",
+        ".gmsh-options",
+    ):
         Path(name).write_bytes(SCRIPT)
     assert read_mesh("mesh.msh", MPI.COMM_SELF).names
     assert not Path("executed").exists()
@@ -115,12 +131,14 @@ def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
     for path in (tmp_path / "missing.msh", tmp_path, "/dev/zero"):
         with pytest.raises(MeshError):
             read_mesh(path, MPI.COMM_SELF)
-    monkeypatch.setattr("cffem.engine.meshes.MAX_BYTES", 1000)
+    monkeypatch.setattr("cffem.engine.mesh.meshes.MAX_BYTES", 1000)
     with pytest.raises(MeshError, match="at most 1000"):
         read_mesh(mesh_path("square"), MPI.COMM_SELF)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(data=st.data())
 def test_damaged_files_are_refused_or_read(tmp_path_factory, data):
     name = data.draw(st.sampled_from(["text2", "binary2", "text4", "binary4"]))
@@ -135,9 +153,13 @@ def test_damaged_files_are_refused_or_read(tmp_path_factory, data):
         elif kind == "remove":
             del content[place : place + data.draw(st.integers(1, 8))]
         elif kind == "huge":
-            content[place : place + 8] = data.draw(st.sampled_from([b"\xff" * 8, struct.pack("<q", 2**40), b"99999999"]))
+            content[place : place + 8] = data.draw(
+                st.sampled_from([b"\xff" * 8, struct.pack("<q", 2**40), b"99999999"])
+            )
         else:
-            content[place : place + 1] = data.draw(st.sampled_from([b"9", b"-", b"nan ", b"0", b"\n", b"$"]))
+            content[place : place + 1] = data.draw(
+                st.sampled_from([b"9", b"-", b"nan ", b"0", b"\n", b"$"])
+            )
     try:
         raw = from_msh(read_msh(bytes(content)))
     except MeshError:
@@ -157,24 +179,31 @@ def formats(factory):
         folder = factory.mktemp("formats")
         for version in (2, 4):
             for binary in (0, 1):
-                options = {"Mesh.MshFileVersion": 2.2 if version == 2 else 4.1, "Mesh.Binary": binary}
+                options = {
+                    "Mesh.MshFileVersion": 2.2 if version == 2 else 4.1,
+                    "Mesh.Binary": binary,
+                }
                 with mesh_shapes.gmsh_session(**options):
                     gmsh.merge(str(mesh_path("l_shape").with_suffix(".geo")))
                     gmsh.option.setNumber("Mesh.MeshSizeFactor", 8)
                     gmsh.model.mesh.generate(2)
                     gmsh.write(str(folder / "mesh.msh"))
-                FORMATS[f"{'binary' if binary else 'text'}{version}"] = (folder / "mesh.msh").read_bytes()
+                FORMATS[f"{'binary' if binary else 'text'}{version}"] = (
+                    folder / "mesh.msh"
+                ).read_bytes()
     return FORMATS
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Impossible geometry
 
 
 def msh(points, cells, groups="", kind=2, dimension=2):
     """A small MSH 2.2 file."""
     nodes = "\n".join(f"{i + 1} {' '.join(map(str, point))}" for i, point in enumerate(points))
-    rows = "\n".join(f"{i + 1} {kind} 2 1 1 {' '.join(str(j + 1) for j in cell)}" for i, cell in enumerate(cells))
+    rows = "\n".join(
+        f"{i + 1} {kind} 2 1 1 {' '.join(str(j + 1) for j in cell)}" for i, cell in enumerate(cells)
+    )
     return (
         f"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n{groups}$Nodes\n{len(points)}\n{nodes}\n$EndNodes\n"
         f"$Elements\n{len(cells)}\n{rows}\n$EndElements\n"
@@ -192,11 +221,13 @@ IMPOSSIBLE = {
     "nodes that it does not contain": msh(CORNERS, [(0, 1, 7)]),
     "no cells": msh(CORNERS, [(0,), (1,)], kind=15),
     "lie in a space of dimension 1": msh([(0, 0, 0), (1, 0, 0), (2, 0, 0)], [(0, 1, 2)]),
-    "several kinds": msh(CORNERS, [(0, 1, 2)]).replace(b"$Elements\n1\n", b"$Elements\n2\n7 3 2 1 1 1 2 3 4\n"),
-    "numbers two nodes alike": msh(CORNERS, [(0, 1, 2)]).replace(b"\n4 0 1 0", b"\n3 0 1 0"),
-    "called 'a'": msh(CORNERS, [(0, 1, 2)], '$PhysicalNames\n2\n1 1 "a"\n2 1 "a"\n$EndPhysicalNames\n').replace(
-        b"$Elements\n1\n", b"$Elements\n2\n7 1 2 1 1 1 2\n"
+    "several kinds": msh(CORNERS, [(0, 1, 2)]).replace(
+        b"$Elements\n1\n", b"$Elements\n2\n7 3 2 1 1 1 2 3 4\n"
     ),
+    "numbers two nodes alike": msh(CORNERS, [(0, 1, 2)]).replace(b"\n4 0 1 0", b"\n3 0 1 0"),
+    "called 'a'": msh(
+        CORNERS, [(0, 1, 2)], '$PhysicalNames\n2\n1 1 "a"\n2 1 "a"\n$EndPhysicalNames\n'
+    ).replace(b"$Elements\n1\n", b"$Elements\n2\n7 1 2 1 1 1 2\n"),
     "belongs to two physical groups": msh(CORNERS, [(0, 1, 2)]).replace(
         b"$Elements\n1\n", b"$Elements\n3\n7 1 2 1 1 1 2\n8 1 2 2 1 2 1\n"
     ),
@@ -214,7 +245,11 @@ def test_impossible_geometry_is_refused(tmp_path, reason):
 @pytest.mark.parametrize(
     ("dry", "parts", "message"),
     [
-        ([2, 3, 4], 0, "belongs to the physical groups 'wet' and 'dry'; give every part to one group"),
+        (
+            [2, 3, 4],
+            0,
+            "belongs to the physical groups 'wet' and 'dry'; give every part to one group",
+        ),
         ([3, 4], 2, "partitioned; save it"),
     ],
     ids=["groups that overlap", "partitioned"],

@@ -1,4 +1,6 @@
-"""Meshes of the region where there are data, and measured fields as finite-element fields on them."""
+"""Meshes of the region where there are data, and measured fields as finite-element fields on
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,27 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y
-from cffem.engine.msh_format import MeshError
-from cffem.engine.observed import observed
-from cffem.engine.region import grid_outline, region_mesh, sea_cells, signed_area, traced
+from cffem.engine.inputs.observed import observed
+from cffem.engine.mesh.msh_format import MeshError
+from cffem.engine.mesh.region import grid_outline, region_mesh, sea_cells, signed_area, traced
 
 u = cf.ScalarField("u")
 
 
 def gridded(land=None, size=(21, 16), values=None, times=3):
-    axes = {x: np.linspace(0, 4, size[0]), y: np.linspace(1, 4, size[1]), t: np.linspace(0, 1, times)}
+    axes = {
+        x: np.linspace(0, 4, size[0]),
+        y: np.linspace(1, 4, size[1]),
+        t: np.linspace(0, 1, times),
+    }
     shape = (*size, times)
     mask = None if land is None else np.broadcast_to(land[..., None], shape)
     if values is None:
         values = lambda a, b, c: a + 2 * b + c  # noqa: E731
     X, Y, S = np.meshgrid(*axes.values(), indexing="ij")
-    return cf.Dataset.from_arrays(axes, {u: np.where(False if mask is None else mask, np.nan, values(X, Y, S))}, mask=mask)
+    return cf.Dataset.from_arrays(
+        axes, {u: np.where(False if mask is None else mask, np.nan, values(X, Y, S))}, mask=mask
+    )
 
 
 def continent_and_island(size=(21, 16)):
@@ -44,7 +52,9 @@ def numbers(data):
     for name, (dimension, tag) in data.names.items():
         if dimension == 1:
             ds = ufl.Measure("ds", mesh, subdomain_data=data.facet_tags)(tag)
-            lengths[name] = mesh.comm.allreduce(fem.assemble_scalar(fem.form(fem.Constant(mesh, 1.0) * ds)))
+            lengths[name] = mesh.comm.allreduce(
+                fem.assemble_scalar(fem.form(fem.Constant(mesh, 1.0) * ds))
+            )
     return area, lengths
 
 
@@ -61,19 +71,22 @@ def test_coasts_are_cut_and_islands_are_holes():
     assert [np.sign(signed_area(loop)) for loop in loops] == [1.0, -1.0]
     assert set(parts[1]) == {"coast"}  # the island
     assert signed_area(loops[1]) == pytest.approx(-(4 * 4) * 0.2**2)
-    # The diagonal coast is one straight edge, not a staircase; where it meets the edges of the window half a step is left.
+    # The diagonal coast is one straight edge, not a staircase; where it meets the edges of the
+    # window half a step is left.
     assert len(loops[0]) == 7
     meshed = region_mesh(MPI.COMM_SELF, data, 0.4)
     area, lengths = numbers(meshed)
     assert area == pytest.approx(sum(signed_area(loop) for loop in loops))
     assert set(lengths) == {"coast", "open"}
     field = fem.Function(fem.functionspace(meshed.mesh, ("Lagrange", 2)))
-    from cffem.engine.data import interpolate
+    from cffem.engine.inputs.field_data import interpolate
 
     interpolate(field, data, u, 0.5, "the data")  # raises where the mesh leaves the data
     exact = fem.Function(field.function_space)
     exact.interpolate(lambda p: p[0] + 2 * p[1] + 0.5)
-    assert np.abs(field.x.array - exact.x.array).max() < 1e-8  # positions on the coast are known to round-off
+    assert (
+        np.abs(field.x.array - exact.x.array).max() < 1e-8
+    )  # positions on the coast are known to round-off
 
 
 def test_the_largest_sea_is_taken_and_corners_that_touch_are_parted():
@@ -122,7 +135,9 @@ def wave(a, b, c):
     """Solutions of u_t = RATE Δu − SPEED u_x."""
     total = 0.0
     for k, m in ((1.0, 0.5), (2.0, 1.5), (0.5, 2.5)):
-        total = total + np.exp(-RATE * (k**2 + m**2) * c) * np.sin(k * (a - SPEED * c) + 0.3) * np.cos(m * b + 0.2)
+        total = total + np.exp(-RATE * (k**2 + m**2) * c) * np.sin(
+            k * (a - SPEED * c) + 0.3
+        ) * np.cos(m * b + 0.2)
     return total
 
 
@@ -136,7 +151,9 @@ def region_numbers(comm, write=""):
         boundary=[cf.Dirichlet(u, data)],
         time=cf.Window(0, 1, steps=20),
     )
-    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u)})
+    library = cf.Library(
+        anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u)}
+    )
     model = cf.Model(library, {"lap": RATE, "u_x": -SPEED}, experiment)
     seen = observed(model, data)
     gram = cf.Design.from_fields(library, seen, kind="weak").grams.total()
@@ -157,7 +174,9 @@ def test_observed_fields_give_a_weak_design_around_islands():
 @pytest.mark.mpi
 def test_the_same_region_on_two_ranks(on_ranks):
     alone = region_numbers(MPI.COMM_SELF)
-    together = [float(word) for word in on_ranks(2, region_numbers, "write").split("numbers")[1].split()[:5]]
+    together = [
+        float(word) for word in on_ranks(2, region_numbers, "write").split("numbers")[1].split()[:5]
+    ]
     np.testing.assert_allclose(together, alone, rtol=1e-7, atol=1e-9)
 
 
@@ -165,7 +184,9 @@ def test_inflow_and_outflow_follow_a_velocity():
     v = cf.VectorField("v", dim=2)
     grid = np.linspace(0, 1, 9)
     X, Y = np.meshgrid(grid, grid, indexing="ij")
-    velocity = np.array([np.ones_like(X), 0.5 - Y])[..., None] * np.array([1.0, 0.5, 2.0])  # in from the left, out to the right
+    velocity = np.array([np.ones_like(X), 0.5 - Y])[..., None] * np.array(
+        [1.0, 0.5, 2.0]
+    )  # in from the left, out to the right
     data = cf.Dataset.from_arrays({x: grid, y: grid, t: np.arange(3.0)}, {v: velocity})
     found = region_mesh(MPI.COMM_SELF, data, 0.2, velocity=v)
     assert set(found.names) == {"inflow", "outflow", "sea"}
@@ -175,8 +196,16 @@ def test_inflow_and_outflow_follow_a_velocity():
     sides = {tuple(np.round(m, 3)): name for m, name in zip(middles, names, strict=True)}
     assert sides[0.0, 0.5] == "inflow"
     assert sides[1.0, 0.5] == "outflow"
-    assert sides[0.5, 0.0] == sides[0.5, 1.0] == "inflow"  # towards the middle line from below and from above
-    sensors = cf.Dataset.from_points(np.column_stack([X.ravel(), Y.ravel()]), np.arange(3.0), {v: velocity.reshape(2, -1, 3)})
-    assert set(region_mesh(MPI.COMM_SELF, sensors, 0.3, velocity=v).names) == {"inflow", "outflow", "sea"}
+    assert (
+        sides[0.5, 0.0] == sides[0.5, 1.0] == "inflow"
+    )  # towards the middle line from below and from above
+    sensors = cf.Dataset.from_points(
+        np.column_stack([X.ravel(), Y.ravel()]), np.arange(3.0), {v: velocity.reshape(2, -1, 3)}
+    )
+    assert set(region_mesh(MPI.COMM_SELF, sensors, 0.3, velocity=v).names) == {
+        "inflow",
+        "outflow",
+        "sea",
+    }
     with pytest.raises(MeshError, match="no plane velocity"):
         region_mesh(MPI.COMM_SELF, data, 0.2, velocity=cf.VectorField("w", dim=2))

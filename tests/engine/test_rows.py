@@ -1,4 +1,6 @@
-"""Rows of finite-element fields: exact where the field is, streamed, and the same Gram on any number of ranks."""
+"""Rows of finite-element fields: exact where the field is, streamed, and the same Gram on any
+number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine.rows import StrongRows
+from cffem.engine.rows.strong_rows import StrongRows
 
 u = cf.ScalarField("u")
 TERMS = {
@@ -36,12 +38,19 @@ TERMS = {
 
 
 def heat(comm, n=6, steps=4, degree=2, names=tuple(TERMS)):
-    """u_t = 0.5 Δu + 0.3 u + forcing with several modes, compatible with the boundary conditions at all times."""
+    """u_t = 0.5 Δu + 0.3 u + forcing with several modes, compatible with the boundary
+    conditions at all times.
+    """
     library = cf.Library(anchor=cf.dt(u), terms={name: TERMS[name] for name in names})
     experiment = cf.Experiment(
         mesh=mesh.create_unit_square(comm, n, n),
         elements={u: ("Lagrange", degree)},
-        initial={u: sum(c * sp.sin(k * sp.pi * x) * sp.sin(m * sp.pi * y) for c, k, m in ((1, 1, 1), (0.5, 2, 3), (0.5, 3, 1)))},
+        initial={
+            u: sum(
+                c * sp.sin(k * sp.pi * x) * sp.sin(m * sp.pi * y)
+                for c, k, m in ((1, 1, 1), (0.5, 2, 3), (0.5, 3, 1))
+            )
+        },
         boundary=[cf.Dirichlet(u, 0)],
         time=cf.Window(0, 0.05, steps=steps),
         forcing={u: cf.t * sp.sin(sp.pi * x) * sp.sin(2 * sp.pi * y)},
@@ -61,7 +70,9 @@ def gram(blocks, comm=None):
 
 @pytest.mark.parametrize("kind", [mesh.CellType.triangle, mesh.CellType.quadrilateral])
 def test_rows_of_a_polynomial_are_exact(kind):
-    """u = (1 + t)(x² + 2xy + 3): quadratic in space, linear in time, so that midpoints, rates and quadrature have no error."""
+    """u = (1 + t)(x² + 2xy + 3): quadratic in space, linear in time, so that midpoints, rates
+    and quadrature have no error.
+    """
     value = (1 + cf.t) * (x**2 + 2 * x * y + 3)
     terms = {name: TERMS[name] for name in ("u", "u_x", "u_xx", "u_xy", "u2", "xu")}
     library = cf.Library(anchor=cf.dt(u), terms=terms)
@@ -82,31 +93,44 @@ def test_rows_of_a_polynomial_are_exact(kind):
     columns = [sp.lambdify((x, y, cf.t), column, "numpy") for column in exact]
     expected = 0.0
     for moment in (0.125, 0.375):
-        values = np.array([np.broadcast_to(f(points[:, None], points[None, :], moment), (6, 6)) for f in columns])
+        values = np.array(
+            [np.broadcast_to(f(points[:, None], points[None, :], moment), (6, 6)) for f in columns]
+        )
         expected = expected + 0.25 * np.einsum("iab,jab,a,b->ij", values, values, weights, weights)
     exact_by_quadrature = np.ones((7, 7), dtype=bool)
-    exact_by_quadrature[5] = exact_by_quadrature[:, 5] = exact_by_quadrature[6, 6] = False  # degrees five and more
+    exact_by_quadrature[5] = exact_by_quadrature[:, 5] = exact_by_quadrature[6, 6] = (
+        False  # degrees five and more
+    )
     assert found[exact_by_quadrature] == pytest.approx(expected[exact_by_quadrature], rel=1e-11)
 
 
 def test_the_design_finds_the_coefficients_of_a_solution():
-    model, library = heat(MPI.COMM_SELF, n=16, steps=40, degree=3, names=("u", "u_x", "u_xx", "u_yy"))
+    model, library = heat(
+        MPI.COMM_SELF, n=16, steps=40, degree=3, names=("u", "u_x", "u_xx", "u_yy")
+    )
     with model:
         design = cf.Design.from_fields(library, [model.solve()], kind="strong")
     total = design.grams.total()
     found = np.linalg.solve(total[1:, 1:], total[1:, 0])
     assert found[1:] == pytest.approx([0.0, 0.5, 0.5], abs=0.01)
-    assert found[0] == pytest.approx(0.3, abs=0.01 * 2 * np.pi**2 * 0.5)  # one per cent of the rate that diffusion makes
+    assert found[0] == pytest.approx(
+        0.3, abs=0.01 * 2 * np.pi**2 * 0.5
+    )  # one per cent of the rate that diffusion makes
     assert len(design.grams.labels) == 12
 
 
 def test_vector_equations_give_a_row_for_each_component_and_know_the_pressure():
-    """Steady Stokes: 0 = ν Δv − ∇p + f, so −f + ∇p = ν Δv at every point up to the discretisation."""
+    """Steady Stokes: 0 = ν Δv − ∇p + f, so −f + ∇p = ν Δv at every point up to the
+    discretisation.
+    """
     velocity, pressure = cf.VectorField("v", dim=2), cf.ScalarField("p")
     library = cf.Library(terms={"lap": cf.lap(velocity), "v": velocity}, unknown=velocity)
     stream = (x * (1 - x) * y * (1 - y)) ** 2
     exact, head = (stream.diff(y), -stream.diff(x)), x**2 * y
-    forcing = tuple(-0.7 * (v.diff(x, 2) + v.diff(y, 2)) + head.diff(s) for v, s in zip(exact, (x, y), strict=True))
+    forcing = tuple(
+        -0.7 * (v.diff(x, 2) + v.diff(y, 2)) + head.diff(s)
+        for v, s in zip(exact, (x, y), strict=True)
+    )
     experiment = cf.Experiment(
         mesh=mesh.create_unit_square(MPI.COMM_SELF, 10, 10),
         elements={velocity: ("Lagrange", 3), pressure: ("Lagrange", 2)},
@@ -141,7 +165,9 @@ def test_rows_that_elements_cannot_represent_are_refused():
     solution = model.solve()
     with pytest.raises(cf.InputError, match="cannot represent"):
         list(solution.rows(library, "strong"))
-    assert len(list(solution.rows(library, "weak"))) == 9  # the weak form of degree 1 has no second derivatives
+    assert (
+        len(list(solution.rows(library, "weak"))) == 9
+    )  # the weak form of degree 1 has no second derivatives
     with pytest.raises(cf.InputError, match="'strong' or 'weak'"):
         solution.rows(library, "mild")
     other = cf.ScalarField("w")
@@ -165,7 +191,9 @@ def test_weak_rows_find_the_coefficients_where_strong_ones_do_not_exist(degree):
 
 
 def test_weak_rows_of_a_polynomial_are_its_integrals_against_the_bumps():
-    """For u = (1 + t) x² the rows of u and u_xx in one dimension are known integrals of (1 − s²)⁴."""
+    """For u = (1 + t) x² the rows of u and u_xx in one dimension are known integrals of (1 −
+    s²)⁴.
+    """
     value = (1 + cf.t) * x**2
     library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_xx": u.diff(x, 2)})
     experiment = cf.Experiment(
@@ -185,16 +213,22 @@ def test_weak_rows_of_a_polynomial_are_its_integrals_against_the_bumps():
     for moment, block in zip(moments, blocks, strict=True):
         time_mass = duration * mass * (1 + moment)
         assert block.A[:, 1] == pytest.approx(2 * width * mass * time_mass, rel=1e-6)
-        assert block.A[:, 0] == pytest.approx((centres**2 * mass + width**2 * second) * width * time_mass, rel=1e-6)
+        assert block.A[:, 0] == pytest.approx(
+            (centres**2 * mass + width**2 * second) * width * time_mass, rel=1e-6
+        )
         assert block.y == pytest.approx(block.A[:, 1], rel=1e-6)
 
 
 def test_weak_rows_keep_clear_of_holes_and_corners():
-    from cffem.engine.weak_rows import WeakRows
+    from cffem.engine.rows.weak_rows import WeakRows
 
     square = mesh.create_unit_square(MPI.COMM_SELF, 12, 12)
-    shape = mesh.create_submesh(square, 2, mesh.locate_entities(square, 2, lambda p: (p[0] <= 0.51) | (p[1] <= 0.51)))[0]
-    experiment = cf.Experiment(mesh=shape, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+    shape = mesh.create_submesh(
+        square, 2, mesh.locate_entities(square, 2, lambda p: (p[0] <= 0.51) | (p[1] <= 0.51))
+    )[0]
+    experiment = cf.Experiment(
+        mesh=shape, elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+    )
     steady = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
     with cf.Model(steady, {"lap": 1.0}, experiment) as model:
         rows = WeakRows(model.solve(), steady)
@@ -208,9 +242,15 @@ def test_weak_rows_keep_clear_of_holes_and_corners():
 
 
 def test_divergence_free_test_functions_find_the_velocity_equation_without_its_pressure():
-    """Decaying flow in a box on unstructured triangles: projected rows do not see ∇p, whose coefficient they cannot tell."""
+    """Decaying flow in a box on unstructured triangles: projected rows do not see ∇p, whose
+    coefficient they cannot tell.
+    """
     velocity, pressure = cf.VectorField("v", dim=2), cf.ScalarField("p")
-    terms = {"advection": cf.dot(cf.grad(velocity), velocity), "lap": cf.lap(velocity), "v": velocity}
+    terms = {
+        "advection": cf.dot(cf.grad(velocity), velocity),
+        "lap": cf.lap(velocity),
+        "v": velocity,
+    }
     library = cf.Library(anchor=cf.dt(velocity), terms=terms)
     stream = (x * (1 - x) * y * (1 - y)) ** 2 * (60 + 200 * sp.sin(3 * x + 1) * sp.cos(5 * y))
     experiment = cf.Experiment(
@@ -233,12 +273,17 @@ def test_divergence_free_test_functions_find_the_velocity_equation_without_its_p
 
 @pytest.mark.slow
 def test_divergence_free_test_functions_in_three_dimensions():
-    """Stokes with friction on tetrahedra: of 0 = ν Δv + 0.3 v − ∇p + f with constant Δv only −Pf = 0.3 Pv is left."""
+    """Stokes with friction on tetrahedra: of 0 = ν Δv + 0.3 v − ∇p + f with constant Δv only
+    −Pf = 0.3 Pv is left.
+    """
     z = cf.z
     velocity, pressure = cf.VectorField("v", dim=3), cf.ScalarField("p")
     library = cf.Library(terms={"lap": cf.lap(velocity), "v": velocity}, unknown=velocity)
     exact, head = (y**2 + 2 * z**2, z**2 - x**2, x * y), (1, 2, -1)
-    forcing = tuple(-0.7 * sum(v.diff(s, 2) for s in (x, y, z)) - 0.3 * v + g for v, g in zip(exact, head, strict=True))
+    forcing = tuple(
+        -0.7 * sum(v.diff(s, 2) for s in (x, y, z)) - 0.3 * v + g
+        for v, g in zip(exact, head, strict=True)
+    )
     experiment = cf.Experiment(
         mesh=mesh.create_unit_cube(MPI.COMM_SELF, 5, 5, 5),
         elements={velocity: ("Lagrange", 2), pressure: ("Lagrange", 1)},
@@ -251,7 +296,9 @@ def test_divergence_free_test_functions_in_three_dimensions():
     assert sum(len(block.y) for block in blocks) == 3 * 5**3
     total = gram(blocks)
     assert total[0, 2] / total[2, 2] == pytest.approx(0.3, rel=0.01)
-    assert total[1, 1] <= 0.01 * 36 * total[2, 2]  # |Δv|² is 36: quadrature of the curls leaves less than one per cent of it
+    assert (
+        total[1, 1] <= 0.01 * 36 * total[2, 2]
+    )  # |Δv|² is 36: quadrature of the curls leaves less than one per cent of it
 
 
 def compare_grams(comm, folder):
@@ -266,7 +313,10 @@ def compare_grams(comm, folder):
             continue
         expected = np.load(path)
         size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-        assert np.all(np.abs(found - expected) <= 1e-12 * size), (kind, np.abs((found - expected) / size).max())
+        assert np.all(np.abs(found - expected) <= 1e-12 * size), (
+            kind,
+            np.abs((found - expected) / size).max(),
+        )
     model.destroy()
 
 
@@ -277,7 +327,9 @@ def test_grams_are_the_same_on_one_two_and_three_ranks(on_ranks, tmp_path):
 
 
 def stream_and_measure(n, steps, compare=True):
-    """(rows, growth of peak memory in MB, seconds for the design, seconds for separate expressions and a Gram in memory)."""
+    """(rows, growth of peak memory in MB, seconds for the design, seconds for separate
+    expressions and a Gram in memory).
+    """
     model, library = heat(MPI.COMM_SELF, n=n, steps=steps)
     with model:
         solution = model.solve()
@@ -291,7 +343,9 @@ def stream_and_measure(n, steps, compare=True):
 
 
 def separately(solution, library):
-    """Seconds for the same values by one expression per column, cell by cell block, and NumPy's Gram of rows in memory."""
+    """Seconds for the same values by one expression per column, cell by cell block, and
+    NumPy's Gram of rows in memory.
+    """
     from cffem import _compat
 
     rows = StrongRows(solution, library)
@@ -299,7 +353,10 @@ def separately(solution, library):
     from cffem.forms.strong import strong_form
 
     columns = [library.anchor, *library.terms.values()]
-    compiled = [_compat.expression(strong_form(c, context, elements), rows.points, MPI.COMM_SELF) for c in columns]
+    compiled = [
+        _compat.expression(strong_form(c, context, elements), rows.points, MPI.COMM_SELF)
+        for c in columns
+    ]
     cells = np.arange(rows.owned, dtype=np.int32)
     z = np.empty((len(cells) * len(rows.points), len(columns)))
     for expression in compiled:
@@ -340,6 +397,8 @@ def test_solutions_and_measurements_do_not_share_a_design():
         time=cf.Window(0, 1, steps=2),
     )
     solution = cf.Model(library, {"u": 0.5, "lap": 0.1}, experiment).solve()
-    data = cf.Dataset.from_arrays({x: np.linspace(0, 1, 9), cf.t: np.linspace(0, 1, 9)}, {u: np.eye(9)})
+    data = cf.Dataset.from_arrays(
+        {x: np.linspace(0, 1, 9), cf.t: np.linspace(0, 1, 9)}, {u: np.eye(9)}
+    )
     with pytest.raises(cf.InputError, match="solutions or of measured data, not of both"):
         cf.Design.from_fields(library, [data, solution])

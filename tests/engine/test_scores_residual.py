@@ -1,4 +1,6 @@
-"""Residual contributions, the one-step score and the constants of residual ranking, against numbers known exactly."""
+"""Residual contributions, the one-step score and the constants of residual ranking, against
+numbers known exactly.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,19 @@ from scipy.linalg import eigh
 
 import cffem as cf
 from cffem import x
-from cffem.engine.scores import factual_gram, response_gram
+from cffem.engine.response.residual_scores import factual_gram, response_gram
 
 u = cf.ScalarField("u")
 
 
 def test_scores_of_a_travelling_line_are_exact():
-    """∂_t u = a + b ∂_x u from u = x has u = x + (a + b) t, whose terms are the constants a and b."""
+    """∂_t u = a + b ∂_x u from u = x has u = x + (a + b) t, whose terms are the constants a
+    and b.
+    """
     a, b, end, steps = 1.0, -0.5, 2.0, 8
-    library = cf.Library(anchor=cf.dt(u), terms={"one": sp.Integer(1), "u_x": u.diff(x), "cubic": u**3})
+    library = cf.Library(
+        anchor=cf.dt(u), terms={"one": sp.Integer(1), "u_x": u.diff(x), "cubic": u**3}
+    )
     experiment = cf.Experiment(
         mesh=create_unit_square(MPI.COMM_SELF, 3, 3),
         elements={u: ("Lagrange", 1)},
@@ -43,7 +49,9 @@ def test_scores_of_a_travelling_line_are_exact():
 
 
 def mode(degree=1, coefficients=None, terms=None):
-    """A decaying sine on a uniform interval, which degree 1 reproduces as a discrete eigenfunction."""
+    """A decaying sine on a uniform interval, which degree 1 reproduces as a discrete
+    eigenfunction.
+    """
     library = cf.Library(anchor=cf.dt(u), terms=terms or {"lap": cf.lap(u), "u": u})
     experiment = cf.Experiment(
         mesh=create_unit_interval(MPI.COMM_SELF, 8),
@@ -61,7 +69,9 @@ def test_the_laplacian_of_degree_one_goes_through_its_riesz_representative():
     eigenvalue = 6 / h**2 * (1 - np.cos(np.pi * h)) / (2 + np.cos(np.pi * h))
     score = model.residual_scores()["lap"]
     assert score.representation == "weak"
-    assert score.contribution == pytest.approx(0.05 * eigenvalue * model.factual.norm("L2"), rel=1e-11)
+    assert score.contribution == pytest.approx(
+        0.05 * eigenvalue * model.factual.norm("L2"), rel=1e-11
+    )
 
 
 def test_the_riesz_representative_of_a_periodic_problem_is_periodic():
@@ -73,7 +83,9 @@ def test_the_riesz_representative_of_a_periodic_problem_is_periodic():
         boundary=[cf.Periodic(on="right", to="left")],
         time=cf.Window(0, 1, steps=3),
     )
-    model = cf.Model(cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 0.05}, experiment)
+    model = cf.Model(
+        cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 0.05}, experiment
+    )
     angle = 2 * np.pi / number
     eigenvalue = 6 * number**2 * (1 - np.cos(angle)) / (2 + np.cos(angle))
     contribution = model.residual_scores()["lap"].contribution
@@ -88,11 +100,17 @@ def test_strong_and_weak_representatives_tend_to_the_same_number():
 
 def test_proportional_terms_span_one_direction_with_one_constant():
     model = mode()
-    constants, scores, responses = model.ranking_constants(), model.residual_scores(), model.linearised()
+    constants, scores, responses = (
+        model.ranking_constants(),
+        model.residual_scores(),
+        model.linearised(),
+    )
     assert constants.rank == 1
     assert constants.ratio == pytest.approx(1.0, rel=1e-9)
     for name in ("lap", "u"):
-        assert constants.lower * scores[name].contribution == pytest.approx(float(responses[name]), rel=1e-9)
+        assert constants.lower * scores[name].contribution == pytest.approx(
+            float(responses[name]), rel=1e-9
+        )
     larger, smaller = sorted(scores, key=lambda name: -scores[name].contribution)
     assert constants.decides(larger, smaller)
 
@@ -110,7 +128,9 @@ def test_ranking_constants_are_the_extreme_stretches_of_the_span(norm):
     weights = np.array([model.coefficients[name] for name in samples.names])
     images = response_gram(model, [responses[name].trajectory for name in samples.names], norm)
     squares = eigh(images, gram * np.outer(weights, weights), eigvals_only=True)
-    assert (constants.lower, constants.upper) == pytest.approx((math.sqrt(squares[0]), math.sqrt(squares[-1])), rel=1e-6)
+    assert (constants.lower, constants.upper) == pytest.approx(
+        (math.sqrt(squares[0]), math.sqrt(squares[-1])), rel=1e-6
+    )
 
 
 def test_the_sum_of_a_steady_problem_is_its_forcing():
@@ -120,7 +140,9 @@ def test_the_sum_of_a_steady_problem_is_its_forcing():
         boundary=[cf.Dirichlet(u, 0)],
         forcing={u: 2},
     )
-    score = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 0.5}, experiment).residual_scores()["lap"]
+    score = cf.Model(
+        cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 0.5}, experiment
+    ).residual_scores()["lap"]
     assert score.contribution == pytest.approx(2.0, rel=1e-10)
     assert score.rci == pytest.approx(1.0, rel=1e-10)
     assert math.isnan(score.one_step)

@@ -1,4 +1,6 @@
-"""curl curl, lap and grad div on RT and BDM elements: free slip and no slip at the order of the element, or a question."""
+"""curl curl, lap and grad div on RT and BDM elements: free slip and no slip at the order of
+the element, or a question.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def steady_error(cell, element, n, slip, term=lap):
     """The L2 error of T[B] − B + f = 0, with free slip or with all of B given on the boundary."""
     dimension = dimension_of(cell)
     field, exact = (B2, B3)[dimension - 2], (SLIPPING if slip else MOVING)[dimension]
-    walls = [cf.Dirichlet(field, 0), cf.Neumann(field, 0)] if slip else [cf.Dirichlet(field, exact), cf.Tangential(field, exact)]
+    walls = (
+        [cf.Dirichlet(field, 0), cf.Neumann(field, 0)]
+        if slip
+        else [cf.Dirichlet(field, exact), cf.Tangential(field, exact)]
+    )
     library = cf.Library(terms={"T": term(field), "B": -field}, unknown=field)
     coefficients = {"T": 1.0, "B": 1.0}
     experiment = cf.Experiment(
@@ -114,12 +120,21 @@ def test_a_slip_law_converges():
             boundary=[cf.Dirichlet(B2, exact), cf.Tangential(B2, exact, on=rest), law],
             forcing=forcing(library, {"lap": 1.0, "B": 1.0}, {B2: exact}, 2),
         )
-        return error(cf.Model(library, {"lap": 1.0, "B": 1.0}, experiment).solve().function(), exact)
+        return error(
+            cf.Model(library, {"lap": 1.0, "B": 1.0}, experiment).solve().function(), exact
+        )
 
     assert_order([at(n) for n in (4, 8)], 2)
 
 
-OUTWARD = {"left": (-1, 0, 0), "right": (1, 0, 0), "bottom": (0, -1, 0), "top": (0, 1, 0), "back": (0, 0, -1), "front": (0, 0, 1)}
+OUTWARD = {
+    "left": (-1, 0, 0),
+    "right": (1, 0, 0),
+    "bottom": (0, -1, 0),
+    "top": (0, 1, 0),
+    "back": (0, 0, -1),
+    "front": (0, 0, 1),
+}
 
 
 def stress(exact, part):
@@ -157,7 +172,9 @@ def test_a_given_stress_converges(cell, element, sizes):
             boundary=[cf.Dirichlet(field, exact), *walls, cf.Tangential(field, exact, on=last)],
             forcing=forcing(library, {"lap": 1.0, "B": 1.0}, {field: exact}, dimension),
         )
-        return error(cf.Model(library, {"lap": 1.0, "B": 1.0}, experiment).solve().function(), exact)
+        return error(
+            cf.Model(library, {"lap": 1.0, "B": 1.0}, experiment).solve().function(), exact
+        )
 
     assert_order([at(n) for n in sizes], element[1] + (element[0] == "BDM"))
 
@@ -171,7 +188,10 @@ def test_a_stress_that_changes_in_time_converges():
             mesh=unit("triangle", n),
             elements={B2: ("RT", 2)},
             initial={B2: MOVING[2]},
-            boundary=[cf.Dirichlet(B2, exact), *(cf.Neumann(B2, stress(exact, part), on=part) for part in list(OUTWARD)[:4])],
+            boundary=[
+                cf.Dirichlet(B2, exact),
+                *(cf.Neumann(B2, stress(exact, part), on=part) for part in list(OUTWARD)[:4]),
+            ],
             forcing=forcing(library, {"lap": 1.0}, {B2: exact}, 2),
             time=cf.Window(0, 0.5, steps=n),
         )
@@ -201,7 +221,10 @@ def test_the_solution_is_that_of_the_mixed_form_in_plain_dolfinx(slip):
     tangential = cf.Neumann(B2, 0) if slip else cf.Tangential(B2, (y, x**2))
     mesh = unit("triangle", 5, skew=0.03)
     experiment = cf.Experiment(
-        mesh=mesh, elements={B2: ("RT", 2)}, boundary=[cf.Dirichlet(B2, 0), tangential], forcing={B2: (sp.exp(y), x * y)}
+        mesh=mesh,
+        elements={B2: ("RT", 2)},
+        boundary=[cf.Dirichlet(B2, 0), tangential],
+        forcing={B2: (sp.exp(y), x * y)},
     )
     found = cf.Model(library, {"lap": 0.7, "B": 1.3}, experiment).solve().function()
 
@@ -222,26 +245,33 @@ def test_the_solution_is_that_of_the_mixed_form_in_plain_dolfinx(slip):
     domain.topology.create_connectivity(1, 2)
     held, zero = [], fem.Function(space)
     for part in range(1 + slip):
-        dofs = fem.locate_dofs_topological(space.sub(part), 1, exterior_facet_indices(domain.topology))
+        dofs = fem.locate_dofs_topological(
+            space.sub(part), 1, exterior_facet_indices(domain.topology)
+        )
         held.append(fem.dirichletbc(zero, dofs))
     options = {"ksp_type": "preonly", "pc_type": "lu", "pc_factor_mat_solver_type": "mumps"}
     plain = LinearProblem(a, right, bcs=held, petsc_options=options).solve().sub(0).collapse()
     assert np.abs(found.x.array - plain.x.array).max() < 1e-10 * np.abs(plain.x.array).max()
 
 
-# Decay --------------------------------------------------------------------------------------------------------------------
+# Decay
+# --------------------------------------------------------------------------------------------------
 
 ETA, END, STEPS = 0.1, 0.2, 16
 MODE = (sp.sin(PI * x) * sp.cos(PI * y), -sp.cos(PI * x) * sp.sin(PI * y))
 
 
 def energy_ratio(model, field):
-    start, end = (model.measurement(cf.Energy(field, at=at)).value(model.factual) for at in (0.0, "end"))
+    start, end = (
+        model.measurement(cf.Energy(field, at=at)).value(model.factual) for at in (0.0, "end")
+    )
     return end / start
 
 
 def slipping_decay(element, n, term, constrained, boundary):
-    """By how much the decay is missed: exp(−4π²ηt) = 0.4540, in time the midpoint rule's ((1 − z)/(1 + z))^2n of z = π²η Δt."""
+    """By how much the decay is missed: exp(−4π²ηt) = 0.4540, in time the midpoint rule's ((1
+    − z)/(1 + z))^2n of z = π²η Δt.
+    """
     step = np.pi**2 * ETA * END / STEPS
     exact = ((1 - step) / (1 + step)) ** (2 * STEPS)
     assert abs(exact - 0.4540) < 1e-4
@@ -258,7 +288,9 @@ def slipping_decay(element, n, term, constrained, boundary):
 
 
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "div-free"])
-@pytest.mark.parametrize(("element", "order"), [(("RT", 1), 2), (("RT", 2), 4), (("BDM", 1), 4)], ids=str)
+@pytest.mark.parametrize(
+    ("element", "order"), [(("RT", 1), 2), (("RT", 2), 4), (("BDM", 1), 4)], ids=str
+)
 @pytest.mark.parametrize("term", [-curl(curl(B2)), lap(B2)], ids=str)
 def test_the_decay_between_slipping_walls_is_met(term, element, order, constrained):
     walls = [cf.Dirichlet(B2, 0), cf.Neumann(B2, 0)]
@@ -279,7 +311,9 @@ def whirl_energy(element, n):
         time=cf.Window(0, END, steps=STEPS, scheme="backward-euler"),
         constraint=cf.DivergenceFree(B2),
     )
-    return energy_ratio(cf.Model(cf.Library(anchor=dt(B2), terms={"r": lap(B2)}), {"r": ETA}, experiment), B2)
+    return energy_ratio(
+        cf.Model(cf.Library(anchor=dt(B2), terms={"r": lap(B2)}), {"r": ETA}, experiment), B2
+    )
 
 
 @cache
@@ -287,7 +321,11 @@ def taylor_hood():
     return whirl_energy(("Lagrange", 3), 12)
 
 
-@pytest.mark.parametrize(("element", "order", "share"), [(("RT", 1), 1, 0.2), (("RT", 2), 2, 0.02), (("BDM", 1), 2, 0.02)], ids=str)
+@pytest.mark.parametrize(
+    ("element", "order", "share"),
+    [(("RT", 1), 1, 0.2), (("RT", 2), 2, 0.02), (("BDM", 1), 2, 0.02)],
+    ids=str,
+)
 def test_the_decay_without_slip_is_that_of_taylor_hood(element, order, share):
     missed = [abs(whirl_energy(element, n) - taylor_hood()) for n in (4, 8)]
     assert_order(missed, order)
@@ -305,16 +343,23 @@ def test_the_deletion_of_resistance_has_its_exact_score(element):
         time=cf.Window(0, END, steps=STEPS),
         constraint=cf.DivergenceFree(B2),
     )
-    model = cf.Model(cf.Library(anchor=dt(B2), terms={"r": -curl(curl(B2))}), {"r": ETA}, experiment)
+    model = cf.Model(
+        cf.Library(anchor=dt(B2), terms={"r": -curl(curl(B2))}), {"r": ETA}, experiment
+    )
     assert model.deletions()["r"].score == pytest.approx(0.06248673, rel=2e-3)
 
 
-# Questions and refusals ---------------------------------------------------------------------------------------------------
+# Questions and refusals
+# --------------------------------------------------------------------------------------------------
 
 
 def steady(term, *walls, element=("RT", 1)):
-    experiment = cf.Experiment(mesh=unit("triangle", 2), elements={B2: element}, boundary=walls, forcing={B2: (1, y)})
-    return cf.Model(cf.Library(terms={"T": term, "B": -B2}, unknown=B2), {"T": 1.0, "B": 1.0}, experiment)
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 2), elements={B2: element}, boundary=walls, forcing={B2: (1, y)}
+    )
+    return cf.Model(
+        cf.Library(terms={"T": term, "B": -B2}, unknown=B2), {"T": 1.0, "B": 1.0}, experiment
+    )
 
 
 @pytest.mark.parametrize("constraint", [None, cf.DivergenceFree(B2)], ids=["free", "div-free"])
@@ -327,7 +372,10 @@ def test_the_tangential_condition_is_asked_for(constraint):
         time=cf.Window(0, 1, steps=2),
         constraint=constraint,
     )
-    with pytest.raises(cf.InputError, match=r"tangential part of B .* Tangential\(B, 0\) for no slip, or Neumann\(B, 0\)"):
+    with pytest.raises(
+        cf.InputError,
+        match=r"tangential part of B .* Tangential\(B, 0\) for no slip, or Neumann\(B, 0\)",
+    ):
         cf.Model(cf.Library(anchor=dt(B2), terms={"r": -curl(curl(B2))}), {"r": 1.0}, experiment)
 
 
@@ -347,12 +395,18 @@ def test_conditions_that_would_not_do_what_they_say_are_refused():
 
 
 def test_a_change_of_slip_is_an_intervention():
-    """cf.boundary replaces all conditions on the field; the result is that of a model with the new ones."""
+    """cf.boundary replaces all conditions on the field; the result is that of a model with
+    the new ones.
+    """
     no_slip = [cf.Dirichlet(B2, 0), cf.Tangential(B2, 0)]
     free = [cf.Dirichlet(B2, 0), cf.Neumann(B2, 0)]
     changed = steady(lap(B2), *free).solve(cf.boundary(*no_slip)).function().x.array
-    assert np.allclose(changed, steady(lap(B2), *no_slip).solve().function().x.array, rtol=0, atol=1e-12)
-    assert not np.allclose(changed, steady(lap(B2), *free).solve().function().x.array, rtol=0, atol=1e-3)
+    assert np.allclose(
+        changed, steady(lap(B2), *no_slip).solve().function().x.array, rtol=0, atol=1e-12
+    )
+    assert not np.allclose(
+        changed, steady(lap(B2), *free).solve().function().x.array, rtol=0, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("term", [-curl(curl(B2)), lap(B2)], ids=str)

@@ -1,4 +1,6 @@
-"""Linear solvers: singular matrices are found, presets agree with the direct solve, and their iteration counts stay flat."""
+"""Linear solvers: singular matrices are found, presets agree with the direct solve, and their
+iteration counts stay flat.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from petsc4py import PETSc
 from solver_problems import curl_curl, poisson, stokes, u
 
 import cffem as cf
-from cffem.engine import presets
-from cffem.engine.equation import add
-from cffem.engine.linear import LinearSolver
-from cffem.symbols.interventions import Intervention
+from cffem.engine.assembly.equation import add
+from cffem.engine.solve import presets
+from cffem.engine.solve.linear import LinearSolver
+from cffem.symbols.problem.interventions import Intervention
 
 COMM = MPI.COMM_SELF
 CLASSES = [
@@ -29,7 +31,9 @@ CLASSES = [
 
 
 def neumann(n, degree, reaction):
-    """−Δu + reaction · u = cos(πx)-like data with natural conditions: singular without reaction, its data compatible."""
+    """−Δu + reaction · u = cos(πx)-like data with natural conditions: singular without
+    reaction, its data compatible.
+    """
     from dolfinx import mesh
 
     library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
@@ -42,10 +46,13 @@ def neumann(n, degree, reaction):
     return cf.Model(library, {"lap": 1.0, "u": -reaction}, experiment)
 
 
-# Singular matrices ----------------------------------------------------------------------------------------------------------
+# Singular matrices
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "degree"), [(8, 1), (8, 3), (64, 2)])  # the largest has no vanishing pivot, only a condition
+@pytest.mark.parametrize(
+    ("n", "degree"), [(8, 1), (8, 3), (64, 2)]
+)  # the largest has no vanishing pivot, only a condition
 def test_a_singular_deletion_is_unsolvable_although_its_data_are_compatible(n, degree):
     with neumann(n, degree, reaction=1.0) as model:
         sweep = model.deletions(["u", "lap"])
@@ -64,7 +71,10 @@ def test_a_nearly_singular_matrix_is_not_refused(degree):
 
 
 def test_curl_curl_without_mass_is_singular_for_the_direct_solve_and_solvable_by_ams():
-    with curl_curl(COMM, 4, beta=0.0) as model, pytest.raises(cf.SolveError, match=r"singular \(27 of 604 pivots vanish\)"):
+    with (
+        curl_curl(COMM, 4, beta=0.0) as model,
+        pytest.raises(cf.SolveError, match=r"singular \(27 of 604 pivots vanish\)"),
+    ):
         model.solve()
     with curl_curl(COMM, 4, {"preset": "ams"}, beta=0.0) as model:
         assert model.solve().record.worst_residual <= 1e-9
@@ -80,7 +90,12 @@ def diagonal(entries):
 
 @pytest.mark.parametrize(
     ("entries", "message"),
-    [([1.0, 0.0], "singular"), ([0.0, 0.0], "singular"), ([1.0, np.nan], "not finite"), ([np.inf, 1.0], "not finite")],
+    [
+        ([1.0, 0.0], "singular"),
+        ([0.0, 0.0], "singular"),
+        ([1.0, np.nan], "not finite"),
+        ([np.inf, 1.0], "not finite"),
+    ],
 )
 def test_bad_matrices_end_in_a_solve_error(entries, message):
     solver = LinearSolver(diagonal(entries))
@@ -103,17 +118,23 @@ def test_scaling_of_rows_is_not_mistaken_for_singularity():
 
 
 def test_saddle_points_with_small_viscosity_are_not_called_singular():
-    """MUMPS delays pivots there and runs out of the memory it had planned, which is no property of the matrix."""
+    """MUMPS delays pivots there and runs out of the memory it had planned, which is no
+    property of the matrix.
+    """
     with stokes(COMM, 16, viscosity=1e-6) as model:
         assert model.solve().record.worst_residual <= 1e-9
 
 
-# Presets --------------------------------------------------------------------------------------------------------------------
+# Presets
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("make", "arguments", "preset"), CLASSES)
 def test_presets_give_the_deletion_scores_of_the_direct_solve(make, arguments, preset):
-    with make(COMM, 10, **arguments) as direct, make(COMM, 10, {"preset": preset}, **arguments) as iterative:
+    with (
+        make(COMM, 10, **arguments) as direct,
+        make(COMM, 10, {"preset": preset}, **arguments) as iterative,
+    ):
         names = [name for name in direct.active if name not in ("lap", "mass")]
         exact, found = direct.deletions(names), iterative.deletions(names)
         assert iterative.factual.record.solver == preset
@@ -124,7 +145,10 @@ def test_presets_give_the_deletion_scores_of_the_direct_solve(make, arguments, p
 
 def test_floating_pressure_is_the_same_with_pinned_row_and_with_null_space():
     for window in (None, cf.Window(0, 0.1, steps=2)):
-        with stokes(COMM, 8, window=window) as direct, stokes(COMM, 8, {"preset": "stokes"}, window=window) as iterative:
+        with (
+            stokes(COMM, 8, window=window) as direct,
+            stokes(COMM, 8, {"preset": "stokes"}, window=window) as iterative,
+        ):
             ours, theirs = direct.solve(), iterative.solve()
             scale = np.abs(ours.states[-1]).max()
             assert np.abs(ours.states[-1] - theirs.states[-1]).max() <= 1e-7 * scale
@@ -167,7 +191,9 @@ def test_a_named_solver_that_fails_is_an_error_and_an_automatic_one_gives_way(mo
 
 
 def solve_on_ranks(comm):
-    """Every preset and the direct solve on these ranks against the direct solve on one; singular matrices are found too."""
+    """Every preset and the direct solve on these ranks against the direct solve on one;
+    singular matrices are found too.
+    """
     for make, arguments, preset in CLASSES:
         with make(MPI.COMM_SELF, 6, **arguments) as alone:
             names = [name for name in alone.active if name not in ("lap", "mass")]
@@ -177,7 +203,12 @@ def solve_on_ranks(comm):
                 sweep = model.deletions(names)
                 for name in names:
                     error = abs(sweep[name].score - expected[name].score)
-                    assert error <= tolerance * expected[name].score + 1e-12 * size, (make, options, name, error)
+                    assert error <= tolerance * expected[name].score + 1e-12 * size, (
+                        make,
+                        options,
+                        name,
+                        error,
+                    )
     with curl_curl(comm, 2, beta=0.0) as model, pytest.raises(cf.SolveError, match="singular"):
         model.solve()
 
@@ -207,7 +238,9 @@ def more_ranks_than_cells(comm, folder):
         model.factual.store(f"{folder}/u.npz")
         back = model.restore(f"{folder}/u.npz")
         assert back.distance(model.factual) <= 1e-14
-        total = comm.allreduce(sum(float(block.weights.sum()) for block in back.rows(library, "strong")))
+        total = comm.allreduce(
+            sum(float(block.weights.sum()) for block in back.rows(library, "strong"))
+        )
         assert abs(total - 1.0) <= 1e-13
 
 
@@ -250,13 +283,17 @@ def test_iteration_counts_stay_flat(make, preset, arguments, sizes):
 )
 def test_iteration_counts_stay_flat_up_to_150000_unknowns(make, preset, arguments, sizes):
     (small, before), (large, after) = (iterations(make, n, preset, **arguments) for n in sizes)
-    print(f"{make.__name__} {arguments}: {small} unknowns {before} iterations, {large} unknowns {after}")
+    print(
+        f"{make.__name__} {arguments}: {small} unknowns {before} iterations, {large} unknowns "
+        f"{after}"
+    )
     assert small <= 6500
     assert large >= 148_000 or (arguments == {"dim": 3, "degree": 2} and large >= 100_000)
     assert after < 1.6 * before
 
 
-# Reuse ----------------------------------------------------------------------------------------------------------------------
+# Reuse
+# --------------------------------------------------------------------------------------------------
 
 
 def test_deletions_refactorise_in_place_with_one_symbolic_analysis():
@@ -289,10 +326,16 @@ def test_transposed_solves_of_every_kind_have_true_residuals():
 def test_options_that_no_solver_reads_are_told(caplog):
     u = cf.ScalarField("u")
     experiment = cf.Experiment(
-        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
     )
     library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
-    for options in ({"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-12}, {"ksp_type": "cg", "ksp_rrtol": 1e-12}):
+    for options in (
+        {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-12},
+        {"ksp_type": "cg", "ksp_rrtol": 1e-12},
+    ):
         cf.Model(library, {"lap": 1.0}, experiment, options).solve()
     assert [record.getMessage().split()[3] for record in caplog.records] == ["ksp_rrtol"]
 
@@ -300,10 +343,21 @@ def test_options_that_no_solver_reads_are_told(caplog):
 def test_an_option_that_petsc_does_not_know_is_told_in_its_words():
     u = cf.ScalarField("u")
     experiment = cf.Experiment(
-        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
     )
-    model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment, {"ksp_type": "nonsense"})
-    with pytest.raises(cf.SolveError, match=r"by the solver of the given options \(PETSc error 86: .*KSP type nonsense\)"):
+    model = cf.Model(
+        cf.Library(terms={"lap": cf.lap(u)}, unknown=u),
+        {"lap": 1.0},
+        experiment,
+        {"ksp_type": "nonsense"},
+    )
+    with pytest.raises(
+        cf.SolveError,
+        match=r"by the solver of the given options \(PETSc error 86: .*KSP type nonsense\)",
+    ):
         model.solve()
 
 
@@ -318,7 +372,12 @@ def test_the_preset_for_time_steps_gives_way_where_incomplete_factors_fail():
     )
     exact = cf.Model(library, {"lap": 1.0, "u": 0.5}, experiment)
     for options, way in (({}, "ilu"), ({"ksp_max_it": 1}, "direct")):
-        model = cf.Model(library, {"lap": 1.0, "u": 0.5}, experiment, petsc_options={"preset": "marching", **options})
+        model = cf.Model(
+            library,
+            {"lap": 1.0, "u": 0.5},
+            experiment,
+            petsc_options={"preset": "marching", **options},
+        )
         assert model.factual.norm() == pytest.approx(exact.factual.norm(), rel=1e-8)
         assert model.factual.record.solver == way
 

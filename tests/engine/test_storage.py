@@ -1,4 +1,6 @@
-"""Fields stored on one number of ranks are the same functions on another, and a file of another mesh is refused."""
+"""Fields stored on one number of ranks are the same functions on another, and a file of
+another mesh is refused.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y, z
-from cffem.engine.spaces import Spaces, basix_element
-from cffem.engine.storage import read_header, read_states, write_states
+from cffem.engine.assembly.spaces import Spaces, basix_element
+from cffem.engine.store.storage import read_header, read_states, write_states
 
 SCALAR = sp.sin(3 * x) * sp.exp(y) + z**3
 VECTOR = (sp.exp(x * y) + z, sp.cos(2 * x + y), sp.sin(x + 2 * z))
@@ -49,14 +51,20 @@ CASES = [
 ]
 
 
-# Starting on several ranks and compiling norms takes its time: the elements that differ in kind, on the cells where it shows.
+# Starting on several ranks and compiling norms takes its time: the elements that differ in kind, on
+# the cells where it shows.
 ON_RANKS = [
-    case for case in CASES if case[:2] != ("triangle", "scalar") and case[2] not in (("N1curl", 3), ("BDM", 2), ("Lagrange", 1))
+    case
+    for case in CASES
+    if case[:2] != ("triangle", "scalar")
+    and case[2] not in (("N1curl", 3), ("BDM", 2), ("Lagrange", 1))
 ]
 
 
 def shuffled(domain):
-    """The same cells with another order of cells and of the vertices of each simplex, as another program might write them."""
+    """The same cells with another order of cells and of the vertices of each simplex, as
+    another program might write them.
+    """
     rng = np.random.default_rng(0)
     cells = domain.geometry.dofmap[rng.permutation(len(domain.geometry.dofmap))]
     cells = np.array([row[rng.permutation(len(row))] for row in cells], dtype=np.int64)
@@ -68,14 +76,17 @@ def case_spaces(domain, kind, element):
     dim = domain.geometry.dim
     u, v = cf.ScalarField("u"), cf.VectorField("v", dim=dim)
     if kind == "taylor-hood":
-        return Spaces(domain, {v: basix_element(domain, v, element), u: basix_element(domain, u, ("Lagrange", 1))})
+        return Spaces(
+            domain,
+            {v: basix_element(domain, v, element), u: basix_element(domain, u, ("Lagrange", 1))},
+        )
     unknown = u if kind == "scalar" else v
     return Spaces(domain, {unknown: basix_element(domain, unknown, element)})
 
 
 def example_state(spaces):
     """Interpolated data; for DG fields they jump from cell to cell."""
-    from cffem.engine import data
+    from cffem.engine.inputs import field_data as data
 
     state = np.zeros(spaces.owned)
     for unknown in spaces.fields:
@@ -94,15 +105,23 @@ def values_and_norms(spaces, state):
     points = np.random.default_rng(1).uniform(0.03, 0.97, (12, 3))
     points[:, spaces.mesh.geometry.dim :] = 0.0
     tree = geometry.bb_tree(spaces.mesh, spaces.mesh.topology.dim)
-    hits = geometry.compute_colliding_cells(spaces.mesh, geometry.compute_collisions_points(tree, points), points)
+    hits = geometry.compute_colliding_cells(
+        spaces.mesh, geometry.compute_collisions_points(tree, points), points
+    )
     owned = spaces.mesh.topology.index_map(spaces.mesh.topology.dim).size_local
     result = []
     for unknown in spaces.fields:
         function = spaces.function(unknown, state)
         import ufl
 
-        result.append(comm.allreduce(fem.assemble_scalar(fem.form(ufl.inner(function, function) * ufl.dx))))
-        size = int(np.prod(unknown.shape or (1,))) if unknown.shape in ((), None) else spaces.mesh.geometry.dim
+        result.append(
+            comm.allreduce(fem.assemble_scalar(fem.form(ufl.inner(function, function) * ufl.dx)))
+        )
+        size = (
+            int(np.prod(unknown.shape or (1,)))
+            if unknown.shape in ((), None)
+            else spaces.mesh.geometry.dim
+        )
         total, count = np.zeros((len(points), size)), np.zeros((len(points), 1))
         for i in range(len(points)):
             cells = [c for c in hits.links(i) if c < owned][:1]
@@ -115,13 +134,20 @@ def values_and_norms(spaces, state):
 
 
 def store_and_compare(comm, how, folder):
-    """Store all cases, or restore them and compare values at points and norms with those that were stored."""
+    """Store all cases, or restore them and compare values at points and norms with those that
+    were stored.
+    """
     for number, (cell, kind, element) in enumerate(ON_RANKS):
         spaces = case_spaces(MESHES[cell](comm), kind, element)
         path = os.path.join(folder, f"{number}.npz")
         if how == "store":
             state = example_state(spaces)
-            write_states(path, spaces, [("a", state), ("b", -2.0 * state)], {"values": list(values_and_norms(spaces, state))})
+            write_states(
+                path,
+                spaces,
+                [("a", state), ("b", -2.0 * state)],
+                {"values": list(values_and_norms(spaces, state))},
+            )
             continue
         header = read_header(path, comm)
         restored = dict(read_states(path, spaces, header))
@@ -130,34 +156,50 @@ def store_and_compare(comm, how, folder):
         error = np.abs(found - expected).max() / np.abs(expected).max()
         assert error <= 1e-14, (cell, kind, element, error)
         direct = example_state(spaces)
-        assert np.abs(restored["a"] - direct).max(initial=0.0) <= 1e-13 * max(1.0, np.abs(direct).max(initial=0.0)), (cell, element)
+        assert np.abs(restored["a"] - direct).max(initial=0.0) <= 1e-13 * max(
+            1.0, np.abs(direct).max(initial=0.0)
+        ), (cell, element)
         assert np.array_equal(restored["b"], -2.0 * restored["a"]), (cell, element)
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize(("writers", "readers"), [pytest.param(1, (2, 3), marks=pytest.mark.slow), (3, (1,))])
-def test_fields_are_the_same_functions_on_other_numbers_of_ranks(on_ranks, tmp_path, writers, readers):
+@pytest.mark.parametrize(
+    ("writers", "readers"), [pytest.param(1, (2, 3), marks=pytest.mark.slow), (3, (1,))]
+)
+def test_fields_are_the_same_functions_on_other_numbers_of_ranks(
+    on_ranks, tmp_path, writers, readers
+):
     on_ranks(writers, store_and_compare, "store", str(tmp_path))
     for ranks in readers:
         on_ranks(ranks, store_and_compare, "restore", str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("cell", "kind", "element"), [case for case in CASES if case[0] in ("triangle", "tetrahedron", "interval")]
+    ("cell", "kind", "element"),
+    [case for case in CASES if case[0] in ("triangle", "tetrahedron", "interval")],
 )
-def test_restoring_does_not_depend_on_the_order_of_cells_and_vertices(tmp_path, cell, kind, element):
+def test_restoring_does_not_depend_on_the_order_of_cells_and_vertices(
+    tmp_path, cell, kind, element
+):
     domain = MESHES[cell](MPI.COMM_SELF)
-    spaces, others = case_spaces(domain, kind, element), case_spaces(shuffled(domain), kind, element)
+    spaces, others = (
+        case_spaces(domain, kind, element),
+        case_spaces(shuffled(domain), kind, element),
+    )
     state = example_state(spaces)
     write_states(tmp_path / "u.npz", spaces, [("a", state)])
-    back = dict(read_states(tmp_path / "u.npz", others, read_header(tmp_path / "u.npz", MPI.COMM_SELF)))["a"]
+    back = dict(
+        read_states(tmp_path / "u.npz", others, read_header(tmp_path / "u.npz", MPI.COMM_SELF))
+    )["a"]
     expected = example_state(others)
     assert np.abs(back - expected).max() <= 1e-13 * np.abs(expected).max()
 
 
 def maxwell(comm, n=3, omega=1.0):
     field = cf.VectorField("E", dim=2)
-    library = cf.Library(anchor=cf.dt(cf.dt(field)), terms={"curl": cf.curl(cf.curl(field)), "E": field})
+    library = cf.Library(
+        anchor=cf.dt(cf.dt(field)), terms={"curl": cf.curl(cf.curl(field)), "E": field}
+    )
     experiment = cf.Experiment(
         mesh=mesh.create_unit_square(comm, n, n),
         elements={field: ("N1curl", 2)},
@@ -174,27 +216,44 @@ def test_trajectories_velocities_and_stages_come_back(tmp_path):
         solution = model.solve(cf.delete("E"), stages=True)
         solution.store(path)
         back = model.restore(path, cf.delete("E"))
-        for ours, theirs in ((solution.states, back.states), (solution.velocities, back.velocities)):
+        for ours, theirs in (
+            (solution.states, back.states),
+            (solution.velocities, back.velocities),
+        ):
             assert len(ours) == len(theirs) == 4
-            assert all(np.abs(a - b).max() <= 1e-15 * np.abs(a).max() for a, b in zip(ours, theirs, strict=True))
+            assert all(
+                np.abs(a - b).max() <= 1e-15 * np.abs(a).max()
+                for a, b in zip(ours, theirs, strict=True)
+            )
         assert [stage[:2] for stage in solution.stages] == [stage[:2] for stage in back.stages]
         assert np.abs(solution.stages[2][2][2] - back.stages[2][2][2]).max() <= 1e-13
         assert back.record == solution.record
         with pytest.raises(cf.InputError, match="other intervention: delete\\('E'\\)"):
             model.restore(path)
-    with maxwell(MPI.COMM_SELF, n=4) as model, pytest.raises(cf.InputError, match="another mesh: it has 18 cells, this one 32"):
+    with (
+        maxwell(MPI.COMM_SELF, n=4) as model,
+        pytest.raises(cf.InputError, match="another mesh: it has 18 cells, this one 32"),
+    ):
         model.restore(path, cf.delete("E"))
-    with maxwell(MPI.COMM_SELF, omega=2.0) as model, pytest.raises(cf.InputError, match="other coefficients"):
+    with (
+        maxwell(MPI.COMM_SELF, omega=2.0) as model,
+        pytest.raises(cf.InputError, match="other coefficients"),
+    ):
         model.restore(path, cf.delete("E"))
 
 
 def test_wrong_damaged_and_missing_files_are_refused(tmp_path):
     domain = MESHES["triangle"](MPI.COMM_SELF)
-    spaces, others = case_spaces(domain, "scalar", ("Lagrange", 2)), case_spaces(domain, "scalar", ("Lagrange", 1))
+    spaces, others = (
+        case_spaces(domain, "scalar", ("Lagrange", 2)),
+        case_spaces(domain, "scalar", ("Lagrange", 1)),
+    )
     path = tmp_path / "u.npz"
     write_states(path, spaces, [("a", example_state(spaces))])
     header = read_header(path, MPI.COMM_SELF)
-    with pytest.raises(cf.InputError, match=r"other fields or elements .*P 2 .* there, P 1 .* here"):
+    with pytest.raises(
+        cf.InputError, match=r"other fields or elements .*P 2 .* there, P 1 .* here"
+    ):
         next(read_states(path, others, header))
     moved = MESHES["triangle"](MPI.COMM_SELF)
     moved.geometry.x[0, 0] -= 1e-9
@@ -204,7 +263,11 @@ def test_wrong_damaged_and_missing_files_are_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "text.npz").write_text("not an archive")
     with zipfile.ZipFile(tmp_path / "pickle.npz", "w") as archive:
-        np.save(archive.open("header.npy", "w"), np.array([{"format": "cffem-fields/1"}], dtype=object), allow_pickle=True)
+        np.save(
+            archive.open("header.npy", "w"),
+            np.array([{"format": "cffem-fields/1"}], dtype=object),
+            allow_pickle=True,
+        )
     for name in ("cut", "text", "pickle"):
         with pytest.raises(cf.InputError, match="no file of fields"):
             read_header(tmp_path / f"{name}.npz", MPI.COMM_SELF)
@@ -268,7 +331,7 @@ NO_ROOM = """
 import resource, sys
 import cffem as cf
 from mpi4py import MPI
-from cffem.engine.trajectories import DiskLevels
+from cffem.engine.time.trajectories import DiskLevels
 
 u = cf.ScalarField("u")
 experiment = cf.Experiment(mesh=cf.mesh.interval(MPI.COMM_SELF, 0.002), elements={u: ("Lagrange", 2)},
@@ -287,7 +350,9 @@ for write in (lambda: solution.write(sys.argv[1]), lambda: levels.append(solutio
 def test_no_room_for_views_and_scratch_files_is_an_error_that_names_the_file(tmp_path):
     # A process of its own: what is allowed to it cannot be raised again.
     view = tmp_path / "u.bp"
-    done = subprocess.run([sys.executable, "-c", NO_ROOM, str(view)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, str(view)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == f"{view} File too large"

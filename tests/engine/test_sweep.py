@@ -1,4 +1,6 @@
-"""Deletion sweeps: the numbers of separate solves, nothing compiled, and unsolvable deletions are results."""
+"""Deletion sweeps: the numbers of separate solves, nothing compiled, and unsolvable deletions
+are results.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ CLASSES = {
     "curl-curl": lambda: curl_curl(COMM, 5, dim=2),
     "stokes": lambda: stokes(COMM, 5, window=cf.Window(0, 0.1, steps=2)),
     "heat": lambda: reaction(cf.dt(u), {"u": u, "lap": cf.lap(u)}, {"u": 0.6, "lap": 0.1}),
-    "nonlinear": lambda: reaction(cf.dt(u), {"u": u, "lap": cf.lap(u), "cubic": u**3}, {"u": 0.6, "lap": 0.1, "cubic": -1.0}),
+    "nonlinear": lambda: reaction(
+        cf.dt(u), {"u": u, "lap": cf.lap(u), "cubic": u**3}, {"u": 0.6, "lap": 0.1, "cubic": -1.0}
+    ),
     "wave": lambda: reaction(cf.dt(cf.dt(u)), {"u": u, "lap": cf.lap(u)}, {"u": -0.6, "lap": 1.0}),
 }
 
@@ -48,7 +52,8 @@ def test_a_sweep_gives_the_numbers_of_separate_solves(name):
     with CLASSES[name]() as model, CLASSES[name]() as fresh:
         sweep = model.deletions()
         assert list(sweep) == list(model.active)
-        # In another order, twice, and each after a different predecessor: nothing of one deletion reaches the next.
+        # In another order, twice, and each after a different predecessor: nothing of one deletion
+        # reaches the next.
         again = model.deletions(reversed(model.active))
         for term in sweep:
             if sweep[term].status == "unsolvable":
@@ -56,8 +61,12 @@ def test_a_sweep_gives_the_numbers_of_separate_solves(name):
                     fresh.solve(cf.delete(term))
                 continue
             score = fresh.solve().distance(fresh.solve(cf.delete(term)))
-            assert sweep[term].score == pytest.approx(score, rel=1e-10, abs=1e-12 * fresh.factual.norm())
-            assert again[term].score == pytest.approx(score, rel=1e-10, abs=1e-12 * fresh.factual.norm())
+            assert sweep[term].score == pytest.approx(
+                score, rel=1e-10, abs=1e-12 * fresh.factual.norm()
+            )
+            assert again[term].score == pytest.approx(
+                score, rel=1e-10, abs=1e-12 * fresh.factual.norm()
+            )
             assert sweep[term].record.worst_residual <= 1e-9
 
 
@@ -77,7 +86,9 @@ def test_a_sweep_keeps_the_deleted_solutions_where_one_asks(name):
             for kept, solved in zip(deletion.solution.states, alone.states, strict=True):
                 np.testing.assert_allclose(kept, solved, atol=1e-12)
             assert (deletion.solution.velocities is None) == (alone.velocities is None)
-            assert model.factual.distance(deletion.solution) == pytest.approx(deletion.score, rel=1e-13)
+            assert model.factual.distance(deletion.solution) == pytest.approx(
+                deletion.score, rel=1e-13
+            )
 
 
 def test_deletions_compile_nothing_and_assemble_no_linear_term_again(monkeypatch):
@@ -133,4 +144,6 @@ def test_the_energy_norm_needs_a_positive_operator_at_any_scale():
     with CLASSES["heat"]() as model:
         state = model.factual.states[0]
         # ∫ 0.1 |∇u|² − 0.6 u² of the first mode, 2π²/4 and 1/4 for unit amplitude.
-        assert model.norm("energy")(state) ** 2 == pytest.approx(0.1 * np.pi**2 / 2 - 0.6 / 4, rel=1e-2)
+        assert model.norm("energy")(state) ** 2 == pytest.approx(
+            0.1 * np.pi**2 / 2 - 0.6 / 4, rel=1e-2
+        )

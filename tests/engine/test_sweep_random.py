@@ -1,4 +1,6 @@
-"""Verdicts do not depend on the strategy: fifty random studies on small meshes, each decided in every way there is."""
+"""Verdicts do not depend on the strategy: fifty random studies on small meshes, each decided
+in every way there is.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ pytest.importorskip("dolfinx")
 from random_studies import CLEAR, random_study
 
 import cffem as cf
-from cffem.bounds.refinement import Refinement
-from cffem.certify.refinement import decide_by_refinement
+from cffem.bounds.levels.refining import Refinement
+from cffem.verdicts.until_decided import decide_by_refinement
 
 SEEDS = range(50)
 BATCH = 10
@@ -38,12 +40,16 @@ def exact_scores(study):
 
 
 def by_refinement(study, scores, epsilon):
-    """The term next to the threshold, though not too close for a mesh's own error, and its verdict from coarse meshes up.
+    """The term next to the threshold, though not too close for a mesh's own error, and its verdict
+    from coarse meshes up.
 
-    Where the Laplacian is deleted nothing smooths the solution, and no margin of a small mesh covers that.
+    Where the Laplacian is deleted nothing smooths the solution, and no margin of a small mesh
+    covers that.
     """
     far = {name: abs(math.log(score / epsilon)) for name, score in scores.items() if name != "lap"}
-    name = min((name for name, distance in far.items() if distance > 0.18), key=far.get, default=None)
+    name = min(
+        (name for name, distance in far.items() if distance > 0.18), key=far.get, default=None
+    )
     if name is None:
         return None, None
     with study.model(coarser=COARSER) as model:
@@ -59,7 +65,9 @@ def test_verdicts_of_all_strategies_are_equal_on_random_studies(first):
     for seed in range(first, first + BATCH):
         study = random_study(seed)
         with study.model() as model:
-            exact = {name: found.score for name, found in model.deletions(conditions="kept").items()}
+            exact = {
+                name: found.score for name, found in model.deletions(conditions="kept").items()
+            }
             epsilon = study.threshold(exact)
             assert all(abs(score / epsilon - 1) > CLEAR for score in exact.values())
             for way, demand in asked(epsilon).items():
@@ -70,8 +78,12 @@ def test_verdicts_of_all_strategies_are_equal_on_random_studies(first):
         name, verdict = by_refinement(study, exact, epsilon)
         if verdict is not None and verdict.decision != "unresolved":
             resolved += 1
-            assert verdict.decision == ("relevant" if exact[name] > epsilon else "irrelevant"), (seed, name)
-    # The studies of every batch are of all classes, and most of them are decided from coarse meshes up.
+            assert verdict.decision == ("relevant" if exact[name] > epsilon else "irrelevant"), (
+                seed,
+                name,
+            )
+    # The studies of every batch are of all classes, and most of them are decided from coarse meshes
+    # up.
     assert strategies == {"own solve", "difference", "lock-step"}
     assert resolved >= 0.7 * BATCH
 
@@ -84,12 +96,16 @@ def body_of_groups(comm, path):
         with study.model(comm) as model:
             # One demand for each study, all three in turn.
             demand = list(asked(epsilon).values())[int(seed) % 3]
-            for name, found in model.deletions(**demand, groups=comm.size, conditions="kept").items():
+            for name, found in model.deletions(
+                **demand, groups=comm.size, conditions="kept"
+            ).items():
                 assert (found.score > epsilon) == (scores[name] > epsilon), (seed, name)
 
 
 def in_groups(on_ranks, tmp_path, seeds):
-    (tmp_path / "scores.json").write_text(json.dumps({seed: exact_scores(random_study(seed)) for seed in seeds}))
+    (tmp_path / "scores.json").write_text(
+        json.dumps({seed: exact_scores(random_study(seed)) for seed in seeds})
+    )
     on_ranks(2, body_of_groups, str(tmp_path / "scores.json"), timeout=900)
 
 

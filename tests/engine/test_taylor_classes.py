@@ -1,4 +1,6 @@
-"""Taylor tests of linearised responses and adjoint scores for every class of problems, and their agreement with each other."""
+"""Taylor tests of linearised responses and adjoint scores for every class of problems, and
+their agreement with each other.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def test_adjoint_and_linearised_response_agree(name):
 
 def test_a_taylor_test_notices_a_wrong_derivative():
     model, observable = problem("reaction_diffusion")
-    measurement, slope = model.measurement(observable), -model.observable_scores(observable).signed["sin"]
+    measurement, slope = (
+        model.measurement(observable),
+        -model.observable_scores(observable).signed["sin"],
+    )
 
     def value(step):
         return measurement.value(model.solve(cf.scale("sin", 1 - step)))

@@ -15,7 +15,7 @@ from derivative_problems import PROBLEMS
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.engine.trajectories import DiskLevels, on_disk
+from cffem.engine.time.trajectories import DiskLevels, on_disk
 
 
 @pytest.mark.parametrize("name", ["heat", "navier_stokes", "maxwell", "coupled"])
@@ -32,7 +32,8 @@ def test_scores_responses_and_adjoints_do_not_depend_on_where_trajectories_are(n
             found.append((scores, linearised, adjoint))
     for memory, disk in zip(*found, strict=True):
         assert disk == pytest.approx(memory, rel=1e-14, nan_ok=True)
-    # The numbers went through the file bit by bit; what is left is the order of sums in multithreaded solves, if any.
+    # The numbers went through the file bit by bit; what is left is the order of sums in
+    # multithreaded solves, if any.
 
 
 def test_levels_are_kept_bit_by_bit_and_indexed_like_a_list():
@@ -42,7 +43,9 @@ def test_levels_are_kept_bit_by_bit_and_indexed_like_a_list():
         levels.append(array)
     for index in (0, 3, -1, -7):
         assert levels[index].tobytes() == arrays[index].tobytes()
-    assert [level.tobytes() for level in levels[1:6:2]] == [array.tobytes() for array in arrays[1:6:2]]
+    assert [level.tobytes() for level in levels[1:6:2]] == [
+        array.tobytes() for array in arrays[1:6:2]
+    ]
     assert len(list(levels)) == 7
     with pytest.raises(IndexError):
         levels[7]
@@ -69,17 +72,21 @@ def test_large_trajectories_go_to_disk_by_themselves_and_small_ones_do_not():
     model.destroy()
 
 
-@pytest.mark.parametrize(("name", "accuracy"), [("transient", 0.0), ("transient", 1e-4), ("nonlinear", 1e-4)])
+@pytest.mark.parametrize(
+    ("name", "accuracy"), [("transient", 0.0), ("transient", 1e-4), ("nonlinear", 1e-4)]
+)
 def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
-    from cffem.cases.sweep_problems import PROBLEMS as SWEEPS
-    from cffem.engine.difference import AHEAD
+    from benchmarks.sweep.sweep_problems import PROBLEMS as SWEEPS
+    from cffem.engine.deletion.difference import AHEAD
 
     def memory(steps, place="disk"):
         """What the factual trajectory holds, and the most that the sweep takes on top of it."""
         with SWEEPS[name]().model(16, steps, MPI.COMM_SELF, trajectories=place) as model:
             gc.collect()
             tracemalloc.start()
-            model.deletions(["u"], accuracy=accuracy)  # compiling and assembling take more for a moment than a sweep
+            model.deletions(
+                ["u"], accuracy=accuracy
+            )  # compiling and assembling take more for a moment than a sweep
             gc.collect()  # what other tests left to the collector would be counted in one run and not in another
             held = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
@@ -91,6 +98,8 @@ def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
     memory(2)  # what is made once and kept
     # Sources are computed some stages ahead, and both runs are long enough to do that twice.
     (few, state), (many, _) = memory(2 * AHEAD + 2), memory(2 * AHEAD + 20)
-    assert np.all(many - few < 18 * state / 2)  # not one more array for every second of the further steps
+    assert np.all(
+        many - few < 18 * state / 2
+    )  # not one more array for every second of the further steps
     kept = memory(2 * AHEAD + 20, "memory")[0] - memory(2 * AHEAD + 2, "memory")[0]
     assert kept.sum() > 18 * state  # as it is where they are kept

@@ -13,7 +13,7 @@ from dolfinx.mesh import CellType, create_unit_cube, create_unit_square
 
 import cffem as cf
 from cffem import x, y, z
-from cffem.engine.rank_groups import Group, forget, group_of
+from cffem.engine.deletion.rank_groups import Group, forget, group_of
 
 u, E = cf.ScalarField("u"), cf.VectorField("E", dim=3)
 
@@ -25,7 +25,11 @@ def poisson(comm, degree, cell):
         forcing={u: sp.sin(3 * x) + y},
         boundary=[cf.Dirichlet(u, x * y)],
     )
-    return cf.Model(cf.Library(terms={"lap": cf.lap(u), "u_x": u.diff(x)}, unknown=u), {"lap": 1.0, "u_x": 0.5}, experiment)
+    return cf.Model(
+        cf.Library(terms={"lap": cf.lap(u), "u_x": u.diff(x)}, unknown=u),
+        {"lap": 1.0, "u_x": 0.5},
+        experiment,
+    )
 
 
 def curls(comm, degree):
@@ -39,7 +43,8 @@ def curls(comm, degree):
     return cf.Model(library, {"curlcurl": -1.0, "E": -1.0}, experiment)
 
 
-# The models, and whether their states are only reordered: two unknowns on the face of a tetrahedron are mixed by its turns.
+# The models, and whether their states are only reordered: two unknowns on the face of a tetrahedron
+# are mixed by its turns.
 MODELS = {
     "P2": (lambda comm: poisson(comm, 2, CellType.triangle), True),
     "P3 on quadrilaterals": (lambda comm: poisson(comm, 3, CellType.quadrilateral), True),
@@ -57,16 +62,26 @@ def body_of_elements(comm, folder):
             group = Group(model, 2)
             assert group._move.invertible == (comm.size == 2 and plain)
             group.take_over(model.factual)
-            assert {rank * 2 // comm.size for rank in range(comm.size)} == set(comm.allgather(group.number))
+            assert {rank * 2 // comm.size for rank in range(comm.size)} == set(
+                comm.allgather(group.number)
+            )
             stored, moved = group.model.restore(f"{folder}/factual.npz"), group.model.factual
             assert len(moved.states) == len(stored.states) == len(model.factual.states)
             assert (moved.velocities is None) == (stored.velocities is None)
             size = max(np.abs(state).max(initial=0.0) for state in stored.states)
             for one, other in zip([*moved._stored()], [*stored._stored()], strict=True):
                 assert one[0] == other[0]
-                np.testing.assert_allclose(one[1], other[1], atol=1e-13 * (1 + size), rtol=1e-13, err_msg=f"{name}: {one[0]}")
+                np.testing.assert_allclose(
+                    one[1],
+                    other[1],
+                    atol=1e-13 * (1 + size),
+                    rtol=1e-13,
+                    err_msg=f"{name}: {one[0]}",
+                )
             if group._move.invertible:
-                for one, other in zip(group._move.back(moved.states), model.factual.states, strict=True):
+                for one, other in zip(
+                    group._move.back(moved.states), model.factual.states, strict=True
+                ):
                     np.testing.assert_array_equal(one, other)
             assert group.plain == plain, name
             group.destroy()

@@ -1,4 +1,6 @@
-"""Transport of discontinuous fields: upwind between cells, boundary values where the flow enters, or a question."""
+"""Transport of discontinuous fields: upwind between cells, boundary values where the flow
+enters, or a question.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def steady(n, degree=1, cell="triangle", terms=None, boundary=None, element=None
 @pytest.mark.parametrize("degree", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_steady_transport_converges(degree, cell):
     """At least with order k + 1/2; the data on all sides count where the flow enters."""
-    assert_order([error(steady(n, degree, cell).solve().function(), EXACT) for n in (8, 16)], degree + 0.5)
+    assert_order(
+        [error(steady(n, degree, cell).solve().function(), EXACT) for n in (8, 16)], degree + 0.5
+    )
 
 
 def test_terms_apart_converge_as_one():
@@ -81,9 +85,16 @@ def test_terms_apart_converge_as_one():
 
 
 def test_the_solution_is_that_of_upwind_fluxes_in_plain_dolfinx():
-    library = cf.Library(terms={"adv": -dot(cf.vector(1, sp.Rational(1, 2)), grad(u)), "u": -u}, unknown=u)
+    library = cf.Library(
+        terms={"adv": -dot(cf.vector(1, sp.Rational(1, 2)), grad(u)), "u": -u}, unknown=u
+    )
     domain = unit("triangle", 5, skew=0.04)
-    experiment = cf.Experiment(mesh=domain, elements={u: ("DG", 1)}, boundary=[cf.Dirichlet(u, x * y + 1)], forcing={u: x - y})
+    experiment = cf.Experiment(
+        mesh=domain,
+        elements={u: ("DG", 1)},
+        boundary=[cf.Dirichlet(u, x * y + 1)],
+        forcing={u: x - y},
+    )
     found = cf.Model(library, {"adv": 0.8, "u": 1.0}, experiment).solve().function()
     a, b = ufl.TrialFunction(found.function_space), ufl.TestFunction(found.function_space)
     place, normal = ufl.SpatialCoordinate(domain.mesh), ufl.FacetNormal(domain.mesh)
@@ -93,7 +104,9 @@ def test_the_solution_is_that_of_upwind_fluxes_in_plain_dolfinx():
     left += (leaving("+") * a("+") - leaving("-") * a("-")) * ufl.jump(b) * ufl.dS
     entering = leaving - ufl.dot(wind, normal)
     right = (place[0] - place[1]) * b * ufl.dx + entering * (place[0] * place[1] + 1) * b * ufl.ds
-    plain = LinearProblem(left, right, petsc_options={"ksp_type": "preonly", "pc_type": "lu"}).solve()
+    plain = LinearProblem(
+        left, right, petsc_options={"ksp_type": "preonly", "pc_type": "lu"}
+    ).solve()
     assert np.abs(found.x.array - plain.x.array).max() < 1e-11
 
 
@@ -141,7 +154,8 @@ def test_derivatives_of_upwind_fluxes_are_right():
         assert cf.taylor_linearised(model, name).passed()
 
 
-# Questions and refusals ---------------------------------------------------------------------------------------------------
+# Questions and refusals
+# --------------------------------------------------------------------------------------------------
 
 
 def refused(message, make):
@@ -151,18 +165,33 @@ def refused(message, make):
 
 def test_inflow_values_are_asked_for():
     refused(r"u enters through the boundary part 'bottom' \(adv\)", lambda: steady(2, boundary=[]))
-    refused("enters through the boundary part 'top'", lambda: steady(2, boundary=[cf.Dirichlet(u, 0, on=("left", "bottom"))]))
+    refused(
+        "enters through the boundary part 'top'",
+        lambda: steady(2, boundary=[cf.Dirichlet(u, 0, on=("left", "bottom"))]),
+    )
     moving = {"adv": -sp.cos(t) * u.diff(x)}
-    experiment = {"mesh": unit("triangle", 2), "elements": {u: ("DG", 1)}, "initial": {u: 0}, "time": cf.Window(0, 1, steps=2)}
+    experiment = {
+        "mesh": unit("triangle", 2),
+        "elements": {u: ("DG", 1)},
+        "initial": {u: 0},
+        "time": cf.Window(0, 1, steps=2),
+    }
     library = cf.Library(anchor=dt(u), terms=moving)
-    refused("changes with time", lambda: cf.Model(library, {"adv": 1.0}, cf.Experiment(**experiment)))
+    refused(
+        "changes with time", lambda: cf.Model(library, {"adv": 1.0}, cf.Experiment(**experiment))
+    )
     refused("may enter anywhere", lambda: heated(boundary=[cf.Dirichlet(T, 1, on="left")]))
 
 
 def test_terms_that_carry_against_each_other_through_a_side_are_refused():
     library = cf.Library(terms={"a": -u.diff(x), "b": -(x - 3) * u.diff(x), "u": -u}, unknown=u)
-    experiment = cf.Experiment(mesh=unit("triangle", 2), elements={u: ("DG", 1)}, boundary=[cf.Dirichlet(u, 1)])
-    refused("write it as one term", lambda: cf.Model(library, {"a": 1.0, "b": 1.0, "u": 1.0}, experiment))
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 2), elements={u: ("DG", 1)}, boundary=[cf.Dirichlet(u, 1)]
+    )
+    refused(
+        "write it as one term",
+        lambda: cf.Model(library, {"a": 1.0, "b": 1.0, "u": 1.0}, experiment),
+    )
 
 
 def test_a_change_of_direction_needs_another_model():
@@ -186,13 +215,22 @@ def test_periodic_sides_are_refused():
         time=cf.Window(0, 1, steps=2),
     )
     library = cf.Library(anchor=dt(u), terms={"adv": -u.diff(x)})
-    refused("not carried across periodic sides", lambda: cf.Model(library, {"adv": 1.0}, experiment))
+    refused(
+        "not carried across periodic sides", lambda: cf.Model(library, {"adv": 1.0}, experiment)
+    )
 
 
 def test_an_acoustic_system_keeps_its_energy_and_says_that_its_flux_is_central():
-    """dt p = −div v, dt v = −grad p in a closed box, both discontinuous: the mean of both sides conserves energy."""
+    """dt p = −div v, dt v = −grad p in a closed box, both discontinuous: the mean of both
+    sides conserves energy.
+    """
     p = cf.ScalarField("p")
-    system = cf.System({p: cf.Library(anchor=dt(p), terms={"div": -div(v)}), v: cf.Library(anchor=dt(v), terms={"grad": -grad(p)})})
+    system = cf.System(
+        {
+            p: cf.Library(anchor=dt(p), terms={"div": -div(v)}),
+            v: cf.Library(anchor=dt(v), terms={"grad": -grad(p)}),
+        }
+    )
     experiment = cf.Experiment(
         mesh=unit("triangle", 4),
         elements={p: ("DG", 1), v: ("DG", 1)},
@@ -201,8 +239,16 @@ def test_an_acoustic_system_keeps_its_energy_and_says_that_its_flux_is_central()
         time=cf.Window(0, 0.5, steps=20),
     )
     open_box = replace(experiment, boundary=[cf.Dirichlet(v, 0, on="left")])
-    refused("nothing is said on the boundary part", lambda: cf.Model(system, {"p/div": 1.0, "v/grad": 1.0}, open_box))
+    refused(
+        "nothing is said on the boundary part",
+        lambda: cf.Model(system, {"p/div": 1.0, "v/grad": 1.0}, open_box),
+    )
     model = cf.Model(system, {"p/div": 1.0, "v/grad": 1.0}, experiment)
-    assert model.notes == ("p/div, v/grad: the flux between cells is central, the mean of both sides",)
-    start, end = (sum(model.measurement(cf.Energy(f, at=at)).value(model.factual) for f in (p, v)) for at in (0.0, "end"))
+    assert model.notes == (
+        "p/div, v/grad: the flux between cells is central, the mean of both sides",
+    )
+    start, end = (
+        sum(model.measurement(cf.Energy(f, at=at)).value(model.factual) for f in (p, v))
+        for at in (0.0, "end")
+    )
     assert end == pytest.approx(start, rel=1e-10)

@@ -27,10 +27,16 @@ CELLS = ("interval", "triangle", "quadrilateral", "tetrahedron", "hexahedron")
 def parallelepiped(cell: str, *counts: int, shear: float = 0.3) -> mesh.Mesh:
     """A sheared unit cube of affine cells with the given numbers of cells along its axes."""
     kind = getattr(mesh.CellType, cell)
-    make = {1: mesh.create_unit_interval, 2: mesh.create_unit_square, 3: mesh.create_unit_cube}[len(counts)]
-    domain = make(MPI.COMM_SELF, *counts) if len(counts) == 1 else make(MPI.COMM_SELF, *counts, kind)
+    make = {1: mesh.create_unit_interval, 2: mesh.create_unit_square, 3: mesh.create_unit_cube}[
+        len(counts)
+    ]
+    domain = (
+        make(MPI.COMM_SELF, *counts) if len(counts) == 1 else make(MPI.COMM_SELF, *counts, kind)
+    )
     dim = domain.geometry.dim
-    domain.geometry.x[:, :dim] = domain.geometry.x[:, :dim] @ (np.eye(dim) + shear * np.tri(dim, k=-1))
+    domain.geometry.x[:, :dim] = domain.geometry.x[:, :dim] @ (
+        np.eye(dim) + shear * np.tri(dim, k=-1)
+    )
     return domain
 
 
@@ -44,7 +50,9 @@ def random_function(domain: mesh.Mesh, element: Any, seed: int = 0) -> fem.Funct
 def smooth_context(domain: mesh.Mesh, values: Mapping[sp.Expr, sp.Expr]) -> Context:
     """A context in which fields are given formulas in the coordinates."""
     plain = Context(domain.ufl_domain())
-    return Context(domain.ufl_domain(), {symbol: lower(value, plain) for symbol, value in values.items()})
+    return Context(
+        domain.ufl_domain(), {symbol: lower(value, plain) for symbol, value in values.items()}
+    )
 
 
 def matrix(bilinear: ufl.Form) -> sparse.csr_matrix:
@@ -76,7 +84,9 @@ def boundary_dofs(space: fem.FunctionSpace) -> np.ndarray:
     return (size * blocks[:, None] + np.arange(size)).ravel()
 
 
-def constrained_solve(A: sparse.csr_matrix, b: np.ndarray, fixed: np.ndarray, values: np.ndarray) -> np.ndarray:
+def constrained_solve(
+    A: sparse.csr_matrix, b: np.ndarray, fixed: np.ndarray, values: np.ndarray
+) -> np.ndarray:
     """Solve A x = b where the entries `fixed` of x are given."""
     solution = np.zeros(len(b))
     solution[fixed] = values

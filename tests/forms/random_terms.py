@@ -34,7 +34,9 @@ KINKED = [
     lambda s: sp.Max(s, sp.Rational(1, 5)),
     lambda s: sp.Min(s, sp.Rational(1, 5)),
     lambda s: sp.Piecewise((s**2, s > sp.Rational(1, 3)), (s - 1, True)),
-    lambda s: sp.Piecewise((s, sp.And(s > 0, cf.x < sp.Rational(1, 2))), (2, sp.Or(s < -1, cf.x > 3)), (-s, True)),
+    lambda s: sp.Piecewise(
+        (s, sp.And(s > 0, cf.x < sp.Rational(1, 2))), (2, sp.Or(s < -1, cf.x > 3)), (-s, True)
+    ),
     lambda s: s * sp.Heaviside(s - sp.Rational(1, 7)),
 ]
 
@@ -53,7 +55,9 @@ class TermGenerator:
         while True:
             try:
                 expr = self.random.choice([self.scalar, self.vector])(4, smooth=False)
-            except AmbiguousShape:  # the held curl of the gradient of a constant, which tells no dimension
+            except (
+                AmbiguousShape
+            ):  # the held curl of the gradient of a constant, which tells no dimension
                 continue
             if fields_of(expr) and expr.count_ops() < 60 and order_of(expr) <= highest_order:
                 return expr
@@ -65,7 +69,9 @@ class TermGenerator:
         if depth == 0 or self.random.random() < 0.15:
             number = sp.Rational(self.random.randint(1, 9), self.random.randint(2, 7))
             component = self.E[self.random.randrange(self.dim)]
-            return self.random.choice([self.u, self.w, self.u, component, number, self.nu, self.coordinate()])
+            return self.random.choice(
+                [self.u, self.w, self.u, component, number, self.nu, self.coordinate()]
+            )
         s, v, a = self.scalar, self.vector, self.tensor
         rules = [
             lambda d, k: s(d, k) + s(d, k),
@@ -88,7 +94,9 @@ class TermGenerator:
 
     def vector(self, depth: int, smooth: bool) -> sp.Expr:
         if depth == 0 or self.random.random() < 0.1:
-            return self.random.choice([self.E, cf.vector(*(self.coordinate() for _ in range(self.dim)))])
+            return self.random.choice(
+                [self.E, cf.vector(*(self.coordinate() for _ in range(self.dim)))]
+            )
         s, v, a = self.scalar, self.vector, self.tensor
         rules = [
             lambda d, k: v(d, k) + 2 * v(d, k),
@@ -128,11 +136,17 @@ class TermGenerator:
 def polynomial(dim: int, degree: int, generator: random.Random) -> sp.Expr:
     """A random polynomial with coefficients of order one."""
     monomials = sp.itermonomials(SPACE[:dim], degree)
-    return sp.Add(*(sp.Rational(generator.randint(-9, 9), 10) * m for m in sorted(monomials, key=str)))
+    return sp.Add(
+        *(sp.Rational(generator.randint(-9, 9), 10) * m for m in sorted(monomials, key=str))
+    )
 
 
-def majorant(expr: sp.Basic, points: dict[sp.Symbol, np.ndarray], known: dict | None = None) -> np.ndarray:
-    """The sum of the absolute summands, through products, powers and (to first order) functions: the scale of round-off."""
+def majorant(
+    expr: sp.Basic, points: dict[sp.Symbol, np.ndarray], known: dict | None = None
+) -> np.ndarray:
+    """The sum of the absolute summands, through products, powers and (to first order)
+    functions: the scale of round-off.
+    """
     known = {symbol: np.abs(value) for symbol, value in points.items()} if known is None else known
     if expr not in known:
         parts = [majorant(arg, points, known) for arg in expr.args if isinstance(arg, sp.Expr)]
@@ -151,7 +165,9 @@ def majorant(expr: sp.Basic, points: dict[sp.Symbol, np.ndarray], known: dict | 
     return known[expr]
 
 
-def sensitivity(function: sp.Expr, majorants: list[np.ndarray], points: dict[sp.Symbol, np.ndarray]) -> np.ndarray:
+def sensitivity(
+    function: sp.Expr, majorants: list[np.ndarray], points: dict[sp.Symbol, np.ndarray]
+) -> np.ndarray:
     """Σ |∂f/∂a| times the majorant of each argument a of a function."""
     dummies = [sp.Dummy(real=True) for _ in function.args]
     plain = function.func(*dummies)
@@ -159,7 +175,9 @@ def sensitivity(function: sp.Expr, majorants: list[np.ndarray], points: dict[sp.
     for dummy, size, arg in zip(dummies, majorants, function.args):
         slope = plain.diff(dummy) if arg.free_symbols else sp.S.Zero
         if not slope.has(sp.DiracDelta):
-            total += np.abs(value_of(slope.xreplace(dict(zip(dummies, function.args))), points)) * size
+            total += (
+                np.abs(value_of(slope.xreplace(dict(zip(dummies, function.args))), points)) * size
+            )
     return total
 
 
@@ -167,4 +185,6 @@ def value_of(expr: sp.Basic, points: dict[sp.Symbol, np.ndarray], digits: int = 
     """SymPy's own evaluation at points, one by one."""
     function = sp.lambdify(list(points), expr, modules="mpmath", cse=True)
     with mpmath.workdps(digits):
-        return np.array([float(function(*map(mpmath.mpf, point))) for point in zip(*points.values())])
+        return np.array(
+            [float(function(*map(mpmath.mpf, point))) for point in zip(*points.values())]
+        )

@@ -1,4 +1,6 @@
-"""Compilation: one module per distinct term, none for a change of value, none in a second run, and no races between ranks."""
+"""Compilation: one module per distinct term, none for a change of value, none in a second
+run, and no races between ranks.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def library() -> tuple[cf.ScalarField, dict[str, sp.Expr]]:
 
 
 def compile_library(comm) -> int:
-    """Compile every term on every rank, evaluate it, and return how many modules the cache then holds."""
+    """Compile every term on every rank, evaluate it, and return how many modules the cache
+    then holds.
+    """
     domain = mesh.create_unit_interval(comm, 8)
     u, terms = library()
     element = basix.ufl.element("Lagrange", "interval", 1)
@@ -59,7 +63,9 @@ def compile_library(comm) -> int:
     parameters = {cf.Parameter(name): fem.Constant(domain, 2.0) for name in ("nu", "kappa")}
     for term in terms.values():
         weak = weak_form(term, u, {u: element})
-        context = Context(domain.ufl_domain(), {u: function, weak.test: ufl.TestFunction(space), **parameters})
+        context = Context(
+            domain.ufl_domain(), {u: function, weak.test: ufl.TestFunction(space), **parameters}
+        )
         compiled = form(weak.forms(context).total, comm)
         for value in (2.0, 3.0):
             for constant in parameters.values():
@@ -79,8 +85,15 @@ def modules_after_a_run(cache: Path, seed: str) -> int:
     """Compile the library in a process of its own, with its own order of hashes."""
     code = "from mpi4py import MPI; import test_compilation; test_compilation.print_count(MPI.COMM_SELF)"
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "CFFEM_CACHE": str(cache), "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    environment = {
+        **os.environ,
+        "CFFEM_CACHE": str(cache),
+        "PYTHONHASHSEED": seed,
+        "PYTHONPATH": paths,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return int(done.stdout.split("modules:")[1])
 

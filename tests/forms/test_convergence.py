@@ -1,4 +1,5 @@
-"""Observed orders of convergence: L2 projections of strong terms and manufactured solves with weak terms reach theory.
+"""Observed orders of convergence: L2 projections of strong terms and manufactured solves with weak
+terms reach theory.
 
 The terms of one space are compiled together, each behind a constant that switches it.
 """
@@ -60,7 +61,9 @@ COUNTS = {
 
 
 def unit_domain(cell: str, n: int):
-    return parallelepiped(cell, *[n] * {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3), shear=0.0)
+    return parallelepiped(
+        cell, *[n] * {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3), shear=0.0
+    )
 
 
 def measures(degree: int) -> list:
@@ -73,23 +76,32 @@ def interpolated(value, space: fem.FunctionSpace) -> fem.Function:
     return function
 
 
-def check_orders(errors: Callable[[int], dict[str, float]], counts: tuple[int, ...], theory: dict[str, float]) -> None:
+def check_orders(
+    errors: Callable[[int], dict[str, float]], counts: tuple[int, ...], theory: dict[str, float]
+) -> None:
     found = {n: errors(n) for n in counts}
     assert found[counts[0]].keys() == theory.keys()
     for name, order in theory.items():
         observed = observed_orders(lambda n, name=name: found[n][name], counts)
-        assert observed[-1] >= order - 0.1, f"{name}: {observed} with errors {[found[n][name] for n in counts]}, theory {order}"
+        assert observed[-1] >= order - 0.1, (
+            f"{name}: {observed} with errors {[found[n][name] for n in counts]}, theory {order}"
+        )
 
 
-# Strong terms ------------------------------------------------------------------------------------------------------------------
+# Strong terms
+# --------------------------------------------------------------------------------------------------
 
 
-def projection_errors(n: int, cell: str, field, element, terms: dict[str, sp.Expr], target) -> dict[str, float]:
+def projection_errors(
+    n: int, cell: str, field, element, terms: dict[str, sp.Expr], target
+) -> dict[str, float]:
     """L2 errors of the projection of each strong term on the interpolant of a smooth field."""
     domain = unit_domain(cell, n)
     dim, (dx, *_) = domain.geometry.dim, measures(8)
     exact = smooth_context(domain, {field: (SMOOTH_VECTOR if field.shape else SMOOTH_SCALAR)[dim]})
-    discrete = exact.extended({field: interpolated(exact.values[field], fem.functionspace(domain, element))})
+    discrete = exact.extended(
+        {field: interpolated(exact.values[field], fem.functionspace(domain, element))}
+    )
     space = fem.functionspace(domain, target)
     v, projection = ufl.TestFunction(space), fem.Function(space)
     switches = [fem.Constant(domain, 0.0) for _ in terms]
@@ -97,7 +109,8 @@ def projection_errors(n: int, cell: str, field, element, terms: dict[str, sp.Exp
     strong = [strong_form(term, discrete, {field: element}) for term in terms.values()]
     load = form(sum(c * ufl.inner(f, v) * dx for c, f in zip(switches, strong)), domain.comm)
     square = sum(
-        c * ufl.inner(lower(t, exact) - projection, lower(t, exact) - projection) * dx for c, t in zip(switches, terms.values())
+        c * ufl.inner(lower(t, exact) - projection, lower(t, exact) - projection) * dx
+        for c, t in zip(switches, terms.values())
     )
     error, found = form(square, domain.comm), {}
     for name, switch in zip(terms, switches):
@@ -121,9 +134,14 @@ def test_projected_scalar_terms_lose_one_order_for_each_derivative():
         "div(1+u^2)grad": (div((1 + u**2) * grad(u)), 2),
         "u_xxx": (u.diff(x, 3), 1),
     }
-    element, target = basix.ufl.element("Lagrange", "triangle", 3), basix.ufl.element("Lagrange", "triangle", 3)
+    element, target = (
+        basix.ufl.element("Lagrange", "triangle", 3),
+        basix.ufl.element("Lagrange", "triangle", 3),
+    )
     plain, theory = {k: t for k, (t, _) in terms.items()}, {k: o for k, (_, o) in terms.items()}
-    check_orders(lambda n: projection_errors(n, "triangle", u, element, plain, target), (4, 8, 16), theory)
+    check_orders(
+        lambda n: projection_errors(n, "triangle", u, element, plain, target), (4, 8, 16), theory
+    )
 
 
 def test_projected_vector_terms_lose_one_order_for_each_derivative():
@@ -137,12 +155,19 @@ def test_projected_vector_terms_lose_one_order_for_each_derivative():
     }
     element = target = basix.ufl.element("Lagrange", "triangle", 2, shape=(2,))
     plain, theory = {k: t for k, (t, _) in terms.items()}, {k: o for k, (_, o) in terms.items()}
-    check_orders(lambda n: projection_errors(n, "triangle", E, element, plain, target), (4, 8, 16), theory)
+    check_orders(
+        lambda n: projection_errors(n, "triangle", E, element, plain, target), (4, 8, 16), theory
+    )
 
 
 @pytest.mark.parametrize(
     ("family", "cell", "degree"),
-    [("N1curl", "triangle", 2), ("RT", "triangle", 2), ("N1curl", "tetrahedron", 1), ("RT", "tetrahedron", 1)],
+    [
+        ("N1curl", "triangle", 2),
+        ("RT", "triangle", 2),
+        ("N1curl", "tetrahedron", 1),
+        ("RT", "tetrahedron", 1),
+    ],
 )
 def test_projection_of_the_natural_derivative(family, cell, degree):
     E = cf.VectorField("E", dim=2 if cell == "triangle" else 3)
@@ -153,7 +178,8 @@ def test_projection_of_the_natural_derivative(family, cell, degree):
     check_orders(errors, (4, 8, 16) if cell == "triangle" else (4, 8), {"d": degree})
 
 
-# Weak terms: u − lap(u) − T[u] = f --------------------------------------------------------------------------------------------
+# Weak terms: u − lap(u) − T[u] = f
+# --------------------------------------------------------------------------------------------
 
 
 def newton(residual, jacobian, function: fem.Function, fixed: np.ndarray) -> None:
@@ -161,7 +187,10 @@ def newton(residual, jacobian, function: fem.Function, fixed: np.ndarray) -> Non
     for _ in range(12):
         assembled = fem.assemble_matrix(jacobian)
         step = constrained_solve(
-            sparse.csr_matrix(assembled.to_scipy()), fem.assemble_vector(residual).array, fixed, np.zeros(len(fixed))
+            sparse.csr_matrix(assembled.to_scipy()),
+            fem.assemble_vector(residual).array,
+            fixed,
+            np.zeros(len(fixed)),
         )
         function.x.array[:] -= step
         if np.linalg.norm(step) <= 1e-11 * np.linalg.norm(function.x.array):
@@ -169,8 +198,12 @@ def newton(residual, jacobian, function: fem.Function, fixed: np.ndarray) -> Non
     raise AssertionError("Newton did not converge")
 
 
-def solve_errors(n: int, cell: str, field, element, terms: dict[str, sp.Expr], base: sp.Expr, natural: bool) -> dict[str, float]:
-    """L2 errors of u − base[u] − T[u] = f with Dirichlet data, or with the natural boundary terms of all traces given."""
+def solve_errors(
+    n: int, cell: str, field, element, terms: dict[str, sp.Expr], base: sp.Expr, natural: bool
+) -> dict[str, float]:
+    """L2 errors of u − base[u] − T[u] = f with Dirichlet data, or with the natural boundary
+    terms of all traces given.
+    """
     domain = unit_domain(cell, n)
     dim, (dx, ds, dS) = domain.geometry.dim, measures(8)
     value = (SMOOTH_VECTOR if field.shape else SMOOTH_SCALAR)[dim]
@@ -186,7 +219,9 @@ def solve_errors(n: int, cell: str, field, element, terms: dict[str, sp.Expr], b
         strong = ufl.inner(lower(term.term, exact), exact.values[term.test]) * dx
         residual -= switch * (inside.volume + inside.interior + outside.boundary - strong)
     compiled, jacobian = form(residual, domain.comm), form(gateaux(residual, function), domain.comm)
-    difference = form(ufl.inner(function - exact.values[field], function - exact.values[field]) * dx, domain.comm)
+    difference = form(
+        ufl.inner(function - exact.values[field], function - exact.values[field]) * dx, domain.comm
+    )
     start = interpolated(exact.values[field], space).x.array.copy()
     fixed, found = np.array([], dtype=int) if natural else boundary_dofs(space), {}
     for name, switch in zip(terms, switches[1:]):
@@ -257,10 +292,17 @@ def test_solutions_with_vector_terms_converge_with_the_full_order(natural):
 
 @pytest.mark.parametrize(
     ("family", "cell", "degree"),
-    [("N1curl", "triangle", 2), ("N1curl", "tetrahedron", 1), ("RT", "triangle", 2), ("RT", "tetrahedron", 1)],
+    [
+        ("N1curl", "triangle", 2),
+        ("N1curl", "tetrahedron", 1),
+        ("RT", "triangle", 2),
+        ("RT", "tetrahedron", 1),
+    ],
 )
 def test_solutions_on_edge_and_face_elements_converge_with_the_full_order(family, cell, degree):
-    """E + curl curl E = f on Nédélec and E − grad div E = f on Raviart–Thomas elements, with a further term."""
+    """E + curl curl E = f on Nédélec and E − grad div E = f on Raviart–Thomas elements, with
+    a further term.
+    """
     E = cf.VectorField("E", dim=2 if cell == "triangle" else 3)
     base = -curl(curl(E)) if family == "N1curl" else grad(div(E))
     terms = {"base": base, "E |E|^2": -E * norm2(E)}
@@ -271,19 +313,27 @@ def test_solutions_on_edge_and_face_elements_converge_with_the_full_order(family
     check_orders(errors, (4, 8, 16) if cell == "triangle" else (4, 8), dict.fromkeys(terms, degree))
 
 
-# Weak terms with an auxiliary field --------------------------------------------------------------------------------------------
+# Weak terms with an auxiliary field
+# --------------------------------------------------------------------------------------------
 
 
 def laplacian_errors(n: int, family: str, cell: str, degree: int) -> dict[str, float]:
-    """E − lap(E) = f on Nédélec or Raviart–Thomas elements, the field and its auxiliary solved together, natural conditions."""
+    """E − lap(E) = f on Nédélec or Raviart–Thomas elements, the field and its auxiliary
+    solved together, natural conditions.
+    """
     domain, element = unit_domain(cell, n), basix.ufl.element(family, cell, degree)
     dim, (dx, ds, _) = domain.geometry.dim, measures(2 * degree + 4)
     E = cf.VectorField("E", dim=dim)
     weak = weak_form(lap(E), E, {E: element})
     (auxiliary,) = weak.auxiliaries
     V, Q = fem.functionspace(domain, element), fem.functionspace(domain, auxiliary.element)
-    (e, v), (s, q) = (ufl.TrialFunction(V), ufl.TestFunction(V)), (ufl.TrialFunction(Q), ufl.TestFunction(Q))
-    exact = smooth_context(domain, {E: SMOOTH_VECTOR[dim]}).extended({weak.test: v, auxiliary.test: q})
+    (e, v), (s, q) = (
+        (ufl.TrialFunction(V), ufl.TestFunction(V)),
+        (ufl.TrialFunction(Q), ufl.TestFunction(Q)),
+    )
+    exact = smooth_context(domain, {E: SMOOTH_VECTOR[dim]}).extended(
+        {weak.test: v, auxiliary.test: q}
+    )
     operator = lower(auxiliary.definition.term, exact)
     only_e = exact.extended({E: e, auxiliary.field: Zero(auxiliary.field.shape)})
     only_s = exact.extended({E: Zero((dim,)), auxiliary.field: s})
@@ -313,9 +363,14 @@ def laplacian_errors(n: int, family: str, cell: str, degree: int) -> dict[str, f
     ],
 )
 def test_solving_the_laplacian_through_an_auxiliary_field(family, cell, degree):
-    """Both fields reach the order of their polynomials; for Lagrange on these coarse tetrahedra the order of the a-priori bound."""
+    """Both fields reach the order of their polynomials; for Lagrange on these coarse
+    tetrahedra the order of the a-priori bound.
+    """
     element = basix.ufl.element(family, cell, degree)
-    theory = {"field": element.embedded_subdegree + 1, "auxiliary": before(element).embedded_subdegree + 1}
+    theory = {
+        "field": element.embedded_subdegree + 1,
+        "auxiliary": before(element).embedded_subdegree + 1,
+    }
     if (family, cell) == ("N1curl", "tetrahedron"):
         theory["auxiliary"] = degree
     counts = (8, 16, 32) if cell == "triangle" else (4, 8)

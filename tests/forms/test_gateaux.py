@@ -1,4 +1,6 @@
-"""The derivative of nonlinear terms by UFL is SymPy's own variational derivative, for strong expressions and weak forms."""
+"""The derivative of nonlinear terms by UFL is SymPy's own variational derivative, for strong
+expressions and weak forms.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +25,36 @@ from cffem.forms.derivative import gateaux
 from cffem.forms.lowering import Context, Lowering, lower
 from cffem.forms.orders import order_of
 from cffem.forms.weak import weak_form
-from cffem.symbols.components import evaluate_on
+from cffem.symbols.algebra.components import evaluate_on
 from cffem.symbols.coordinates import SPACE
 
 pytestmark = pytest.mark.fem
 CELL = {1: "interval", 2: "triangle", 3: "tetrahedron"}
 
 
-def variation(term: sp.Expr, exact: dict, field: sp.Expr, direction, dim: int) -> tuple[sp.Expr, ...]:
+def variation(
+    term: sp.Expr, exact: dict, field: sp.Expr, direction, dim: int
+) -> tuple[sp.Expr, ...]:
     """SymPy's d/dε T[u + ε w] at ε = 0, in components."""
     epsilon = sp.Symbol("epsilon", real=True)
     shifted = exact[field] + epsilon * direction
-    return tuple(sp.diff(entry, epsilon).subs(epsilon, 0) for entry in evaluate_on(term, {**exact, field: shifted}, dim))
+    return tuple(
+        sp.diff(entry, epsilon).subs(epsilon, 0)
+        for entry in evaluate_on(term, {**exact, field: shifted}, dim)
+    )
 
 
 @pytest.mark.parametrize(("dim", "count"), [(1, 25), (2, 25), (3, 12)])
 def test_random_terms_have_the_derivative_of_sympy(dim, count):
-    domain, generator, rng = parallelepiped(CELL[dim], *[1] * dim), TermGenerator(dim, seed=70 + dim), random.Random(dim)
+    domain, generator, rng = (
+        parallelepiped(CELL[dim], *[1] * dim),
+        TermGenerator(dim, seed=70 + dim),
+        random.Random(dim),
+    )
     u, E = generator.u, generator.E
-    exact = {f: polynomial(dim, 2, rng) for f in (u, generator.w)} | {E: cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))}
+    exact = {f: polynomial(dim, 2, rng) for f in (u, generator.w)} | {
+        E: cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))
+    }
     exact[generator.nu] = sp.Rational(7, 10)
     direction = polynomial(dim, 2, rng)
     space = fem.functionspace(domain, basix.ufl.element("Lagrange", CELL[dim], 2))
@@ -65,10 +78,18 @@ def test_random_terms_have_the_derivative_of_sympy(dim, count):
         *(f[i] if f.ufl_shape else f for f in derivatives for i in range(max(sum(f.ufl_shape), 1))),
     ]
     cells = np.arange(domain.topology.index_map(dim).size_local, dtype=np.int32)
-    computed = expression(ufl.as_vector(flat), points, domain.comm).eval(domain, cells).reshape(-1, len(flat)).T
+    computed = (
+        expression(ufl.as_vector(flat), points, domain.comm)
+        .eval(domain, cells)
+        .reshape(-1, len(flat))
+        .T
+    )
     where, column = dict(zip(SPACE[:dim], computed[:dim])), dim
     for term, entries in terms.items():
-        error = np.abs(computed[column : column + len(entries)] - [value_of(entry, where, digits=30) for entry in entries])
+        error = np.abs(
+            computed[column : column + len(entries)]
+            - [value_of(entry, where, digits=30) for entry in entries]
+        )
         scale = sum(majorant(entry, where) for entry in entries)
         assert order_of(term) <= 2
         assert np.all(error <= 1e-11 * scale), f"{term}: {(error / scale).max():.1e}"
@@ -88,14 +109,19 @@ def test_weak_forms_have_the_derivative_of_sympy():
         sp.exp(-u) * lap(u),
         u * dot(grad(u), grad(u)),
     ]
-    epsilon, (dx, ds) = sp.Symbol("epsilon"), (measure(metadata={"quadrature_degree": 8}) for measure in (ufl.dx, ufl.ds))
+    epsilon, (dx, ds) = (
+        sp.Symbol("epsilon"),
+        (measure(metadata={"quadrature_degree": 8}) for measure in (ufl.dx, ufl.ds)),
+    )
     for term in terms:
         weak = weak_form(term, u, {u: element})
         context = Context(domain.ufl_domain(), {u: function, w: direction, weak.test: test})
         by_ufl = gateaux(weak.forms(context, dx, ds).total, function, direction)
         varied = sp.diff(weak.volume.subs(u, u + epsilon * w), epsilon).subs(epsilon, 0)
         around = sp.diff(weak.boundary.subs(u, u + epsilon * w), epsilon).subs(epsilon, 0)
-        by_sympy = lower(varied, context) * dx + (lower(around, context) * ds if around != 0 else ufl.Form([]))
+        by_sympy = lower(varied, context) * dx + (
+            lower(around, context) * ds if around != 0 else ufl.Form([])
+        )
         expected = scalar(by_sympy)
         assert abs(scalar(by_ufl) - expected) <= 1e-11 * abs(expected), term
 

@@ -1,4 +1,6 @@
-"""Random terms: UFL evaluated by DOLFINx agrees with SymPy's own evaluation on fields that the element holds exactly."""
+"""Random terms: UFL evaluated by DOLFINx agrees with SymPy's own evaluation on fields that
+the element holds exactly.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from random_terms import TermGenerator, majorant, polynomial, value_of
 from cffem._compat import expression
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.orders import order_of
-from cffem.symbols.components import evaluate_on
+from cffem.symbols.algebra.components import evaluate_on
 from cffem.symbols.coordinates import SPACE
 
 pytestmark = pytest.mark.fem
@@ -40,7 +42,11 @@ def exact_function(domain: mesh.Mesh, value: sp.Expr | tuple[sp.Expr, ...]) -> f
     """A function that equals given polynomials of degree at most DEGREE."""
     dim = domain.geometry.dim
     shape = (len(value),) if isinstance(value, tuple) else None
-    function = fem.Function(fem.functionspace(domain, basix.ufl.element("Lagrange", domain.basix_cell(), DEGREE, shape=shape)))
+    function = fem.Function(
+        fem.functionspace(
+            domain, basix.ufl.element("Lagrange", domain.basix_cell(), DEGREE, shape=shape)
+        )
+    )
     parts = value if isinstance(value, tuple) else (value,)
 
     def values(x: np.ndarray) -> np.ndarray:
@@ -53,7 +59,9 @@ def exact_function(domain: mesh.Mesh, value: sp.Expr | tuple[sp.Expr, ...]) -> f
 
 
 def check_terms(dim: int, seed: int, count: int) -> None:
-    """Compile `count` random terms in one module and compare each component with SymPy at random points of every cell."""
+    """Compile `count` random terms in one module and compare each component with SymPy at
+    random points of every cell.
+    """
     domain, generator = domain_of(dim), TermGenerator(dim, seed)
     rng = random.Random(seed + 1)
     fields = {
@@ -79,18 +87,31 @@ def check_terms(dim: int, seed: int, count: int) -> None:
     ]
     reference = np.random.default_rng(seed).dirichlet(np.ones(dim + 1), 2)[:, 1:]
     cells = np.arange(domain.topology.index_map(domain.topology.dim).size_local, dtype=np.int32)
-    computed = expression(ufl.as_vector(flat), reference, domain.comm).eval(domain, cells).reshape(-1, len(flat)).T
+    computed = (
+        expression(ufl.as_vector(flat), reference, domain.comm)
+        .eval(domain, cells)
+        .reshape(-1, len(flat))
+        .T
+    )
     points = dict(zip(SPACE[:dim], computed[:dim]))
     column = dim
     for term, entries in terms.items():
-        error = np.abs(computed[column : column + len(entries)] - [value_of(entry, points, digits=30) for entry in entries])
+        error = np.abs(
+            computed[column : column + len(entries)]
+            - [value_of(entry, points, digits=30) for entry in entries]
+        )
         scale = sum(majorant(entry, points) for entry in entries)
-        assert np.all(error <= (1e-11 if order_of(term) <= 2 else 1e-8) * scale), f"{term}: {(error / scale).max():.1e}"
+        assert np.all(error <= (1e-11 if order_of(term) <= 2 else 1e-8) * scale), (
+            f"{term}: {(error / scale).max():.1e}"
+        )
         column += len(entries)
     assert column == len(flat)
 
 
-@pytest.mark.parametrize(("dim", "seed", "count"), [(1, 11, 40), (1, 12, 30), (2, 21, 35), (2, 22, 35), (3, 31, 30), (3, 32, 30)])
+@pytest.mark.parametrize(
+    ("dim", "seed", "count"),
+    [(1, 11, 40), (1, 12, 30), (2, 21, 35), (2, 22, 35), (3, 31, 30), (3, 32, 30)],
+)
 def test_random_terms_have_the_values_of_sympy(dim, seed, count):
     check_terms(dim, seed, count)
 

@@ -1,6 +1,8 @@
-"""Weak = strong: for smooth fields and random test functions the weak form with its boundary terms is the integral of the term.
+"""Weak = strong: for smooth fields and random test functions the weak form with its boundary terms
+is the integral of the term.
 
-All terms of one kind of cell are compiled into two functionals, each term behind a constant that switches it.
+All terms of one kind of cell are compiled into two functionals, each term behind a constant that
+switches it.
 """
 
 from __future__ import annotations
@@ -78,7 +80,12 @@ class Problem:
         return (
             terms
             if self.dim == 3
-            else [*terms, cf.cross(lap(self.E), self.E), cf.cross(b, lap(self.E)), cf.cross(grad(u.diff(x)), b)]
+            else [
+                *terms,
+                cf.cross(lap(self.E), self.E),
+                cf.cross(b, lap(self.E)),
+                cf.cross(grad(u.diff(x)), b),
+            ]
         )
 
     def vector_terms(self) -> list[sp.Expr]:
@@ -106,7 +113,13 @@ class Problem:
         curls = [curl(curl(E)), u * curl(curl(E)), curl((1 + u**2) * curl(E), evaluate=False)]
         if self.dim == 2:
             return [*terms, *curls, curl(curl(E), evaluate=False) * x]
-        return [*terms, *curls, cf.cross(curl(E), E), cf.cross(E, lap(E)), cf.cross(curl(curl(E)), E)]
+        return [
+            *terms,
+            *curls,
+            cf.cross(curl(E), E),
+            cf.cross(E, lap(E)),
+            cf.cross(curl(curl(E)), E),
+        ]
 
     def cases(self) -> list[tuple[sp.Expr, sp.Expr, dict]]:
         """Triples of a term, the field of its equation and the elements of all fields."""
@@ -116,16 +129,33 @@ class Problem:
         found += [(term, self.E, lagrange) for term in self.vector_terms()]
         if self.dim > 1:
             u, E = self.u, self.E
-            rotations = [curl(curl(E)), u * curl(curl(E)), curl((1 + u**2) * curl(E), evaluate=False), cf.cross(E, E) + u * E]
+            rotations = [
+                curl(curl(E)),
+                u * curl(curl(E)),
+                curl((1 + u**2) * curl(E), evaluate=False),
+                cf.cross(E, E) + u * E,
+            ]
             found += [(term, E, {**lagrange, E: self.element("N1curl", 1)}) for term in rotations]
-            sources = [grad(div(E)), x * grad(div(E)), grad(u * div(E), evaluate=False), u * E, div(E) * E]
+            sources = [
+                grad(div(E)),
+                x * grad(div(E)),
+                grad(u * div(E), evaluate=False),
+                u * E,
+                div(E) * E,
+            ]
             found += [(term, E, {**lagrange, E: self.element("RT", 1)}) for term in sources]
         return found
 
 
-def switched(cases: list, context: Context, domain, degree: int) -> tuple[list[fem.Constant], ufl.Form, ufl.Form]:
-    """Difference of the weak and the strong form, and the integral of |T v|, with each term behind a constant."""
-    dx, ds, dS = (measure(metadata={"quadrature_degree": degree}) for measure in (ufl.dx, ufl.ds, ufl.dS))
+def switched(
+    cases: list, context: Context, domain, degree: int
+) -> tuple[list[fem.Constant], ufl.Form, ufl.Form]:
+    """Difference of the weak and the strong form, and the integral of |T v|, with each term
+    behind a constant.
+    """
+    dx, ds, dS = (
+        measure(metadata={"quadrature_degree": degree}) for measure in (ufl.dx, ufl.ds, ufl.dS)
+    )
     switches, difference, scale, tests = [], ufl.Form([]), ufl.Form([]), {}
     for term, equation, elements in cases:
         weak = weak_form(term, equation, elements)
@@ -135,7 +165,9 @@ def switched(cases: list, context: Context, domain, degree: int) -> tuple[list[f
         switches.append(fem.Constant(domain, 0.0))
         integrand = ufl.inner(lower(term, context), test)
         strong = integrand * dx(domain=domain)
-        difference += switches[-1] * (weak.forms(context.extended({weak.test: test}), dx, ds, dS).total - strong)
+        difference += switches[-1] * (
+            weak.forms(context.extended({weak.test: test}), dx, ds, dS).total - strong
+        )
         scale += switches[-1] * ufl.sqrt(integrand**2 + 1e-30) * dx(domain=domain)
     return switches, difference, scale
 
@@ -144,7 +176,11 @@ def switched(cases: list, context: Context, domain, degree: int) -> tuple[list[f
 def test_weak_form_is_the_integral_of_the_term(cell):
     dim = {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3)
     domain = parallelepiped(cell, *{1: (3,), 2: (2, 2), 3: (2, 1, 1)}[dim])
-    u, w, E = cf.ScalarField("u", dim=dim), cf.ScalarField("w", dim=dim), cf.VectorField("E", dim=dim)
+    u, w, E = (
+        cf.ScalarField("u", dim=dim),
+        cf.ScalarField("w", dim=dim),
+        cf.VectorField("E", dim=dim),
+    )
     rng = random.Random(dim)
     smooth = {f: polynomial(dim, 2 if dim == 3 else 3, rng) for f in (u, w, dt(u))} | {
         E: cf.vector(*(polynomial(dim, 2 if dim == 3 else 3, rng) for _ in range(dim)))

@@ -1,5 +1,6 @@
-"""Identities that hold exactly in the discrete spaces: grad div is null on divergence-free Nédélec fields, central fluxes are
-distributional derivatives, and the convective term splits on Raviart–Thomas fields as it does for smooth ones."""
+"""Identities that hold exactly in the discrete spaces: grad div is null on divergence-free Nédélec
+fields, central fluxes are distributional derivatives, and the convective term splits on
+Raviart–Thomas fields as it does for smooth ones."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem
-from forms_support import constrained_solve, matrix, parallelepiped, random_function, scalar, smooth_context, vector
+from forms_support import (
+    constrained_solve,
+    matrix,
+    parallelepiped,
+    random_function,
+    scalar,
+    smooth_context,
+    vector,
+)
 from random_terms import polynomial
 from scipy.sparse.linalg import spsolve
 
@@ -28,19 +37,28 @@ pytestmark = pytest.mark.fem
 
 
 def weak_gradient_of_divergence(term: sp.Expr, E: cf.VectorField, space: fem.FunctionSpace):
-    """The dense map from coefficients of E to the vector ⟨T[E], v⟩, made of the three forms that an auxiliary field describes."""
+    """The dense map from coefficients of E to the vector ⟨T[E], v⟩, made of the three forms
+    that an auxiliary field describes.
+    """
     element = space.ufl_element()
     weak = weak_form(term, E, {E: element})
     (auxiliary,) = weak.auxiliaries
     paired = fem.functionspace(space.mesh, auxiliary.element)
     s, q = ufl.TrialFunction(paired), ufl.TestFunction(paired)
-    definition = auxiliary.definition.forms(Context(space.mesh.ufl_domain(), {E: ufl.TrialFunction(space), auxiliary.test: q}))
-    gradient = weak.forms(Context(space.mesh.ufl_domain(), {auxiliary.field: s, weak.test: ufl.TestFunction(space)}))
+    definition = auxiliary.definition.forms(
+        Context(space.mesh.ufl_domain(), {E: ufl.TrialFunction(space), auxiliary.test: q})
+    )
+    gradient = weak.forms(
+        Context(space.mesh.ufl_domain(), {auxiliary.field: s, weak.test: ufl.TestFunction(space)})
+    )
     M, B, C = matrix(auxiliary.mass(s, q)), matrix(definition.volume), matrix(gradient.volume)
     return paired, lambda values: C @ spsolve(M.tocsc(), B @ values)
 
 
-@pytest.mark.parametrize(("cell", "degree"), [("triangle", 1), ("quadrilateral", 2), ("tetrahedron", 1), ("tetrahedron", 2)])
+@pytest.mark.parametrize(
+    ("cell", "degree"),
+    [("triangle", 1), ("quadrilateral", 2), ("tetrahedron", 1), ("tetrahedron", 2)],
+)
 def test_grad_div_vanishes_on_discretely_divergence_free_nedelec_fields(cell, degree):
     counts = (3, 3) if cell in ("triangle", "quadrilateral") else (2, 2, 2)
     domain = parallelepiped(cell, *counts)
@@ -82,31 +100,51 @@ def test_weighted_divergence_is_null_on_its_own_class_only():
 
 
 @pytest.mark.parametrize(
-    ("family", "cell"), [("DG", "interval"), ("DG", "triangle"), ("N1curl", "triangle"), ("RT", "tetrahedron")]
+    ("family", "cell"),
+    [("DG", "interval"), ("DG", "triangle"), ("N1curl", "triangle"), ("RT", "tetrahedron")],
 )
 def test_central_flux_is_the_distributional_derivative(family, cell):
-    """Against a smooth weight the derivative of a rough discrete field may go over whole, boundary terms included."""
+    """Against a smooth weight the derivative of a rough discrete field may go over whole,
+    boundary terms included.
+    """
     dim = {"interval": 1, "triangle": 2}.get(cell, 3)
-    domain, element = parallelepiped(cell, *([5] if dim == 1 else [2] * dim)), basix.ufl.element(family, cell, 1)
+    domain, element = (
+        parallelepiped(cell, *([5] if dim == 1 else [2] * dim)),
+        basix.ufl.element(family, cell, 1),
+    )
     kind, rng = cf.ScalarField if family == "DG" else cf.VectorField, random.Random(5)
     u, smooth = kind("u", dim=dim), kind("smooth", dim=dim)
     b = cf.vector(*(polynomial(dim, 1, rng) for _ in range(dim)))
-    term = {"DG": lambda: dot(b, grad(u)), "N1curl": lambda: dot(grad(u), b), "RT": lambda: cf.cross(b, curl(u))}[family]()
-    weight = polynomial(dim, 2, rng) if family == "DG" else cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))
+    term = {
+        "DG": lambda: dot(b, grad(u)),
+        "N1curl": lambda: dot(grad(u), b),
+        "RT": lambda: cf.cross(b, curl(u)),
+    }[family]()
+    weight = (
+        polynomial(dim, 2, rng)
+        if family == "DG"
+        else cf.vector(*(polynomial(dim, 2, rng) for _ in range(dim)))
+    )
     weak = weak_form(term, u, {u: element})
     shape = None if family == "DG" else (dim,)
-    moved = weak_form(term, smooth, {u: element, smooth: basix.ufl.element("Lagrange", cell, 2, shape=shape)})
+    moved = weak_form(
+        term, smooth, {u: element, smooth: basix.ufl.element("Lagrange", cell, 2, shape=shape)}
+    )
     assert weak.jumps
     assert moved.traces
     assert not moved.jumps
-    context = smooth_context(domain, {weak.test: weight, moved.test: weight}).extended({u: random_function(domain, element)})
+    context = smooth_context(domain, {weak.test: weight, moved.test: weight}).extended(
+        {u: random_function(domain, element)}
+    )
     left, right = weak.forms(context), moved.forms(context)
     charged = abs(scalar(left.interior))
     assert charged >= 1e-3
     assert abs(scalar(left.total - right.total)) <= 1e-12 * charged
 
 
-@pytest.mark.parametrize(("cell", "family"), [("triangle", "RT"), ("tetrahedron", "RT"), ("triangle", "BDM")])
+@pytest.mark.parametrize(
+    ("cell", "family"), [("triangle", "RT"), ("tetrahedron", "RT"), ("triangle", "BDM")]
+)
 def test_convection_splits_exactly_on_raviart_thomas_fields(cell, family):
     """(v·∇)v = ∇(|v|²/2) + (∇×v)×v holds for the discrete forms, facet terms included."""
     dim = 2 if cell == "triangle" else 3
@@ -127,7 +165,9 @@ def test_convection_splits_exactly_on_raviart_thomas_fields(cell, family):
 
 @pytest.mark.parametrize("cell", ["interval", "triangle"])
 def test_jumping_coefficient_stays_inside_the_divergence(cell):
-    """If the flux is continuous, the weak form of div(a ∇u) is a lap(u) on each side and sees nothing of the jump of a."""
+    """If the flux is continuous, the weak form of div(a ∇u) is a lap(u) on each side and sees
+    nothing of the jump of a.
+    """
     dim = 1 if cell == "interval" else 2
     domain = parallelepiped(cell, *[4] * dim, shear=0.0)
     u, half = cf.ScalarField("u"), sp.Rational(1, 2)
@@ -135,7 +175,9 @@ def test_jumping_coefficient_stays_inside_the_divergence(cell):
     value = (x - half) ** 2 * (1 + x) * (1 + y if dim == 2 else 1)
     element = basix.ufl.element("Lagrange", cell, 2)
     weak = weak_form(div(a * grad(u)), u, {u: element})
-    context = smooth_context(domain, {u: value, a * lap(u): a * sum(value.diff(s, 2) for s in (x, y)[:dim])})
+    context = smooth_context(
+        domain, {u: value, a * lap(u): a * sum(value.diff(s, 2) for s in (x, y)[:dim])}
+    )
     test = random_function(domain, element)
     left = scalar(weak.forms(context.extended({weak.test: test})).total)
     right = scalar(context.values[a * lap(u)] * test * ufl.dx)
@@ -149,26 +191,42 @@ def test_boundary_condition_replaces_the_trace():
     element = basix.ufl.element("Lagrange", "triangle", 1)
     weak = weak_form((1 + x) * lap(u) + u**2, u, {u: element}).imposing({dot(cf.n, grad(u)): g})
     test = random_function(domain, element)
-    context = Context(domain.ufl_domain(), {u: random_function(domain, element, 1), g: fem.Constant(domain, 2.0), weak.test: test})
+    context = Context(
+        domain.ufl_domain(),
+        {u: random_function(domain, element, 1), g: fem.Constant(domain, 2.0), weak.test: test},
+    )
     expected = scalar(2.0 * (1 + ufl.SpatialCoordinate(domain)[0]) * test * ufl.ds)
     assert scalar(weak.forms(context).boundary) == pytest.approx(expected, rel=1e-13)
     assert weak.imposing({g: sp.S.Zero}).boundary == 0
 
 
 def test_gradient_of_a_multiplier_is_the_transpose_of_the_divergence():
-    """Taylor–Hood as one mixed function: (grad p, v) is minus the transpose of (div v, q), up to the natural boundary term."""
+    """Taylor–Hood as one mixed function: (grad p, v) is minus the transpose of (div v, q), up
+    to the natural boundary term.
+    """
     domain = parallelepiped("triangle", 2, 2)
-    velocity, pressure = basix.ufl.element("Lagrange", "triangle", 2, shape=(2,)), basix.ufl.element("Lagrange", "triangle", 1)
+    velocity, pressure = (
+        basix.ufl.element("Lagrange", "triangle", 2, shape=(2,)),
+        basix.ufl.element("Lagrange", "triangle", 1),
+    )
     space = fem.functionspace(domain, basix.ufl.mixed_element([velocity, pressure]))
     v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
     elements = {v: velocity, p: pressure}
-    gradient, divergence = weak_form(grad(p), v, elements, multipliers=[p]), weak_form(div(v), p, elements, multipliers=[p])
+    gradient, divergence = (
+        weak_form(grad(p), v, elements, multipliers=[p]),
+        weak_form(div(v), p, elements, multipliers=[p]),
+    )
     assert gradient.boundary == p * dot(cf.n, gradient.test)
     trial, test = ufl.TrialFunctions(space), ufl.TestFunctions(space)
-    context = Context(domain.ufl_domain(), {v: trial[0], p: trial[1], gradient.test: test[0], divergence.test: test[1]})
+    context = Context(
+        domain.ufl_domain(),
+        {v: trial[0], p: trial[1], gradient.test: test[0], divergence.test: test[1]},
+    )
     difference = matrix(gradient.forms(context).volume) + matrix(divergence.forms(context).volume).T
     assert abs(difference).max() <= 1e-15
-    whole = matrix(gradient.forms(context).total) - matrix(weak_form(grad(p), v, elements).forms(context).total)
+    whole = matrix(gradient.forms(context).total) - matrix(
+        weak_form(grad(p), v, elements).forms(context).total
+    )
     assert abs(whole).max() <= 1e-15
 
 
@@ -176,7 +234,8 @@ def test_auxiliary_fields_are_told_apart_by_what_they_stand_for():
     E, element = cf.VectorField("E", dim=3), basix.ufl.element("N1curl", "tetrahedron", 1)
     epsilon = sp.Piecewise((1, x < 0), (4, True))
     first, again, other = (
-        weak_form(term, E, {E: element}).auxiliaries[0] for term in (grad(div(E)), lap(E), grad(div(epsilon * E)))
+        weak_form(term, E, {E: element}).auxiliaries[0]
+        for term in (grad(div(E)), lap(E), grad(div(epsilon * E)))
     )
     assert first == again
     assert other.field != first.field

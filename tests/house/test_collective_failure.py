@@ -35,7 +35,9 @@ def test_one_failing_rank_ends_all_with_one_traceback(mpirun, tmp_path, failing)
     study.write_text(HANG.format(failing=failing))
     start = time.monotonic()
     done = mpirun(3, *cffem("run", str(study)), timeout=60)
-    assert time.monotonic() - start < 20  # ten seconds, and the start of three interpreters on a busy machine
+    assert (
+        time.monotonic() - start < 20
+    )  # ten seconds, and the start of three interpreters on a busy machine
     assert done.returncode != 0
     assert done.stdout.count("Traceback") == 1
     assert f"rank {failing} has had enough" in done.stdout
@@ -79,13 +81,19 @@ def test_a_killed_rank_ends_the_run(tmp_path):
     )
     try:
         assert "ready" in run.stdout.readline()
-        victims = [pid for pid in descendants(run.pid) if str(study) in command_line(pid) and "mpirun" not in command_line(pid)]
+        victims = [
+            pid
+            for pid in descendants(run.pid)
+            if str(study) in command_line(pid) and "mpirun" not in command_line(pid)
+        ]
         assert len(victims) == 2
         os.kill(victims[1], signal.SIGKILL)
         start = time.monotonic()
         assert run.wait(timeout=30) != 0
         assert time.monotonic() - start < 10
-        assert not any(os.path.exists(f"/proc/{pid}") and str(study) in command_line(pid) for pid in victims)
+        assert not any(
+            os.path.exists(f"/proc/{pid}") and str(study) in command_line(pid) for pid in victims
+        )
     finally:
         for pid in [run.pid, *descendants(run.pid)] if run.poll() is None else []:
             os.kill(pid, signal.SIGKILL)

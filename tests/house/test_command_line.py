@@ -1,4 +1,6 @@
-"""The command line in this process: what it lists, what it refuses, and that a reader may leave early."""
+"""The command line in this process: what it lists, what it refuses, and that a reader may
+leave early.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,15 @@ def test_what_is_not_there_is_one_sentence(arguments, text, capsys):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["run", "study.toml", "--outt", "here"], "cffem run: error: unknown: --outt here; did you mean --out?"),
+        (
+            ["run", "study.toml", "--outt", "here"],
+            "cffem run: error: unknown: --outt here; did you mean --out?",
+        ),
         (["demo", "--lst"], "cffem demo: error: unknown: --lst; did you mean --list?"),
-        (["doctor", "--cure"], "cffem doctor: error: unknown: --cure; cffem doctor --help tells what there is"),
+        (
+            ["doctor", "--cure"],
+            "cffem doctor: error: unknown: --cure; cffem doctor --help tells what there is",
+        ),
     ],
 )
 def test_an_unknown_option_is_answered_with_the_nearest_one(arguments, text, capsys):
@@ -55,12 +63,18 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(arguments, text, cap
 def test_demos_and_benchmarks_are_listed(capsys):
     assert main(["demo", "--list"]) == main(["bench"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("maxwell", "template", "certify", "sweep", "leray", "screening"))
+    assert all(
+        name in shown for name in ("maxwell", "template", "certify", "sweep", "leray", "screening")
+    )
 
 
 def test_a_benchmark_gets_its_own_options(monkeypatch):
     given = []
-    monkeypatch.setitem(__import__("cffem.cases.registry", fromlist=["BENCHES"]).BENCHES, "sweep", lambda a: given.append(a) or 7)
+    monkeypatch.setitem(
+        __import__("benchmarks.bench_registry", fromlist=["BENCHES"]).BENCHES,
+        "sweep",
+        lambda a: given.append(a) or 7,
+    )
     assert main(["bench", "sweep", "--size", "2"]) == 7
     assert given == [["--size", "2"]]
 
@@ -92,5 +106,7 @@ def test_a_full_disk_is_told_with_the_file_that_does_not_fit(monkeypatch, capsys
     monkeypatch.setattr(cli, "run_bench", full)
     assert main(["bench"]) == 2
     assert (
-        capsys.readouterr().err == "cffem: u.bp cannot be written: No space left on device; make room, or write to another disk\n"
+        capsys.readouterr().err
+        == "cffem: u.bp cannot be written: No space left on device; make room, or write to "
+        "another disk\n"
     )

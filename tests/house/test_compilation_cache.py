@@ -1,4 +1,6 @@
-"""The cache of compiled forms: one folder per environment, shared by processes, healed after a killed compilation."""
+"""The cache of compiled forms: one folder per environment, shared by processes, healed after
+a killed compilation.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,13 @@ def test_a_killed_compilation_is_repeated_not_waited_for(on_ranks, tmp_path):
     assert marker.exists()
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("Failed just-in-time compilation: no gcc")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("Failed just-in-time compilation: no gcc"),
+    ],
+)
 def test_a_compiler_that_fails_is_told_in_a_sentence(monkeypatch, error):
     from dolfinx import fem
     from mpi4py import MPI
@@ -70,7 +78,10 @@ def test_a_compiler_that_fails_is_told_in_a_sentence(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(fem, "form", fails)
-    with pytest.raises(_compat.CompilationError, match=r"a form could not be compiled: .*; look whether .* have room"):
+    with pytest.raises(
+        _compat.CompilationError,
+        match=r"a form could not be compiled: .*; look whether .* have room",
+    ):
         _compat.form(None, MPI.COMM_SELF)
     error.args = ("another error",)
     if isinstance(error, RuntimeError):

@@ -13,19 +13,27 @@ pytest.importorskip("dolfinx")
 
 import dolfinx
 
-from cffem.cases import doctor as examination
+from cffem import doctor as examination
 
 
 def doctor(**environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cffem", "doctor"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, env={**os.environ, **environment})
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env={**os.environ, **environment}
+    )
 
 
 def test_a_healthy_installation_has_no_failure_and_exit_code_0():
     done = doctor()
     assert done.returncode == 0, done.stdout
     assert "FAIL" not in done.stdout
-    for what in ("DOLFINx:", "PETSc packages:", "BLAS:", "a form compiles: yes", "a solve on several ranks: yes, on 2 ranks"):
+    for what in (
+        "DOLFINx:",
+        "PETSc packages:",
+        "BLAS:",
+        "a form compiles: yes",
+        "a solve on several ranks: yes, on 2 ranks",
+    ):
         assert what in done.stdout
 
 
@@ -93,7 +101,9 @@ def test_a_form_that_compiles_to_a_wrong_number_is_found(monkeypatch):
 def test_what_is_needed_fails_and_what_is_not_is_noted(monkeypatch, capsys):
     # Without DOLFINx nothing that needs it is tried.
     monkeypatch.setattr(
-        examination, "LIBRARIES", [("DOLFINx", "no_such_module", True, "get it"), ("PyVista", "gone", False, "or not")]
+        examination,
+        "LIBRARIES",
+        [("DOLFINx", "no_such_module", True, "get it"), ("PyVista", "gone", False, "or not")],
     )
     assert examination.examine() == 1
     lines = capsys.readouterr().out.splitlines()

@@ -50,7 +50,8 @@ def allowed(here: str, there: str) -> bool:
     if (here, there) in SIDE_BY_SIDE:
         return False
     return any(
-        here in wing and there in wing and wing.index(there) <= wing.index(here) for wing in (FINITE_ELEMENT_WING, DATA_WING)
+        here in wing and there in wing and wing.index(there) <= wing.index(here)
+        for wing in (FINITE_ELEMENT_WING, DATA_WING)
     )
 
 
@@ -64,7 +65,13 @@ def test_no_upward_or_sideways_imports():
         here = room(path)
         for line, module in imports(path):
             parts = module.split(".")
-            if here in known and parts[0] == "cffem" and len(parts) > 1 and parts[1] in known and not allowed(here, parts[1]):
+            if (
+                here in known
+                and parts[0] == "cffem"
+                and len(parts) > 1
+                and parts[1] in known
+                and not allowed(here, parts[1])
+            ):
                 wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
 
@@ -75,7 +82,9 @@ def test_third_party_imports_stay_in_their_room():
         here = room(path)
         for line, module in imports(path):
             base = module.split(".")[0]
-            if here in MAY_USE and base not in MAY_USE[here] | set(sys.stdlib_module_names) | {"cffem"}:
+            if here in MAY_USE and base not in MAY_USE[here] | set(sys.stdlib_module_names) | {
+                "cffem"
+            }:
                 wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
             if here in DATA_WING and base in FINITE_ELEMENTS:
                 wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
@@ -94,7 +103,9 @@ sys.meta_path.insert(0, Blocker())
 
 def without_finite_elements(code: str) -> subprocess.CompletedProcess[str]:
     program = BLOCKED.format(names=FINITE_ELEMENTS) + code
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent
+    )
 
 
 FITTING = {"numpy", "scipy", "sympy"}
@@ -114,11 +125,15 @@ HEAVY = SOLVING | {"sklearn", "pandas", "xarray", "matplotlib", "pyvista", "rich
     ],
 )
 def test_start_up_imports_nothing_that_is_not_needed_yet(code, allowed):
-    """Start-up is quick because of what it leaves alone; a clock would only tell how busy the machine is."""
+    """Start-up is quick because of what it leaves alone; a clock would only tell how busy the
+    machine is.
+    """
     if "dolfinx" in allowed:
         pytest.importorskip("dolfinx")
     program = f"import sys\ntry:\n    {code}\nexcept SystemExit: pass\nprint(*sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent
+    )
     assert done.returncode == 0, done.stderr
     assert set(done.stderr.splitlines()[-1].split()) <= allowed
 
@@ -128,14 +143,17 @@ def test_the_data_wing_works_without_dolfinx():
         "import cffem as cf, numpy as np\n"
         "A = np.random.default_rng(0).standard_normal((500, 4))\n"
         "design = cf.Design.from_matrix(A, A @ [1.0, 0, -2.0, 0], list('abcd'))\n"
-        "print([bool(s) for s in cf.Screening().fit(design).support_], cf.decide(1.0, 0.1, margin=0.01))\n"
+        "print([bool(s) for s in cf.Screening().fit(design).support_], cf.decide(1.0, 0.1, "
+        "margin=0.01))\n"
     )
     assert done.stdout.strip() == "[True, False, True, False] relevant", done.stderr
 
 
 @pytest.mark.parametrize("name", ["Model", "mesh"])
 def test_what_needs_dolfinx_says_how_to_get_it(name):
-    done = without_finite_elements(f"import cffem as cf\ntry: cf.{name}\nexcept ImportError as error: print(error)")
+    done = without_finite_elements(
+        f"import cffem as cf\ntry: cf.{name}\nexcept ImportError as error: print(error)"
+    )
     assert done.stdout.count("\n") == 1, done.stderr
     assert "containers/run" in done.stdout
     assert "conda-forge" in done.stdout

@@ -1,4 +1,6 @@
-"""containers/run: choosing an engine, and handing on arguments, exit codes, signals, pipes and the current folder."""
+"""containers/run: choosing an engine, and handing on arguments, exit codes, signals, pipes
+and the current folder.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,22 @@ def launch(
     *arguments: str, cwd: Path | None = None, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **environment}
-    return subprocess.run([str(RUN), *arguments], capture_output=True, text=True, cwd=cwd, input=stdin, env=env, timeout=120)
+    return subprocess.run(
+        [str(RUN), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        input=stdin,
+        env=env,
+        timeout=120,
+    )
 
 
 @pytest.fixture
 def fake_tool(tmp_path):
-    """A folder with a stand-in for a container engine that prints its arguments, to be put first on PATH."""
+    """A folder with a stand-in for a container engine that prints its arguments, to be put
+    first on PATH.
+    """
 
     def make(name: str, script: str = 'printf "%s\\n" "$@"') -> str:
         folder = tmp_path / "bin"
@@ -56,9 +68,18 @@ def test_wrong_words_are_one_sentence():
 
 
 def test_docker_gets_the_folders_the_user_and_the_command(fake_tool, tmp_path):
-    path = fake_tool("docker", 'case $1 in info) ;; image) exit 0 ;; *) printf "%s\\n" "$@" ;; esac')
+    path = fake_tool(
+        "docker", 'case $1 in info) ;; image) exit 0 ;; *) printf "%s\\n" "$@" ;; esac'
+    )
     done = launch(
-        "cffem", "demo", "--out", "a b", cwd=tmp_path, PATH=path, CFFEM_ENGINE="docker", CFFEM_CACHE=str(tmp_path / "cache")
+        "cffem",
+        "demo",
+        "--out",
+        "a b",
+        cwd=tmp_path,
+        PATH=path,
+        CFFEM_ENGINE="docker",
+        CFFEM_CACHE=str(tmp_path / "cache"),
     )
     words = done.stdout.splitlines()
     assert words[0] == "run"
@@ -69,8 +90,18 @@ def test_docker_gets_the_folders_the_user_and_the_command(fake_tool, tmp_path):
 
 
 def test_an_image_that_is_missing_is_built_from_the_dockerfile(fake_tool, tmp_path):
-    path = fake_tool("podman", 'case $1 in info) ;; image) exit 1 ;; *) printf "%s\\n" "$@" ;; esac')
-    done = launch("--suite", "sid", "true", cwd=tmp_path, PATH=path, CFFEM_ENGINE="podman", CFFEM_CACHE=str(tmp_path / "cache"))
+    path = fake_tool(
+        "podman", 'case $1 in info) ;; image) exit 1 ;; *) printf "%s\\n" "$@" ;; esac'
+    )
+    done = launch(
+        "--suite",
+        "sid",
+        "true",
+        cwd=tmp_path,
+        PATH=path,
+        CFFEM_ENGINE="podman",
+        CFFEM_CACHE=str(tmp_path / "cache"),
+    )
     assert "SUITE=sid" in done.stderr
     assert "containers/Dockerfile" in done.stderr
     assert "--userns=keep-id" in done.stdout
@@ -97,7 +128,9 @@ def test_a_build_that_fails_leaves_nothing_behind(fake_tool, tmp_path):
 
 
 def test_the_root_file_system_is_renamed_into_place_only_when_complete(fake_tool, tmp_path):
-    """A build that is killed leaves a folder that the next one removes; two at once build one after the other."""
+    """A build that is killed leaves a folder that the next one removes; two at once build one
+    after the other.
+    """
     cache = tmp_path / "cache"
     fake_tool("bwrap", "exit 0")
     slow = 'for a; do case $a in */root-*.building) mkdir -p "$a/etc" "$a/usr"; touch "$a/half"; sleep 30 ;; esac; done'
@@ -105,13 +138,22 @@ def test_the_root_file_system_is_renamed_into_place_only_when_complete(fake_tool
     settings = {**os.environ, "PATH": path, "CFFEM_ENGINE": "root", "CFFEM_CACHE": str(cache)}
     if os.geteuid() != 0:
         pytest.skip("the stand-in makes a folder, as mmdebstrap does for root")
-    victim = subprocess.Popen([str(RUN), "true"], env=settings, start_new_session=True, stderr=subprocess.DEVNULL)
+    victim = subprocess.Popen(
+        [str(RUN), "true"], env=settings, start_new_session=True, stderr=subprocess.DEVNULL
+    )
     wait_for(lambda: list(cache.glob("root-*.building/half")))
     os.killpg(victim.pid, signal.SIGKILL)
     victim.wait()
-    assert not [entry for entry in cache.glob("root-*") if entry.is_dir() and not entry.name.endswith(".building")]
+    assert not [
+        entry
+        for entry in cache.glob("root-*")
+        if entry.is_dir() and not entry.name.endswith(".building")
+    ]
     fake_tool("mmdebstrap", slow.replace("sleep 30", 'sleep 1; rm -f "$a/half"; touch "$a/whole"'))
-    both = [subprocess.Popen([str(RUN), "true"], env=settings, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen([str(RUN), "true"], env=settings, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     said = "".join(process.communicate(timeout=60)[1] for process in both)
     assert said.count("building the trixie environment") == 1
     roots = [entry for entry in cache.glob("root-*") if entry.is_dir()]
@@ -129,7 +171,9 @@ def wait_for(condition, seconds: float = 20) -> None:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """The launcher on top of this very Python, with the user's own cache: the venv is there already in most cases."""
+    """The launcher on top of this very Python, with the user's own cache: the venv is there
+    already in most cases.
+    """
     pytest.importorskip("dolfinx")
 
     def run(*arguments: str, **kwargs) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,6 @@
-"""The wheel: version in one place, demos and meshes inside, and a plain Python without DOLFINx can install and use it."""
+"""The wheel: version in one place, demos and meshes inside, and a plain Python without
+DOLFINx can install and use it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     # A copy, because building leaves traces in the tree.
-    shutil.copytree(TOP, source, ignore=shutil.ignore_patterns(".*", "tests", "out", "build", "*.egg-info", "__pycache__"))
+    shutil.copytree(
+        TOP,
+        source,
+        ignore=shutil.ignore_patterns(".*", "tests", "out", "build", "*.egg-info", "__pycache__"),
+    )
     command = [
         sys.executable,
         "-m",
@@ -56,7 +62,9 @@ def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
 def test_the_command_lists_the_demos_from_an_installed_wheel_outside_the_checkout(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from cffem.cli import main; main(['demo', '--list'])"
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert "maxwell" in done.stdout, done.stderr
 
 
@@ -64,7 +72,10 @@ def test_the_command_lists_the_demos_from_an_installed_wheel_outside_the_checkou
 def test_pip_installs_it_on_a_plain_python_without_dolfinx(wheel, tmp_path):
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-    subprocess.run([venv / "bin" / "pip", "install", "--quiet", f"{wheel}[data]", "pytest", "hypothesis"], check=True)
+    subprocess.run(
+        [venv / "bin" / "pip", "install", "--quiet", f"{wheel}[data]", "pytest", "hypothesis"],
+        check=True,
+    )
     python = str(venv / "bin" / "python")
     tests = [
         str(TOP / "tests" / name)
@@ -78,7 +89,9 @@ def test_pip_installs_it_on_a_plain_python_without_dolfinx(wheel, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    missing = subprocess.run([python, "-c", "import cffem; cffem.Model"], cwd=tmp_path, capture_output=True, text=True)
+    missing = subprocess.run(
+        [python, "-c", "import cffem; cffem.Model"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert "needs DOLFINx" in missing.stderr
 
 

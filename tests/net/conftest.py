@@ -17,6 +17,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 elif name == "refused" and report.when == "call":
                     refused.update(dict(value))
     if agreed or refused:
-        terminalreporter.write_line(f"random problems: {agreed} agree with plain DOLFINx, {sum(refused.values())} refused")
+        terminalreporter.write_line(
+            f"random problems: {agreed} agree with plain DOLFINx, {sum(refused.values())} refused"
+        )
         for reason, count in refused.most_common():
             terminalreporter.write_line(f"  {count:4d}  {reason}")

@@ -1,4 +1,6 @@
-"""cffem against the reference: residuals, operators, solutions and scores, or a refusal in words."""
+"""cffem against the reference: residuals, operators, solutions and scores, or a refusal in
+words.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from net_problems import Problem, declared, drawn
 from net_reference import Reference
 
 import cffem as cf
-from cffem.engine.linear import SolveRecord
-from cffem.symbols.interventions import Intervention
+from cffem.engine.solve.linear import SolveRecord
+from cffem.symbols.problem.interventions import Intervention
 
 TOLERANCE = 1e-9
 # Digits that a solve of a badly conditioned problem may lose.
@@ -96,10 +98,14 @@ def compare_coupled(kind: str, seed: int, findings: Findings) -> None:
     states, _ = reference.solve()
     # What multipliers and auxiliary fields are at the start is nobody's business.
     asked = np.concatenate([reference.where[f] for f in problem.anchors])
-    wrong += states_differ("state", solution.states[:1], states[:1], order, reference.condition, asked)
+    wrong += states_differ(
+        "state", solution.states[:1], states[:1], order, reference.condition, asked
+    )
     # The midpoint rule has its multiplier in the middle of the step.
     later = asked if problem.scheme == "midpoint" else slice(None)
-    wrong += states_differ("state", solution.states[1:], states[1:], order, reference.condition, later)
+    wrong += states_differ(
+        "state", solution.states[1:], states[1:], order, reference.condition, later
+    )
     model.destroy()
     if wrong:
         findings.wrong.append(f"{problem}: {'; '.join(wrong)}")
@@ -107,7 +113,9 @@ def compare_coupled(kind: str, seed: int, findings: Findings) -> None:
         findings.agreed += 1
 
 
-def states_differ(name: str, ours: Any, theirs: Any, order: np.ndarray, condition: float, asked: Any = slice(None)) -> list[str]:
+def states_differ(
+    name: str, ours: Any, theirs: Any, order: np.ndarray, condition: float, asked: Any = slice(None)
+) -> list[str]:
     """The first level at which two trajectories differ."""
     loss, size = max(TOLERANCE, ROUNDING * condition), max(np.abs(theirs).max(initial=0.0), 1e-12)
     for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -117,30 +125,44 @@ def states_differ(name: str, ours: Any, theirs: Any, order: np.ndarray, conditio
     return []
 
 
-def differences(problem: Problem, reference: Reference, model: Any, solution: Any, deleted: Any) -> list[str]:
+def differences(
+    problem: Problem, reference: Reference, model: Any, solution: Any, deleted: Any
+) -> list[str]:
     """What differs by more than the tolerance, in words."""
     order = same_unknowns(reference.space, model, model.discretisation.unknowns[0])
     wrong = forms_differ(reference, model, order)
     states, speeds = reference.solve()
     wrong += states_differ("state", solution.states, states, order, reference.condition)
-    wrong += states_differ("velocity", solution.velocities or [], speeds, order, reference.condition)
+    wrong += states_differ(
+        "velocity", solution.velocities or [], speeds, order, reference.condition
+    )
     if problem.deleted and not wrong:
         wrong += score_differs(problem, reference, states, deleted[problem.deleted])
     return wrong
 
 
 def score_differs(problem: Problem, reference: Reference, states: Any, found: Any) -> list[str]:
-    """Whether the score of a deletion is another one by hand, or missing where the deleted problem is well posed."""
+    """Whether the score of a deletion is another one by hand, or missing where the deleted
+    problem is well posed.
+    """
     try:
         others, _ = reference.solve(without=problem.deleted)
     except (ArithmeticError, np.linalg.LinAlgError):
-        # Newton's method by hand starts from zero and has no line search; where it fails it says nothing.
+        # Newton's method by hand starts from zero and has no line search; where it fails it says
+        # nothing.
         helpless = any(term.nonlinear for term, _ in problem.terms)
-        return [] if helpless or found.status == "unsolvable" else [f"without {problem.deleted} solved, but not by hand"]
+        return (
+            []
+            if helpless or found.status == "unsolvable"
+            else [f"without {problem.deleted} solved, but not by hand"]
+        )
     # By hand any solution counts, also one that the branch of the factual solution does not reach.
     if found.cause == "fold" or (found.status == "unsolvable" and reference.condition > SINGULAR):
         return []
-    expected, size = reference.score(states, others), reference.score(states, [0 * s for s in states])
+    expected, size = (
+        reference.score(states, others),
+        reference.score(states, [0 * s for s in states]),
+    )
     loss = max(TOLERANCE, ROUNDING * reference.condition)
     if abs(found.score - expected) <= loss * max(size, expected, 1e-12):
         return []
@@ -189,7 +211,10 @@ def forms_differ(reference: Any, model: Any, order: np.ndarray) -> list[str]:
 
 def close(ours: np.ndarray, theirs: np.ndarray) -> bool:
     """Whether two arrays agree relative to their largest entry."""
-    return bool(np.abs(ours - theirs).max(initial=0.0) <= TOLERANCE * max(np.abs(theirs).max(initial=0.0), 1e-12))
+    return bool(
+        np.abs(ours - theirs).max(initial=0.0)
+        <= TOLERANCE * max(np.abs(theirs).max(initial=0.0), 1e-12)
+    )
 
 
 def check_seeds(family: Any, seeds: Any, record_property: Any) -> None:

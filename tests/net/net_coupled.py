@@ -1,6 +1,8 @@
-"""Random problems with several unknowns: flows with a pressure, coupled scalars, Darcy's law, fields without divergence.
+"""Random problems with several unknowns: flows with a pressure, coupled scalars, Darcy's law,
+fields without divergence.
 
-As for one unknown, each term is written twice; a `Coupled` problem holds both, its data and its conditions.
+As for one unknown, each term is written twice; a `Coupled` problem holds both, its data and its
+conditions.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Entry:
         name: of the term.
         symbols: in SymPy.
         coefficient: its factor.
-        by_hand: the form from (values by field, tests by field, measures); an anchor or constraint has no symbols.
+        by_hand: the form from (values by field, tests by field, measures); an anchor or constraint
+            has no symbols.
     """
 
     of: Any
@@ -91,7 +94,9 @@ class Coupled:
     @property
     def order(self) -> int:
         """The highest order in time."""
-        return max({"rate": 1, "acceleration": 2}.get(str(kind), 0) for kind in self.anchors.values())
+        return max(
+            {"rate": 1, "acceleration": 2}.get(str(kind), 0) for kind in self.anchors.values()
+        )
 
     def __str__(self) -> str:
         terms = " + ".join(f"{e.coefficient:.3g} {e.of}/{e.name}" for e in self.entries)
@@ -103,7 +108,12 @@ class Coupled:
         libraries = {}
         for unknown, kind in self.anchors.items():
             terms = {e.name: e.symbols for e in self.entries if e.of == unknown}
-            anchors = {None: None, "value": unknown, "rate": cf.dt(unknown), "acceleration": cf.dt(cf.dt(unknown))}
+            anchors = {
+                None: None,
+                "value": unknown,
+                "rate": cf.dt(unknown),
+                "acceleration": cf.dt(cf.dt(unknown)),
+            }
             anchor = anchors[kind]
             libraries[unknown] = cf.Library(anchor=anchor, terms=terms, unknown=unknown)
         alone = len(libraries) == 1
@@ -115,14 +125,24 @@ class Coupled:
             constraint=self.constraint,
             forcing=self.forcing,
             initial=self.start,
-            time=cf.Window(0, self.end, steps=self.steps, scheme=self.scheme) if self.order else None,
+            time=cf.Window(0, self.end, steps=self.steps, scheme=self.scheme)
+            if self.order
+            else None,
         )
-        coefficients = {e.name if alone else f"{e.of}/{e.name}": e.coefficient for e in self.entries}
-        return cf.Model(next(iter(libraries.values())) if alone else cf.System(libraries), coefficients, experiment)
+        coefficients = {
+            e.name if alone else f"{e.of}/{e.name}": e.coefficient for e in self.entries
+        }
+        return cf.Model(
+            next(iter(libraries.values())) if alone else cf.System(libraries),
+            coefficients,
+            experiment,
+        )
 
 
 class Values:
-    """What forms by hand are written with: values, rates and tests by field, coordinates, normal and measures."""
+    """What forms by hand are written with: values, rates and tests by field, coordinates,
+    normal and measures.
+    """
 
     def __init__(self, domain: Any, split: list[dict], tests: dict, time: Any):
         self.values, self.rates, self.accelerations = split
@@ -157,13 +177,26 @@ class CoupledReference(Dense):
         split = [dict(zip(self.fields, ufl.split(state))) for state in self.states]
         tests = dict(zip(self.fields, ufl.split(ufl.TestFunction(self.space))))
         self.hand = Values(domain, split, tests, self.time)
-        self.equation = {(e.of, e.name): self._part(e.by_hand(self.hand), -e.coefficient) for e in problem.entries}
+        self.equation = {
+            (e.of, e.name): self._part(e.by_hand(self.hand), -e.coefficient)
+            for e in problem.entries
+        }
         self.others = [self._part(form, 1.0) for form in self._other_forms()]
-        self._given = [(self._positions(f, on), f, value) for f, value, on in problem.given if not self._weak(f)]
+        self._given = [
+            (self._positions(f, on), f, value)
+            for f, value, on in problem.given
+            if not self._weak(f)
+        ]
         zeros = [self._positions(f, sides(2)) for f in problem.zeros]
         every = [*(dofs for dofs, _, _ in self._given), *zeros]
-        self.fixed = np.unique(np.concatenate(every)).astype(int) if every else np.array([], dtype=int)
-        still = [self.where[f] for f in self.fields if problem.anchors.get(f) not in ("rate", "acceleration")]
+        self.fixed = (
+            np.unique(np.concatenate(every)).astype(int) if every else np.array([], dtype=int)
+        )
+        still = [
+            self.where[f]
+            for f in self.fields
+            if problem.anchors.get(f) not in ("rate", "acceleration")
+        ]
         self.algebraic = np.concatenate(still) if still and problem.order else None
 
     def _part(self, form: Any, factor: float) -> Part:
@@ -178,7 +211,11 @@ class CoupledReference(Dense):
                 forms.append(ufl.inner(left[f], h.tests[f]) * h.dx)
         for f, value in problem.forcing.items():
             if not hasattr(value, "function_space"):
-                value = ufl.as_vector([in_space(c, h) for c in value]) if f.shape else in_space(value, h)
+                value = (
+                    ufl.as_vector([in_space(c, h) for c in value])
+                    if f.shape
+                    else in_space(value, h)
+                )
             forms.append(-ufl.inner(value, h.tests[f]) * h.dx)
         return forms
 
@@ -191,14 +228,18 @@ class CoupledReference(Dense):
         places = np.zeros(own.index_map.size_local * own.index_map_bs, dtype=int)
         for mine, theirs in zip(own.list, sub.list):
             unrolled = (theirs[:, None] * sub.bs + np.arange(sub.bs)).ravel()
-            places[(mine[:, None] * own.index_map_bs + np.arange(own.index_map_bs)).ravel()] = unrolled
+            places[(mine[:, None] * own.index_map_bs + np.arange(own.index_map_bs)).ravel()] = (
+                unrolled
+            )
         return places
 
     def _positions(self, target: Any, on: tuple[str, ...]) -> np.ndarray:
         unknown = getattr(target, "field", target)
         own, facet = self.own[unknown], self.domain.mesh.topology.dim - 1
         self.domain.mesh.topology.create_connectivity(facet, facet + 1)
-        facets = np.concatenate([self.domain.facet_tags.find(self.domain.names[name][1]) for name in on])
+        facets = np.concatenate(
+            [self.domain.facet_tags.find(self.domain.names[name][1]) for name in on]
+        )
         blocks, size = fem.locate_dofs_topological(own, facet, facets), own.dofmap.index_map_bs
         chosen = np.arange(size) if unknown == target else np.array([target.index])
         return self.where[unknown][(blocks[:, None] * size + chosen).ravel()]
@@ -239,7 +280,9 @@ class CoupledReference(Dense):
         fold = np.eye(self.size)[:, free]
         if self.problem.floating is None:
             return fold
-        means = fem.assemble_vector(compiled(self.hand.tests[self.problem.floating] * self.hand.dx)).array
+        means = fem.assemble_vector(
+            compiled(self.hand.tests[self.problem.floating] * self.hand.dx)
+        ).array
         return fold @ null_space((means @ fold)[None, :])
 
     @property
@@ -254,8 +297,12 @@ class CoupledReference(Dense):
     def start(self, rate: bool = False) -> np.ndarray:
         """Initial values, projected onto what a constraint admits."""
         fields = {f: cf.dt(f) if rate else f for f in self.problem.anchors}
-        given = {f: self.problem.start[key] for f, key in fields.items() if key in self.problem.start}
-        state = sum((self.interpolated(f, value, 0.0) for f, value in given.items()), np.zeros(self.size))
+        given = {
+            f: self.problem.start[key] for f, key in fields.items() if key in self.problem.start
+        }
+        state = sum(
+            (self.interpolated(f, value, 0.0) for f, value in given.items()), np.zeros(self.size)
+        )
         held = self.fixed[self.second_order[self.fixed]] if rate else self.fixed
         state[held] = self.given(0.0, rate)[held]
         if self.problem.constraint is not None:
@@ -265,7 +312,9 @@ class CoupledReference(Dense):
         return state if self.algebraic is None else self._consistent(state, self.start(rate=True))
 
     def _consistent(self, state: np.ndarray, speed: np.ndarray) -> np.ndarray:
-        """The algebraic unknowns that obey their equations at the start, rates of the others being those of theirs."""
+        """The algebraic unknowns that obey their equations at the start, rates of the others
+        being those of theirs.
+        """
         still = np.isin(np.arange(self.size), self.algebraic)
         guess = np.where(still, self.given(0.0), self.given(0.0, rate=True))
         guess[np.setdiff1d(np.arange(self.size), self.fixed)] = 0.0
@@ -280,12 +329,20 @@ class CoupledReference(Dense):
 
         fold, found = self.folding, guess
         for _ in range(20):
-            matrix = fold.T @ self.jacobian((1.0 * still, 1.0 * first, 1.0 * second), states(found), 0.0) @ fold
-            found = found - fold @ np.linalg.solve(matrix, fold.T @ self.residual(states(found), 0.0))
+            matrix = (
+                fold.T
+                @ self.jacobian((1.0 * still, 1.0 * first, 1.0 * second), states(found), 0.0)
+                @ fold
+            )
+            found = found - fold @ np.linalg.solve(
+                matrix, fold.T @ self.residual(states(found), 0.0)
+            )
         return np.where(still, found, state)
 
     def _projected(self, state: np.ndarray) -> np.ndarray:
-        """The nearest state in L2 that obeys the constraint: the saddle point of mass and constraint."""
+        """The nearest state in L2 that obeys the constraint: the saddle point of mass and
+        constraint.
+        """
         (leader,) = self.problem.anchors
         h, fold = self.hand, self.folding
         mass = self._part(ufl.inner(h.values[leader], h.tests[leader]) * h.dx, 1.0).matrix(0)

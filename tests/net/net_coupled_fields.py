@@ -1,4 +1,6 @@
-"""Coupled problems with fields of H(curl) and H(div): without divergence, and with weak divergences and curls."""
+"""Coupled problems with fields of H(curl) and H(div): without divergence, and with weak
+divergences and curls.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
                 float(rng.uniform(0.5, 2)),
                 lambda h: -ufl.inner(ufl.curl(h.values[E]), ufl.curl(h.tests[E])) * h.dx,
             ),
-            Entry(E, "loss", -x * E, 0.7, lambda h: -h.x[0] * ufl.inner(h.values[E], h.tests[E]) * h.dx),
+            Entry(
+                E,
+                "loss",
+                -x * E,
+                0.7,
+                lambda h: -h.x[0] * ufl.inner(h.values[E], h.tests[E]) * h.dx,
+            ),
         ],
         given=[(E, value, sides(2))],
         constraint=cf.DivergenceFree(E, weight=1 + x if weighted else None),
@@ -52,9 +60,11 @@ def conductor(rng: np.random.Generator, seed: int) -> Coupled:
 
 
 def weak_divergence(rng: np.random.Generator, seed: int) -> Coupled:
-    """grad div on Nédélec elements, through the weak divergence s: (s, r) = −(E, ∇r) for all r that vanish on the boundary.
+    """grad div on Nédélec elements, through the weak divergence s: (s, r) = −(E, ∇r) for all r that
+    vanish on the boundary.
 
-    Between conducting walls div E vanishes there, and where E is free its natural trace (div E) n says so.
+    Between conducting walls div E vanishes there, and where E is free its natural trace (div E) n
+    says so.
     """
     order, degree, s = int(rng.integers(2)), int(rng.integers(1, 3)), cf.ScalarField("div_E", dim=2)
     free = bool(rng.uniform() < 0.5)
@@ -98,7 +108,8 @@ def weak_divergence(rng: np.random.Generator, seed: int) -> Coupled:
 def weak_curl(rng: np.random.Generator, seed: int) -> Coupled:
     """curl curl, or lap, on RT and BDM through the weak curl ω: (ω, r) = (E, rot r) + ∮ (E·τ) r.
 
-    Normal components are given; ω vanishes at walls with free slip, and elsewhere the tangential part is given.
+    Normal components are given; ω vanishes at walls with free slip, and elsewhere the tangential
+    part is given.
     """
     order, omega = int(rng.integers(2)), cf.ScalarField("curl_E", dim=2)
     family, degree = (("RT", 1), ("RT", 2), ("BDM", 1))[rng.integers(3)]
@@ -110,7 +121,9 @@ def weak_curl(rng: np.random.Generator, seed: int) -> Coupled:
     def definition(h):
         along = -(2 - h.x[1]) * h.n[1] + h.x[0] * h.n[0]
         boundary = 0 if slips else along * h.tests[omega] * h.ds(sides(2))
-        return (h.values[omega] * h.tests[omega] - ufl.inner(h.values[E], rot(h.tests[omega]))) * h.dx - boundary
+        return (
+            h.values[omega] * h.tests[omega] - ufl.inner(h.values[E], rot(h.tests[omega]))
+        ) * h.dx - boundary
 
     def second(h):
         stretch = ufl.div(h.values[E]) * ufl.div(h.tests[E]) if whole else 0
@@ -122,7 +135,13 @@ def weak_curl(rng: np.random.Generator, seed: int) -> Coupled:
         elements={E: (family, degree), omega: ("Lagrange", degree + (family == "BDM"))},
         anchors={E: "rate" if order else None},
         entries=[
-            Entry(E, "second", lap(E) if whole else -cf.curl(cf.curl(E)), float(rng.uniform(0.5, 2)), second),
+            Entry(
+                E,
+                "second",
+                lap(E) if whole else -cf.curl(cf.curl(E)),
+                float(rng.uniform(0.5, 2)),
+                second,
+            ),
             Entry(E, "loss", -E, 2.0, lambda h: -ufl.inner(h.values[E], h.tests[E]) * h.dx),
         ],
         given=[(E, tuple(polynomial(rng, 2) for _ in range(2)), sides(2))],

@@ -1,4 +1,6 @@
-"""Coupled problems: flows with a pressure, scalars that act on each other, Darcy's law, conductivities, transport."""
+"""Coupled problems: flows with a pressure, scalars that act on each other, Darcy's law,
+conductivities, transport.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from cffem import div, dot, grad, lap, x, y
 
 def stream(rng: np.random.Generator, in_time: bool) -> tuple[Any, Any]:
     """A velocity without divergence, of second degree so that its interpolant has none either."""
-    psi = sum(round(float(rng.normal()), 3) * m for m in (x, y, x * y, x**2, y**2, x**2 * y, x * y**2, x**3))
+    psi = sum(
+        round(float(rng.normal()), 3) * m
+        for m in (x, y, x * y, x**2, y**2, x**2 * y, x * y**2, x**3)
+    )
     psi = psi * (1 + cf.t) if in_time else psi
     return (sp.diff(psi, y), -sp.diff(psi, x))
 
@@ -32,7 +37,15 @@ def flow(rng: np.random.Generator, seed: int) -> Coupled:
         return -ufl.inner(ufl.grad(h.values[v]), ufl.grad(h.tests[v])) * h.dx
 
     entries = [Entry(v, "viscosity", lap(v), nu, gradients)]
-    entries.append(Entry(v, "drag", -v, float(rng.uniform(0, 2)), lambda h: -ufl.inner(h.values[v], h.tests[v]) * h.dx))
+    entries.append(
+        Entry(
+            v,
+            "drag",
+            -v,
+            float(rng.uniform(0, 2)),
+            lambda h: -ufl.inner(h.values[v], h.tests[v]) * h.dx,
+        )
+    )
     if bent:
         entries.append(
             Entry(
@@ -40,7 +53,9 @@ def flow(rng: np.random.Generator, seed: int) -> Coupled:
                 "convection",
                 -dot(grad(v), v),
                 float(rng.uniform(0.1, 0.5)),
-                lambda h: -ufl.inner(ufl.dot(ufl.grad(h.values[v]), h.values[v]), h.tests[v]) * h.dx,
+                lambda h: (
+                    -ufl.inner(ufl.dot(ufl.grad(h.values[v]), h.values[v]), h.tests[v]) * h.dx
+                ),
             )
         )
 
@@ -54,7 +69,11 @@ def flow(rng: np.random.Generator, seed: int) -> Coupled:
     if layout == 1:
         given, floating = [(v, value, ("left", "bottom", "top"))], None
         natural = [cf.Neumann(v, (1 + x, y), on="right")]
-        extra.append(lambda h: -nu * ufl.inner(ufl.as_vector([1 + h.x[0], h.x[1]]), h.tests[v]) * h.ds(("right",)))
+        extra.append(
+            lambda h: (
+                -nu * ufl.inner(ufl.as_vector([1 + h.x[0], h.x[1]]), h.tests[v]) * h.ds(("right",))
+            )
+        )
     if layout == 2:
         given = [(v[0], 0, ("left", "right")), (v[1], 0, ("bottom", "top"))]
         natural = [cf.Neumann(v, 0)]
@@ -80,7 +99,13 @@ def flow(rng: np.random.Generator, seed: int) -> Coupled:
 
 def reaction(rng: np.random.Generator, seed: int) -> Coupled:
     """Two scalars that act on each other, one of them possibly without a rate."""
-    pairs = [("rate", "rate"), ("rate", None), (None, None), ("acceleration", "rate"), ("acceleration", None)]
+    pairs = [
+        ("rate", "rate"),
+        ("rate", None),
+        (None, None),
+        ("acceleration", "rate"),
+        ("acceleration", None),
+    ]
     kinds = pairs[rng.integers(len(pairs))]
     bent = bool(rng.uniform() < 0.4)
 
@@ -99,13 +124,19 @@ def reaction(rng: np.random.Generator, seed: int) -> Coupled:
             "drift",
             dot((y, -x), grad(w)),
             c[3],
-            lambda h: ufl.dot(ufl.as_vector([h.x[1], -h.x[0]]), ufl.grad(h.values[w])) * h.tests[w] * h.dx,
+            lambda h: (
+                ufl.dot(ufl.as_vector([h.x[1], -h.x[0]]), ufl.grad(h.values[w])) * h.tests[w] * h.dx
+            ),
         ),
     ]
     if bent:
-        entries.append(Entry(u, "uw", u * w, 0.2, lambda h: h.values[u] * h.values[w] * h.tests[u] * h.dx))
+        entries.append(
+            Entry(u, "uw", u * w, 0.2, lambda h: h.values[u] * h.values[w] * h.tests[u] * h.dx)
+        )
     if kinds[0] is not None and rng.uniform() < 0.7:
-        entries.append(Entry(w, "rate of u", cf.dt(u), 0.3, lambda h: h.rates[u] * h.tests[w] * h.dx))
+        entries.append(
+            Entry(w, "rate of u", cf.dt(u), 0.3, lambda h: h.rates[u] * h.tests[w] * h.dx)
+        )
     strength = entries[3].coefficient
     return Coupled(
         name="coupled scalars",
@@ -113,9 +144,19 @@ def reaction(rng: np.random.Generator, seed: int) -> Coupled:
         elements={u: ("Lagrange", 2), w: ("Lagrange", 1)},
         anchors=dict(zip((u, w), kinds)),
         entries=entries,
-        given=[(u, polynomial(rng, 2, kinds[0] is not None), sides(2)), (w, polynomial(rng, 2), ("left", "top"))],
+        given=[
+            (u, polynomial(rng, 2, kinds[0] is not None), sides(2)),
+            (w, polynomial(rng, 2), ("left", "top")),
+        ],
         natural=[cf.Robin(w, x + y, on=("right", "bottom"), coefficient=2)],
-        extra=[lambda h: -strength * (h.x[0] + h.x[1] - 2 * h.values[w]) * h.tests[w] * h.ds(("right", "bottom"))],
+        extra=[
+            lambda h: (
+                -strength
+                * (h.x[0] + h.x[1] - 2 * h.values[w])
+                * h.tests[w]
+                * h.ds(("right", "bottom"))
+            )
+        ],
         forcing={u: 2 - x * y} if rng.uniform() < 0.5 else {},
         start={f: polynomial(rng, 2) for f, kind in zip((u, w), kinds) if kind is not None}
         | ({cf.dt(u): polynomial(rng, 2)} if kinds[0] == "acceleration" else {}),
@@ -126,7 +167,9 @@ def reaction(rng: np.random.Generator, seed: int) -> Coupled:
 
 
 def darcy(rng: np.random.Generator, seed: int) -> Coupled:
-    """q = −grad p, div q = f on the lowest conforming pair, pressure given on some sides, flux on the others."""
+    """q = −grad p, div q = f on the lowest conforming pair, pressure given on some sides,
+    flux on the others.
+    """
     pressure = polynomial(rng, 2)
     layout = rng.integers(2)
     free = (("left", "right", "bottom", "top"), ("left", "top"))[layout]
@@ -146,10 +189,22 @@ def darcy(rng: np.random.Generator, seed: int) -> Coupled:
         elements={q: (family, 1), p: ("DG", 0)},
         anchors={q: None, p: None},
         entries=[
-            Entry(q, "drag", -q, float(rng.uniform(0.5, 2)), lambda h: -ufl.inner(h.values[q], h.tests[q]) * h.dx),
+            Entry(
+                q,
+                "drag",
+                -q,
+                float(rng.uniform(0.5, 2)),
+                lambda h: -ufl.inner(h.values[q], h.tests[q]) * h.dx,
+            ),
             Entry(q, "push", -grad(p), push, lambda h: h.values[p] * ufl.div(h.tests[q]) * h.dx),
             Entry(p, "div", -div(q), 1.0, lambda h: -ufl.div(h.values[q]) * h.tests[p] * h.dx),
-            Entry(p, "storage", -p, float(rng.uniform(0.1, 1)), lambda h: -h.values[p] * h.tests[p] * h.dx),
+            Entry(
+                p,
+                "storage",
+                -p,
+                float(rng.uniform(0.1, 1)),
+                lambda h: -h.values[p] * h.tests[p] * h.dx,
+            ),
         ],
         given=[(p, pressure, free), *([(q, flux, walls)] if walls else [])],
         extra=[trace],
@@ -187,7 +242,9 @@ def coefficient(rng: np.random.Generator, seed: int) -> Coupled:
 
 
 def transport(rng: np.random.Generator, seed: int) -> Coupled:
-    """A discontinuous field that is carried along, upwind; its values are given where it flows in."""
+    """A discontinuous field that is carried along, upwind; its values are given where it
+    flows in.
+    """
     degree, order = int(rng.integers(3)), int(rng.uniform() < 0.7)
     speed = float(rng.uniform(0.5, 2.0))
     inflow, conserved = polynomial(rng, 2, in_time=order), bool(rng.uniform() < 0.5)
@@ -195,7 +252,8 @@ def transport(rng: np.random.Generator, seed: int) -> Coupled:
     def carried(h):
         b, value, test = ufl.as_vector([2.0, -1.0]), h.values[u], h.tests[u]
         inside = ufl.dot(b, h.n("+"))
-        # Each facet charges its jump to the cell that the field flows into, with the speed at which it does.
+        # Each facet charges its jump to the cell that the field flows into, with the speed at which
+        # it does.
         into = ufl.conditional(ufl.lt(inside, 0.0), test("+"), test("-"))
         between = inside * (value("+") - value("-")) * into * ufl.Measure("dS", domain=h.mesh)
         normal = ufl.dot(b, h.n)

@@ -1,8 +1,9 @@
 """Dense algebra for problems by hand: assembled forms, Newton steps and time steps.
 
-Nothing here comes from cffem. A time step of a Runge–Kutta scheme is solved for the stage's rate, or acceleration; boundary
-values of a stage are those at its time, the mean of both ends for the midpoint rule. Algebraic unknowns have no rate: theirs
-stands for the stage's value, divided by the step.
+Nothing here comes from cffem. A time step of a Runge–Kutta scheme is solved for the stage's rate,
+or acceleration; boundary values of a stage are those at its time, the mean of both ends for the
+midpoint rule. Algebraic unknowns have no rate: theirs stands for the stage's value, divided by the
+step.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def numeric(value: Any, size: int) -> Callable[[np.ndarray, float], np.ndarray]:
     functions = [sp.lambdify((X, Y, Z, T), sp.sympify(part), "numpy") for part in parts]
 
     def evaluate(points: np.ndarray, time: float) -> np.ndarray:
-        rows = np.array([np.broadcast_to(f(*points, time), points.shape[1:]) for f in functions], dtype=float)
+        rows = np.array(
+            [np.broadcast_to(f(*points, time), points.shape[1:]) for f in functions], dtype=float
+        )
         return rows if size else rows[0]
 
     return evaluate
@@ -151,7 +154,9 @@ class Dense:
             np.zeros(self.size),
         )
 
-    def jacobian(self, weights: tuple[Any, ...], states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+    def jacobian(
+        self, weights: tuple[Any, ...], states: tuple[Any, Any, Any], time: float
+    ) -> np.ndarray:
         """Σ c_k ∂F_k · weight, a number for all columns or one for each."""
         self.place(states, time)
         total = np.zeros((self.size, self.size))
@@ -163,7 +168,9 @@ class Dense:
 
     # Solving ----------------------------------------------------------------------------------
 
-    def newton(self, guess: np.ndarray, states: Callable[[np.ndarray], Any], weights: Any, time: float) -> Any:
+    def newton(
+        self, guess: np.ndarray, states: Callable[[np.ndarray], Any], weights: Any, time: float
+    ) -> Any:
         """Solve F = 0 for the free unknowns, from a guess with the right boundary values."""
         found, fold = guess.copy(), self.folding
         for _ in range(40):
@@ -204,8 +211,12 @@ class Dense:
                 speeds.append(speed)
         return states, speeds
 
-    def step(self, state: np.ndarray, speed: Any, start: float, step: float) -> tuple[np.ndarray, Any]:
-        """One step of the scheme, each stage solved for rates, or accelerations where the order in time is two."""
+    def step(
+        self, state: np.ndarray, speed: Any, start: float, step: float
+    ) -> tuple[np.ndarray, Any]:
+        """One step of the scheme, each stage solved for rates, or accelerations where the
+        order in time is two.
+        """
         rows, ends = SCHEMES[self.problem.scheme or "midpoint"]
         second = self.second_order if speed is not None else np.zeros(self.size, dtype=bool)
         fast = np.zeros(self.size) if speed is None else speed
@@ -214,20 +225,30 @@ class Dense:
         for row in rows:
             gamma, time = row[-1] * step, start + sum(row) * step
             base = state + step * sum((a * k for a, k in zip(row, rates)), np.zeros(self.size))
-            low = fast + step * sum((a * k for a, k in zip(row, accelerations)), np.zeros(self.size))
+            low = fast + step * sum(
+                (a * k for a, k in zip(row, accelerations)), np.zeros(self.size)
+            )
             if self.algebraic is not None:
                 base[self.algebraic] = 0.0
-            values, slopes = (self.stage_values(start, step, time, rows, rate) for rate in (False, True))
+            values, slopes = (
+                self.stage_values(start, step, time, rows, rate) for rate in (False, True)
+            )
             if self.algebraic is not None:
                 values[self.algebraic] = self.given(time)[self.algebraic]
             guess = np.zeros(self.size)
-            guess[self.fixed] = np.where(second, (slopes - low) / gamma, (values - base) / gamma)[self.fixed]
+            guess[self.fixed] = np.where(second, (slopes - low) / gamma, (values - base) / gamma)[
+                self.fixed
+            ]
 
             def states(found, base=base, low=low, gamma=gamma):
                 rate = np.where(second, low + gamma * found, found)
                 return base + gamma * rate, rate, np.where(second, found, 0.0)
 
-            weights = (np.where(second, gamma**2, gamma), np.where(second, gamma, 1.0), np.where(second, 1.0, 0.0))
+            weights = (
+                np.where(second, gamma**2, gamma),
+                np.where(second, gamma, 1.0),
+                np.where(second, 1.0, 0.0),
+            )
             found = self.newton(guess, states, weights, time)
             rates.append(states(found)[1])
             accelerations.append(states(found)[2])
@@ -247,7 +268,9 @@ class Dense:
         """Over all unknowns, whether they are of second order in time."""
         return np.ones(self.size, dtype=bool)
 
-    def stage_values(self, start: float, step: float, time: float, rows: Any, rate: bool = False) -> np.ndarray:
+    def stage_values(
+        self, start: float, step: float, time: float, rows: Any, rate: bool = False
+    ) -> np.ndarray:
         """Boundary values, or rates, of a stage."""
         if rows == SCHEMES["midpoint"][0]:
             return (self.given(start, rate) + self.given(start + step, rate)) / 2
@@ -259,5 +282,8 @@ class Dense:
         if len(gaps) == 1:
             return float(np.sqrt(gaps[0] @ self.mass @ gaps[0]))
         step = self.problem.end / self.problem.steps
-        total = sum(step / 3 * (a @ self.mass @ (a + b) + b @ self.mass @ b) for a, b in itertools.pairwise(gaps))
+        total = sum(
+            step / 3 * (a @ self.mass @ (a + b) + b @ self.mass @ b)
+            for a, b in itertools.pairwise(gaps)
+        )
         return float(np.sqrt(total))

@@ -8,10 +8,16 @@ import numpy as np
 from dolfinx import mesh
 from mpi4py import MPI
 
-from cffem.engine.meshes import MeshData
+from cffem.engine.mesh.meshes import MeshData
 
-SIDES = {"left": (0, 0.0), "right": (0, 1.0), "bottom": (1, 0.0), "top": (1, 1.0),
-         "back": (2, 0.0), "front": (2, 1.0)}  # fmt: skip
+SIDES = {
+    "left": (0, 0.0),
+    "right": (0, 1.0),
+    "bottom": (1, 0.0),
+    "top": (1, 1.0),
+    "back": (2, 0.0),
+    "front": (2, 1.0),
+}
 DIMENSION = {"interval": 1, "triangle": 2, "quadrilateral": 2, "tetrahedron": 3, "hexahedron": 3}
 
 
@@ -45,7 +51,9 @@ def small_mesh(cell: str, n: int, deformed: int = 0, comm: Any = MPI.COMM_SELF) 
             bump = np.prod(np.sin(np.pi * points), axis=1)
             direction = np.cos(deformed * np.arange(1, dimension + 1))
             points = points + 0.2 / n * bump[:, None] * direction
-        shear = np.eye(dimension) + 0.2 * np.sin(deformed * np.arange(1, dimension**2 + 1)).reshape(dimension, dimension)
+        shear = np.eye(dimension) + 0.2 * np.sin(deformed * np.arange(1, dimension**2 + 1)).reshape(
+            dimension, dimension
+        )
         domain.geometry.x[:, :dimension] = points @ shear.T
     return data
 
@@ -57,9 +65,13 @@ def tagged(domain: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
     indices, values = [], []
     for name, (_, tag) in names.items():
         axis, place = SIDES[name]
-        found = mesh.locate_entities_boundary(domain, facet, lambda x, a=axis, p=place: np.isclose(x[a], p))
+        found = mesh.locate_entities_boundary(
+            domain, facet, lambda x, a=axis, p=place: np.isclose(x[a], p)
+        )
         indices.append(found)
         values.append(np.full(len(found), tag))
     index, value = np.concatenate(indices), np.concatenate(values)
     order = np.argsort(index)
-    return mesh.meshtags(domain, facet, index[order].astype(np.int32), value[order].astype(np.int32)), names
+    return mesh.meshtags(
+        domain, facet, index[order].astype(np.int32), value[order].astype(np.int32)
+    ), names

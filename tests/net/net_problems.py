@@ -53,8 +53,13 @@ class Family:
     @property
     def pool(self) -> list[Term]:
         """The terms that make sense on this element."""
-        return {"scalar": SCALAR, "vector": VECTOR, "curl": CURL_CONFORMING, "div": DIV_CONFORMING,
-                "discontinuous": DISCONTINUOUS}[self.kind]  # fmt: skip
+        return {
+            "scalar": SCALAR,
+            "vector": VECTOR,
+            "curl": CURL_CONFORMING,
+            "div": DIV_CONFORMING,
+            "discontinuous": DISCONTINUOUS,
+        }[self.kind]
 
     def __str__(self) -> str:
         name = " ".join(map(str, self.element))
@@ -127,7 +132,9 @@ class Problem:
     def __str__(self) -> str:
         terms = " + ".join(f"{c:.3g} {term.name}" for term, c in self.terms)
         said = ", ".join(
-            f"{c.kind} {'' if c.component is None else c.component} {c.value} on {'+'.join(c.sides)}" for c in self.conditions
+            f"{c.kind} {'' if c.component is None else c.component} {c.value} on "
+            f"{'+'.join(c.sides)}"
+            for c in self.conditions
         )
         time = "steady" if self.order == 0 else f"order {self.order} {self.scheme}"
         return (
@@ -164,10 +171,21 @@ def pooled(rng: np.random.Generator, family: Family, transient: bool) -> Any:
     return tuple(pool[(chosen + i) % len(pool)] for i in range(family.dimension)) if chosen else 0
 
 
-LAYOUTS = ("all given", "all given", "one side given", "robin", "mixed", "all free", "periodic", "slip")
+LAYOUTS = (
+    "all given",
+    "all given",
+    "one side given",
+    "robin",
+    "mixed",
+    "all free",
+    "periodic",
+    "slip",
+)
 
 
-def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tuple[tuple[Condition, ...], bool]:
+def drawn_conditions(
+    rng: np.random.Generator, family: Family, order: int
+) -> tuple[tuple[Condition, ...], bool]:
     """Conditions on all sides, and whether left and right are identified."""
     every = sides(family.dimension)
     conforming = family.kind in ("curl", "div")
@@ -185,8 +203,10 @@ def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tu
         return (), False
     if layout == "slip" and family.kind == "vector":
         # One component on each pair of sides; nothing pulls at the others.
-        first = [Condition("essential", pair, polynomial(rng, family.dimension), component=i)
-                 for i, pair in enumerate(zip(every[::2], every[1::2]))]  # fmt: skip
+        first = [
+            Condition("essential", pair, polynomial(rng, family.dimension), component=i)
+            for i, pair in enumerate(zip(every[::2], every[1::2]))
+        ]
         return (*first, Condition("neumann", every, 0)), False
     if rng.uniform() < 0.25 and family.kind in ("scalar", "vector"):
         flux = "function"
@@ -196,26 +216,36 @@ def drawn_conditions(rng: np.random.Generator, family: Family, order: int) -> tu
         value = 0 if kind == "essential" else flux
         return ((Condition(kind, rest, value),) if rest else ()), True
     if layout in ("all given", "slip"):
-        return (Condition("essential", every, value, called=order == 0 and rng.uniform() < 0.3),), False
+        return (
+            Condition("essential", every, value, called=order == 0 and rng.uniform() < 0.3),
+        ), False
     if layout == "one side given":
         return (
             Condition("essential", every[:1], value),
             Condition("neumann", every[1:], flux),
         ), False
     if layout == "robin":
-        return (Condition("essential", every[:1], value),
-                Condition("robin", every[1:], flux, coefficient)), False  # fmt: skip
+        return (
+            Condition("essential", every[:1], value),
+            Condition("robin", every[1:], flux, coefficient),
+        ), False
     if layout == "mixed":
         second = [Condition("robin", every[1:2], flux, coefficient)]
-        third = [Condition("neumann", every[2:], pooled(rng, family, order > 0))] if every[2:] else []
+        third = (
+            [Condition("neumann", every[2:], pooled(rng, family, order > 0))] if every[2:] else []
+        )
         return (Condition("essential", every[:1], value), *second, *third), False
     return (Condition("robin", every, flux, coefficient),), False
 
 
-def drawn_terms(rng: np.random.Generator, family: Family, order: int, nonlinear: bool) -> tuple[tuple[Term, float], ...]:
+def drawn_terms(
+    rng: np.random.Generator, family: Family, order: int, nonlinear: bool
+) -> tuple[tuple[Term, float], ...]:
     """A leading term with a positive coefficient, some others, and at most two nonlinear ones."""
     # A jump inside cells is integrated to a stated accuracy only.
-    pool = [term for term in family.pool if term.needs <= order and not (term.fits and family.cells % 2)]
+    pool = [
+        term for term in family.pool if term.needs <= order and not (term.fits and family.cells % 2)
+    ]
     leading = [term for term in pool if term.leading and (nonlinear or not term.nonlinear)]
     others = [term for term in pool if not term.leading and not term.nonlinear]
     bent = [term for term in pool if not term.leading and term.nonlinear]
@@ -252,7 +282,9 @@ def drawn(family: Family, seed: int) -> Problem:
         keep = rng.uniform() < 0.2
         swapped = {"full matrix": "lap", "u_xx": "reaction"}
         names = {term.name: term for term in family.pool}
-        chosen = [(term if keep else names[swapped.get(term.name, term.name)], c) for term, c in terms]
+        chosen = [
+            (term if keep else names[swapped.get(term.name, term.name)], c) for term, c in terms
+        ]
         terms = tuple({term.name: (term, c) for term, c in chosen}.values())
     fits = any(term.fits for term, _ in terms)
     lower = [term.name for term, c in terms if not term.leading and c and term.name != "u_xx"]
@@ -284,7 +316,10 @@ def unknown_of(family: Family, name: str = "u") -> Any:
 
 def as_called(value: Any) -> Any:
     """SymPy data as a Python function of the points."""
-    parts = [sp.lambdify(SPACE, part, "numpy") for part in (value if isinstance(value, tuple) else (value,))]
+    parts = [
+        sp.lambdify(SPACE, part, "numpy")
+        for part in (value if isinstance(value, tuple) else (value,))
+    ]
 
     def called(points: np.ndarray) -> np.ndarray:
         rows = np.array([np.broadcast_to(f(*points), points.shape[1:]) for f in parts], dtype=float)
@@ -315,9 +350,17 @@ def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> c
     )
     boundary: list[Any] = [cf.Periodic(on="right", to="left")] if problem.periodic else []
     for c in problem.conditions:
-        value = flux if isinstance(c.value, str) else as_called(c.value) if c.called and c.value != 0 else c.value
+        value = (
+            flux
+            if isinstance(c.value, str)
+            else as_called(c.value)
+            if c.called and c.value != 0
+            else c.value
+        )
         if c.kind == "essential":
-            boundary.append(cf.Dirichlet(u if c.component is None else u[c.component], value, on=c.sides))
+            boundary.append(
+                cf.Dirichlet(u if c.component is None else u[c.component], value, on=c.sides)
+            )
         elif c.kind == "neumann":
             boundary.append(cf.Neumann(u, value, on=c.sides))
         else:
@@ -329,7 +372,9 @@ def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> c
         elements={u: family.element},
         initial=initial | ({cf.dt(u): problem.speed} if problem.order == 2 else {}),
         boundary=boundary,
-        time=cf.Window(0, problem.end, steps=problem.steps, scheme=problem.scheme) if problem.order else None,
+        time=cf.Window(0, problem.end, steps=problem.steps, scheme=problem.scheme)
+        if problem.order
+        else None,
         forcing={} if given is None else {u: given},
     )
     return cf.Model(library, {term.name: c for term, c in problem.terms}, experiment)

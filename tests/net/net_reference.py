@@ -33,11 +33,17 @@ class Hand:
         strength: the value of the named parameter.
     """
 
-    def __init__(self, problem: Any, domain: Any, u: Any, rate: Any, v: Any, time: Any, strength: Any):
+    def __init__(
+        self, problem: Any, domain: Any, u: Any, rate: Any, v: Any, time: Any, strength: Any
+    ):
         self.problem = problem
         shape = tuple(u.ufl_shape)
-        self.flux = fem.Function(fem.functionspace(domain.mesh, ("Lagrange", 1, shape) if shape else ("Lagrange", 1)))
-        self.flux.x.array[:] = np.random.default_rng(problem.seed + 2).normal(size=len(self.flux.x.array))
+        self.flux = fem.Function(
+            fem.functionspace(domain.mesh, ("Lagrange", 1, shape) if shape else ("Lagrange", 1))
+        )
+        self.flux.x.array[:] = np.random.default_rng(problem.seed + 2).normal(
+            size=len(self.flux.x.array)
+        )
         self.dimension = domain.mesh.geometry.dim
         self.u, self.rate, self.v = u, rate, v
         self.x, self.n = ufl.SpatialCoordinate(domain.mesh), ufl.FacetNormal(domain.mesh)
@@ -72,7 +78,9 @@ class Hand:
         """∮ of a trace about which no condition can say anything, except in one dimension."""
         if self.dimension == 1:
             return self.natural(lambda g: factor * g * self.v)
-        free = tuple(side for c in self.problem.conditions if c.kind != "essential" for side in c.sides)
+        free = tuple(
+            side for c in self.problem.conditions if c.kind != "essential" for side in c.sides
+        )
         return integrand * self.ds(free) if free else 0
 
 
@@ -88,7 +96,9 @@ class Reference(Dense):
         self.problem, self.domain = problem, domain
         mesh, family = domain.mesh, problem.family
         shape = (family.dimension,) if family.kind == "vector" else None
-        element = basix.ufl.element(*([family.element[0], family.cell, family.element[1]]), shape=shape)
+        element = basix.ufl.element(
+            *([family.element[0], family.cell, family.element[1]]), shape=shape
+        )
         self.space = fem.functionspace(mesh, element)
         self.size = self.space.dofmap.index_map.size_local * self.space.dofmap.index_map_bs
         self.components = family.dimension if family.kind in ("vector", "curl", "div") else 0
@@ -96,11 +106,15 @@ class Reference(Dense):
         self.time = fem.Constant(mesh, default_scalar_type(0))
         strength = fem.Constant(mesh, default_scalar_type(STRENGTH_VALUE))
         self.test = ufl.TestFunction(self.space)
-        self.hand = Hand(problem, domain, self.states[0], self.states[1], self.test, self.time, strength)
+        self.hand = Hand(
+            problem, domain, self.states[0], self.states[1], self.test, self.time, strength
+        )
         self.force = fem.Function(self.space)
         self.force.x.array[:] = np.random.default_rng(problem.seed).normal(size=self.size)
         self.anchor = self._anchor()
-        self.terms = {term.name: self._part(term.by_hand(self.hand), -c) for term, c in problem.terms}
+        self.terms = {
+            term.name: self._part(term.by_hand(self.hand), -c) for term, c in problem.terms
+        }
         self.forcing = self._forcing()
         self.fixed, self._values = self._essential()
 
@@ -135,13 +149,19 @@ class Reference(Dense):
         mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
         for c in self.problem.conditions:
             if c.kind == "essential":
-                where = np.concatenate([facets.find(self.domain.names[name][1]) for name in c.sides])
+                where = np.concatenate(
+                    [facets.find(self.domain.names[name][1]) for name in c.sides]
+                )
                 blocks = fem.locate_dofs_topological(self.space, mesh.topology.dim - 1, where)
                 size = self.space.dofmap.index_map_bs
                 chosen = np.arange(size) if c.component is None else np.array([c.component])
                 value = c.value if c.component is None else (c.value,) * self.components
                 found.append(((blocks[:, None] * size + chosen).ravel(), value))
-        fixed = np.unique(np.concatenate([dofs for dofs, _ in found])) if found else np.array([], dtype=int)
+        fixed = (
+            np.unique(np.concatenate([dofs for dofs, _ in found]))
+            if found
+            else np.array([], dtype=int)
+        )
         return fixed.astype(int), found
 
     def given(self, time: float, rate: bool = False) -> np.ndarray:
@@ -173,7 +193,11 @@ class Reference(Dense):
 
     def parts(self) -> list[Part]:
         """All summands but the deleted one."""
-        return [*self.anchor, *self.forcing, *(p for n, p in self.terms.items() if n != self.without)]
+        return [
+            *self.anchor,
+            *self.forcing,
+            *(p for n, p in self.terms.items() if n != self.without),
+        ]
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -192,5 +216,7 @@ class Reference(Dense):
     def _masters(self, values: np.ndarray) -> np.ndarray:
         """The values of the unknowns that others are identified with: those on the left."""
         first = [np.flatnonzero(column) for column in self.folding.T]
-        points = np.repeat(self.space.tabulate_dof_coordinates()[:, 0], self.space.dofmap.index_map_bs)
+        points = np.repeat(
+            self.space.tabulate_dof_coordinates()[:, 0], self.space.dofmap.index_map_bs
+        )
         return np.array([values[rows[np.argmin(points[rows])]] for rows in first])

@@ -1,7 +1,7 @@
 """Random studies that can be written in many ways that mean the same.
 
-A study is drawn once; `Way` says how it is written: in which order of terms, units and names, on which communicator, with a term
-split into two halves or a term with coefficient zero added.
+A study is drawn once; `Way` says how it is written: in which order of terms, units and names, on
+which communicator, with a term split into two halves or a term with coefficient zero added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from net_meshes import tagged
 
 import cffem as cf
 from cffem import t, x, y
-from cffem.engine.meshes import MeshData
+from cffem.engine.mesh.meshes import MeshData
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,11 @@ WORDS = {
     "burgers": Word(lambda u: u * u.diff(x), 1, 2, 0),
     "porous": Word(lambda u: cf.div(u**2 * cf.grad(u)), 2, 3, 0),
 }
-ADDED = {"sine": lambda u: sp.sin(u), "spurious": lambda u: u**2 * u.diff(x), "drift in time": lambda u: (1 + t) * u.diff(x)}
+ADDED = {
+    "sine": lambda u: sp.sin(u),
+    "spurious": lambda u: u**2 * u.diff(x),
+    "drift in time": lambda u: (1 + t) * u.diff(x),
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class Way:
     Attributes:
         order: the names of the terms in the order in which they are written; None is the drawn one.
         name: of the field.
-        length, time, size: units in which one metre, one second and the field's unit are these numbers.
+        length, time, size: units in which one metre, one second and the field's unit are these
+            numbers.
         added: a term with coefficient zero.
         split: a term that is written as two halves.
         comm: the communicator; None is this rank alone.
@@ -105,7 +110,11 @@ class DrawnStudy:
         L, u = way.length, cf.ScalarField(way.name)
         X, Y = x / L, y / L
         across = sp.sin(sp.pi * Y) if self.dimension == 2 else 1
-        start = sum(a * sp.sin((k + 1) * sp.pi * X) for k, a in enumerate(self.waves)) * across * way.size
+        start = (
+            sum(a * sp.sin((k + 1) * sp.pi * X) for k, a in enumerate(self.waves))
+            * across
+            * way.size
+        )
         value = way.size * (self.waves[0] + self.waves[1] * X) if self.order == 0 else 0
         names = ("left", "right", "bottom", "top")[: 2 * self.dimension]
         boundary: list[Any] = [cf.Dirichlet(u, value, on=tuple(n for n in names if n != self.free))]
@@ -116,13 +125,19 @@ class DrawnStudy:
             elements={u: ("Lagrange", 2)},
             initial=({u: start} if self.order else {}) | ({cf.dt(u): 0} if self.order == 2 else {}),
             boundary=boundary,
-            time=cf.Window(0, self.end * way.time, steps=self.steps, scheme=self.scheme) if self.order else None,
+            time=cf.Window(0, self.end * way.time, steps=self.steps, scheme=self.scheme)
+            if self.order
+            else None,
         )
 
     def mesh(self, way: Way) -> MeshData:
         """The mesh with its sides named."""
         n, comm = self.cells, way.comm or MPI.COMM_SELF
-        made = mesh.create_unit_interval(comm, n) if self.dimension == 1 else mesh.create_unit_square(comm, n, n)
+        made = (
+            mesh.create_unit_interval(comm, n)
+            if self.dimension == 1
+            else mesh.create_unit_square(comm, n, n)
+        )
         data = MeshData(made, None, *tagged(made))
         made.geometry.x[:] *= way.length
         return data
@@ -139,7 +154,10 @@ class DrawnStudy:
             halves = {name: word.term(u)}
             if name == way.split:
                 share = (x / way.length) ** 2
-                halves = {f"{name}, right": share * word.term(u), f"{name}, left": (1 - share) * word.term(u)}
+                halves = {
+                    f"{name}, right": share * word.term(u),
+                    f"{name}, left": (1 - share) * word.term(u),
+                }
             terms |= halves
             coefficients |= dict.fromkeys(halves, self.coefficients[name] * scale)
         if way.added:
@@ -154,7 +172,9 @@ class DrawnStudy:
 
     def unit_of_scores(self, way: Way) -> float:
         """What scores are multiplied by in the units of a way."""
-        return way.size * way.length ** (self.dimension / 2) * (way.time**0.5 if self.order else 1.0)
+        return (
+            way.size * way.length ** (self.dimension / 2) * (way.time**0.5 if self.order else 1.0)
+        )
 
 
 def drawn_study(seed: int) -> DrawnStudy:
@@ -169,7 +189,9 @@ def drawn_study(seed: int) -> DrawnStudy:
         coefficients["porous"] = float(rng.uniform(0.1, 0.5))
     if rng.uniform() < 0.4:
         coefficients["source"] = float(rng.normal())
-    coefficients["lap"] = float(10 ** (rng.uniform(-0.3, 0.3) if order == 0 else rng.uniform(-1.5, -0.5)))
+    coefficients["lap"] = float(
+        10 ** (rng.uniform(-0.3, 0.3) if order == 0 else rng.uniform(-1.5, -0.5))
+    )
     dimension = int(rng.integers(1, 3))
     return DrawnStudy(
         dimension=dimension,

@@ -47,7 +47,9 @@ class Term:
 
 def field_of_drift(dimension: int) -> tuple[Any, ...]:
     """A velocity that varies in space."""
-    return (1 + x, 2 - x, 1 - y)[:dimension] if dimension == 1 else (1 + y, x - 2, 1 - y)[:dimension]
+    return (
+        (1 + x, 2 - x, 1 - y)[:dimension] if dimension == 1 else (1 + y, x - 2, 1 - y)[:dimension]
+    )
 
 
 def drift_by_hand(h: Any) -> Any:
@@ -97,7 +99,9 @@ SCALAR = [
     ),
     Term(
         "conserved",
-        lambda u, d: div(x * cf.vector(*field_of_drift(d)) * u) if d > 1 else (x * (1 + x) * u).diff(x),
+        lambda u, d: (
+            div(x * cf.vector(*field_of_drift(d)) * u) if d > 1 else (x * (1 + x) * u).diff(x)
+        ),
         lambda h: ufl.div(h.x[0] * drift_by_hand(h) * h.u) * h.v * h.dx,
     ),
     Term(
@@ -177,7 +181,9 @@ def symmetric_by_hand(h: Any) -> Any:
 
 def gradient_of_divergence_by_hand(h: Any) -> Any:
     """−(div u, div v) + ∮ (g·n)(v·n), where the condition gives g = (div u) n."""
-    return -ufl.div(h.u) * ufl.div(h.v) * h.dx + h.natural(lambda g: ufl.dot(g, h.n) * ufl.dot(h.v, h.n))
+    return -ufl.div(h.u) * ufl.div(h.v) * h.dx + h.natural(
+        lambda g: ufl.dot(g, h.n) * ufl.dot(h.v, h.n)
+    )
 
 
 def turning_by_hand(h: Any, k: Any = 1) -> Any:
@@ -200,7 +206,9 @@ COMMON = [
         lambda v, d: turned(v) if d == 2 else cf.cross((1, 2, 0), v),
         lambda h: (
             ufl.inner(
-                ufl.as_vector([-h.u[1], h.u[0]]) if h.dimension == 2 else ufl.cross(ufl.as_vector([1.0, 2.0, 0.0]), h.u),
+                ufl.as_vector([-h.u[1], h.u[0]])
+                if h.dimension == 2
+                else ufl.cross(ufl.as_vector([1.0, 2.0, 0.0]), h.u),
                 h.v,
             )
             * h.dx
@@ -243,7 +251,9 @@ VECTOR = [
     Term(
         "lap",
         lambda v, d: lap(v),
-        lambda h: -ufl.inner(ufl.grad(h.u), ufl.grad(h.v)) * h.dx + h.natural(lambda g: ufl.inner(g, h.v)),
+        lambda h: (
+            -ufl.inner(ufl.grad(h.u), ufl.grad(h.v)) * h.dx + h.natural(lambda g: ufl.inner(g, h.v))
+        ),
         leading=True,
     ),
     Term("strain", lambda v, d: div(cf.sym(grad(v))), symmetric_by_hand, leading=True),
@@ -274,5 +284,9 @@ DIV_CONFORMING = [
     Term("grad div", lambda v, d: grad(div(v)), gradient_of_divergence_by_hand, leading=True),
 ]
 
-DISCONTINUOUS = [term for term in SCALAR if term.name in
-                 ("reaction", "weighted", "named", "source", "growing", "square", "cubic", "damping")]  # fmt: skip
+DISCONTINUOUS = [
+    term
+    for term in SCALAR
+    if term.name
+    in ("reaction", "weighted", "named", "source", "growing", "square", "cubic", "damping")
+]

@@ -1,4 +1,6 @@
-"""What does not change a problem changes no score and no verdict: order, names, units, ranks, halves, spurious terms."""
+"""What does not change a problem changes no score and no verdict: order, names, units, ranks,
+halves, spurious terms.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ import cffem as cf
 from cffem import x
 
 SEEDS, FEW = range(20), (0, 5)
-# Scores agree to this part of the norm of the solution; direct solves and Newton's method leave less.
+# Scores agree to this part of the norm of the solution; direct solves and Newton's method leave
+# less.
 SAME = 1e-8
 PLAIN = Way()
 
@@ -36,11 +39,18 @@ def norm(study: DrawnStudy, way: Way = PLAIN) -> float:
         return model.factual.norm() / study.unit_of_scores(way)
 
 
-def assert_same(found: dict[str, float], expected: dict[str, float], what: object, tolerance: float = SAME) -> None:
+def assert_same(
+    found: dict[str, float], expected: dict[str, float], what: object, tolerance: float = SAME
+) -> None:
     assert {*found} == {*expected}, what
     for name, score in expected.items():
         assert math.isnan(found[name]) == math.isnan(score), (what, name, found[name], score)
-        assert math.isnan(score) or abs(found[name] - score) <= tolerance * max(1.0, score), (what, name, found[name], score)
+        assert math.isnan(score) or abs(found[name] - score) <= tolerance * max(1.0, score), (
+            what,
+            name,
+            found[name],
+            score,
+        )
 
 
 def permuted(study: DrawnStudy, seed: int) -> tuple[str, ...]:
@@ -71,14 +81,19 @@ def check_halves(seed: int) -> None:
     study = drawn_study(seed)
     for name in study.coefficients:
         with study.model(PLAIN) as model, study.model(Way(split=name)) as other:
-            assert other.factual.norm() == pytest.approx(model.factual.norm(), rel=1e-8), (seed, name)
+            assert other.factual.norm() == pytest.approx(model.factual.norm(), rel=1e-8), (
+                seed,
+                name,
+            )
             try:
                 whole = model.factual.distance(model.solve(cf.delete(name)))
             except cf.SolveError:
                 with pytest.raises(cf.SolveError):
                     other.solve(cf.delete(f"{name}, left", f"{name}, right"))
                 continue
-            halves = other.factual.distance(other.solve(cf.delete(f"{name}, left", f"{name}, right")))
+            halves = other.factual.distance(
+                other.solve(cf.delete(f"{name}, left", f"{name}, right"))
+            )
             assert abs(halves - whole) <= 1e-7 * max(model.factual.norm(), whole), (seed, name)
 
 
@@ -92,12 +107,20 @@ def check_one_by_one_and_strategies(seed: int) -> None:
             assert_same({name: alone.score / size}, {name: whole[name].score / size}, seed)
         for accuracy in (1e-2, 1e-4, 1e-8):
             for name, found in model.deletions(accuracy=accuracy).items():
-                assert (found.status == "unsolvable") == (whole[name].status == "unsolvable"), (seed, name)
+                assert (found.status == "unsolvable") == (whole[name].status == "unsolvable"), (
+                    seed,
+                    name,
+                )
                 if found.status != "unsolvable":
-                    # Strategies may miss the accuracy by a little, where they say so in the error of the score.
-                    bearable = max(max(accuracy, SAME) * whole[name].score, found.error, 1e-3 * SAME * size)
+                    # Strategies may miss the accuracy by a little, where they say so in the error
+                    # of the score.
+                    bearable = max(
+                        max(accuracy, SAME) * whole[name].score, found.error, 1e-3 * SAME * size
+                    )
                     assert abs(found.score - whole[name].score) <= bearable, (seed, name, accuracy)
-                    assert found.error <= 100 * max(accuracy, SAME) * max(whole[name].score, 1e-3 * size), (seed, name, accuracy)
+                    assert found.error <= 100 * max(accuracy, SAME) * max(
+                        whole[name].score, 1e-3 * size
+                    ), (seed, name, accuracy)
 
 
 def check_interventions(seed: int) -> None:
@@ -133,14 +156,21 @@ def check_interventions(seed: int) -> None:
 def verdicts(study: DrawnStudy, way: Way) -> dict[str, str]:
     library, coefficients = study.written(way)
     certification = cf.Certification(epsilon=study.relative, relative=True)
-    report = cf.Study(library, study.experiment(way), coefficients=coefficients, certification=certification).run()
+    report = cf.Study(
+        library, study.experiment(way), coefficients=coefficients, certification=certification
+    ).run()
     return {name: term.decision for name, term in report.terms.items() if coefficients[name]}
 
 
 def check_verdicts(seed: int) -> None:
     study = drawn_study(seed)
     expected = verdicts(study, PLAIN)
-    for way in (Way(order=permuted(study, seed)), Way(name="zeta"), Way(added=[*ADDED][seed % 2]), units(seed)):
+    for way in (
+        Way(order=permuted(study, seed)),
+        Way(name="zeta"),
+        Way(added=[*ADDED][seed % 2]),
+        units(seed),
+    ):
         assert verdicts(study, way) == expected, (seed, way)
 
 

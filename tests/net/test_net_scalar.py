@@ -1,4 +1,6 @@
-"""Random problems with a scalar unknown agree with plain DOLFINx to 1e-9, or are refused in words."""
+"""Random problems with a scalar unknown agree with plain DOLFINx to 1e-9, or are refused in
+words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Problems of physics with known answers: flows, convection, a beam, layers of rock, fields in a box."""
+"""Problems of physics with known answers: flows, convection, a beam, layers of rock, fields
+in a box.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from net_meshes import small_mesh, tagged
 import cffem as cf
 from cffem import curl, div, dot, dt, grad, lap, t, x, y
 from cffem._compat import form
-from cffem.engine.meshes import MeshData
+from cffem.engine.mesh.meshes import MeshData
 
 v, q, E = (cf.VectorField(name, dim=2) for name in ("v", "q", "E"))
 p, T = cf.ScalarField("p"), cf.ScalarField("T")
@@ -45,7 +47,9 @@ def error(function, exact, time=0.0):
     parts = [sp.lambdify((x, y, t), c, "numpy") for c in (exact if shape else (exact,))]
 
     def values(points):
-        rows = np.array([np.broadcast_to(f(points[0], points[1], time), points.shape[1:]) for f in parts])
+        rows = np.array(
+            [np.broadcast_to(f(points[0], points[1], time), points.shape[1:]) for f in parts]
+        )
         return rows if shape else rows[0]
 
     rich.interpolate(values)
@@ -55,13 +59,18 @@ def error(function, exact, time=0.0):
 
 @pytest.mark.parametrize("cell", ["triangle", "quadrilateral"])
 def test_couette_and_poiseuille_flow_add_up_and_the_pressure_falls_downstream(cell):
-    """v = (y + G y (1 − y)/(2ν), 0) and p = G (L − x) between a wall and one that moves, with a free end."""
+    """v = (y + G y (1 − y)/(2ν), 0) and p = G (L − x) between a wall and one that moves, with
+    a free end.
+    """
     length, nu, fall = 2.0, 0.3, 0.8
     flow = (y + fall / (2 * nu) * y * (1 - y), 0)
     experiment = cf.Experiment(
         mesh=box(length, 1.0, 4, 2, cell),
         elements={v: ("Lagrange", 2)},
-        boundary=[cf.Dirichlet(v, flow, on=("left", "bottom", "top")), cf.Neumann(v, 0, on="right")],
+        boundary=[
+            cf.Dirichlet(v, flow, on=("left", "bottom", "top")),
+            cf.Neumann(v, 0, on="right"),
+        ],
         constraint=INCOMPRESSIBLE,
     )
     library = cf.Library(terms={"convection": -dot(grad(v), v), "viscosity": lap(v)}, unknown=v)
@@ -72,7 +81,9 @@ def test_couette_and_poiseuille_flow_add_up_and_the_pressure_falls_downstream(ce
 
 
 def test_couette_flow_starts_up_as_the_series_says():
-    """A lid that begins to move: the velocity in the middle of the gap against the Fourier series."""
+    """A lid that begins to move: the velocity in the middle of the gap against the Fourier
+    series.
+    """
     nu, end = 1.0, 0.1
     u = cf.ScalarField("u")
     interval = mesh.create_unit_interval(MPI.COMM_SELF, 32)
@@ -84,11 +95,15 @@ def test_couette_flow_starts_up_as_the_series_says():
         boundary=[cf.Dirichlet(u, 0, on="left"), cf.Dirichlet(u, 1, on="right")],
         time=cf.Window(0, end, steps=40, scheme="sdirk2"),
     )
-    with cf.Model(cf.Library(anchor=dt(u), terms={"viscosity": lap(u)}), {"viscosity": nu}, experiment) as model:
+    with cf.Model(
+        cf.Library(anchor=dt(u), terms={"viscosity": lap(u)}), {"viscosity": nu}, experiment
+    ) as model:
         found = model.solve().function()
     middle = found.x.array[np.isclose(found.function_space.tabulate_dof_coordinates()[:, 0], 0.5)]
     k = np.arange(1, 60)
-    series = 0.5 + np.sum(2 / (k * PI) * (-1.0) ** k * np.exp(-nu * (k * PI) ** 2 * end) * np.sin(k * PI / 2))
+    series = 0.5 + np.sum(
+        2 / (k * PI) * (-1.0) ** k * np.exp(-nu * (k * PI) ** 2 * end) * np.sin(k * PI / 2)
+    )
     assert middle == pytest.approx(series, rel=1e-3)
 
 
@@ -159,7 +174,14 @@ def nusselt(rayleigh, n):
     points[:, :2] = (1 - np.cos(np.pi * points[:, :2])) / 2
     system = cf.System(
         {
-            v: cf.Library(terms={"convection": -dot(grad(v), v), "viscosity": lap(v), "buoyancy": cf.vector(0, T)}, unknown=v),
+            v: cf.Library(
+                terms={
+                    "convection": -dot(grad(v), v),
+                    "viscosity": lap(v),
+                    "buoyancy": cf.vector(0, T),
+                },
+                unknown=v,
+            ),
             T: cf.Library(terms={"transport": -dot(v, grad(T)), "conduction": lap(T)}, unknown=T),
         }
     )
@@ -189,23 +211,36 @@ def nusselt(rayleigh, n):
 
 
 @pytest.mark.parametrize(("rayleigh", "cells", "published"), [(1e3, 8, 1.1178), (1e4, 12, 2.2448)])
-def test_air_between_a_hot_and_a_cold_wall_has_the_published_nusselt_number(rayleigh, cells, published):
+def test_air_between_a_hot_and_a_cold_wall_has_the_published_nusselt_number(
+    rayleigh, cells, published
+):
     """De Vahl Davis (1983): 1.118 and 2.243; the values here are spectral, by Le Quéré."""
     assert nusselt(rayleigh, cells) == pytest.approx(published, abs=1.5e-3)
 
 
 def test_a_cantilever_bends_as_the_theory_of_elasticity_says():
-    """A beam under a shear load at its end: the cubic displacements of the exact solution are in the space."""
+    """A beam under a shear load at its end: the cubic displacements of the exact solution are
+    in the space.
+    """
     young, poisson, length, half, load = 7.0, 0.3, 4.0, 0.5, 0.02
     # Plane stress as plane strain with other constants.
     shear = young / (2 * (1 + poisson))
     lame = young * poisson / (1 - poisson**2)
     inertia = 2 * half**3 / 3
-    ux = -load * y / (6 * young * inertia) * ((6 * length - 3 * x) * x + (2 + poisson) * (y**2 - half**2))
+    ux = (
+        -load
+        * y
+        / (6 * young * inertia)
+        * ((6 * length - 3 * x) * x + (2 + poisson) * (y**2 - half**2))
+    )
     uy = (
         load
         / (6 * young * inertia)
-        * (3 * poisson * y**2 * (length - x) + (4 + 5 * poisson) * half**2 * x + (3 * length - x) * x**2)
+        * (
+            3 * poisson * y**2 * (length - x)
+            + (4 + 5 * poisson) * half**2 * x
+            + (3 * length - x) * x**2
+        )
     )
     stress = 2 * shear * cf.sym(grad(v)) + lame * div(v) * grad((x, y))
     # σ_xy = −load/(2I) (c² − y²) in a beam that is bent up; the traction at the end has it along y.
@@ -219,7 +254,9 @@ def test_a_cantilever_bends_as_the_theory_of_elasticity_says():
             cf.Neumann(v, 0, on=("bottom", "top")),
         ],
     )
-    with cf.Model(cf.Library(terms={"stress": div(stress)}, unknown=v), {"stress": 1.0}, experiment) as model:
+    with cf.Model(
+        cf.Library(terms={"stress": div(stress)}, unknown=v), {"stress": 1.0}, experiment
+    ) as model:
         found = model.solve().function()
     assert error(found, (ux, uy)) < 1e-9
     tip = float(sp.sympify(uy).subs({x: length, y: 0}))
@@ -228,7 +265,9 @@ def test_a_cantilever_bends_as_the_theory_of_elasticity_says():
 
 @pytest.mark.parametrize("family", ["RT", "BDM"])
 def test_layers_of_rock_let_through_the_harmonic_mean(family):
-    """Darcy's law with a permeability that jumps by 1e4: the flux is Δp/(h₁/k₁ + h₂/k₂) in every cell."""
+    """Darcy's law with a permeability that jumps by 1e4: the flux is Δp/(h₁/k₁ + h₂/k₂) in
+    every cell.
+    """
     first, second = 1.0, 1e-4
     resistance = sp.Piecewise((1 / first, x < sp.Rational(1, 2)), (1 / second, True))
     system = cf.System(
@@ -254,7 +293,9 @@ def test_layers_of_rock_let_through_the_harmonic_mean(family):
 
 @pytest.mark.parametrize(("cell", "degree"), [("triangle", 2), ("quadrilateral", 2)])
 def test_a_field_decays_between_conducting_walls(cell, degree):
-    """dt E = −η curl curl E with E × n = 0: the lowest mode decays as exp(−2π²ηt), its energy twice as fast."""
+    """dt E = −η curl curl E with E × n = 0: the lowest mode decays as exp(−2π²ηt), its energy
+    twice as fast.
+    """
     eta, end = 0.1, 0.2
     mode = (sp.cos(sp.pi * x) * sp.sin(sp.pi * y), -sp.sin(sp.pi * x) * sp.cos(sp.pi * y))
     experiment = cf.Experiment(
@@ -264,14 +305,20 @@ def test_a_field_decays_between_conducting_walls(cell, degree):
         boundary=[cf.Tangential(E, 0)],
         time=cf.Window(0, end, steps=16),
     )
-    with cf.Model(cf.Library(anchor=dt(E), terms={"decay": -curl(curl(E))}), {"decay": eta}, experiment) as model:
-        energy = [model.measurement(cf.Energy(E, at=at)).value(model.factual) for at in (0.0, "end")]
+    with cf.Model(
+        cf.Library(anchor=dt(E), terms={"decay": -curl(curl(E))}), {"decay": eta}, experiment
+    ) as model:
+        energy = [
+            model.measurement(cf.Energy(E, at=at)).value(model.factual) for at in (0.0, "end")
+        ]
     assert energy[1] / energy[0] == pytest.approx(np.exp(-4 * PI**2 * eta * end), rel=2e-3)
 
 
 @pytest.mark.parametrize(("family", "degree"), [("BDM", 1), ("RT", 2)])
 def test_a_flow_between_slippery_walls_decays(family, degree):
-    """dt B = −η curl curl B with B·n = 0 and curl B = 0 at the walls: the energy falls to 0.4540."""
+    """dt B = −η curl curl B with B·n = 0 and curl B = 0 at the walls: the energy falls to
+    0.4540.
+    """
     eta, end = 0.1, 0.2
     mode = (sp.sin(sp.pi * x) * sp.cos(sp.pi * y), -sp.cos(sp.pi * x) * sp.sin(sp.pi * y))
     experiment = cf.Experiment(
@@ -281,6 +328,10 @@ def test_a_flow_between_slippery_walls_decays(family, degree):
         boundary=[cf.Dirichlet(E, 0), cf.Neumann(E, 0)],
         time=cf.Window(0, end, steps=16),
     )
-    with cf.Model(cf.Library(anchor=dt(E), terms={"decay": -curl(curl(E))}), {"decay": eta}, experiment) as model:
-        energy = [model.measurement(cf.Energy(E, at=at)).value(model.factual) for at in (0.0, "end")]
+    with cf.Model(
+        cf.Library(anchor=dt(E), terms={"decay": -curl(curl(E))}), {"decay": eta}, experiment
+    ) as model:
+        energy = [
+            model.measurement(cf.Energy(E, at=at)).value(model.factual) for at in (0.0, "end")
+        ]
     assert energy[1] / energy[0] == pytest.approx(0.4540, rel=1e-2)

@@ -28,7 +28,9 @@ def test_path_solves_the_lasso():
     X = A / scale
     path = lasso_path(X.T @ X / len(y), X.T @ y / len(y))
     for alpha in (1.0, 0.2, 0.05):
-        reference = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y).coef_
+        reference = (
+            Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y).coef_
+        )
         np.testing.assert_allclose(path.at(alpha), reference, atol=1e-6)
 
 
@@ -85,14 +87,23 @@ def test_the_contract_holds_fails_or_is_unknown():
     good = check_contract(sigma, beta, 0.1, 0.4, 0.05, exact, estimated=False)
     assert (good.recall, good.no_false_positive, good.sign_recovery) == ("holds", "holds", "holds")
     assert good.bound == pytest.approx(0.4)
-    assert check_contract(sigma, beta, 0.1, 0.3, 0.05, exact, estimated=False).no_false_positive == "fails"
+    assert (
+        check_contract(sigma, beta, 0.1, 0.3, 0.05, exact, estimated=False).no_false_positive
+        == "fails"
+    )
     assert check_contract(sigma, beta, 0.1, 0.7, 0.05, exact, estimated=False).recall == "fails"
     assert check_contract(sigma, beta, 0.1, 0.4, 0.06, exact, estimated=False).recall == "unknown"
     wide = Bracket(0.1, 1.0, beta)
-    assert check_contract(sigma, beta, 0.1, 0.4, 0.05, wide, estimated=False).no_false_positive == "unknown"
+    assert (
+        check_contract(sigma, beta, 0.1, 0.4, 0.05, wide, estimated=False).no_false_positive
+        == "unknown"
+    )
     dependent = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.8, 0.8, 1.28]])
     both = np.array([1.0, 1.0, 0.0])
-    assert check_contract(dependent, both, 0.1, 0.0, 0.01, exact, estimated=False).sign_recovery == "fails"
+    assert (
+        check_contract(dependent, both, 0.1, 0.0, 0.01, exact, estimated=False).sign_recovery
+        == "fails"
+    )
 
 
 def test_errors_in_the_columns_do_not_attenuate():
@@ -101,7 +112,9 @@ def test_errors_in_the_columns_do_not_attenuate():
     y = clean @ [1.0, -2.0] + 0.1 * random.standard_normal(20_000)
     noisy = clean + 0.6 * random.standard_normal(clean.shape)
     plain = Screening(method="subset").fit(Design.from_matrix(noisy, y, ["a", "b"]))
-    corrected = Screening(method="subset").fit(Design.from_matrix(noisy, y, ["a", "b"], column_noise=0.6))
+    corrected = Screening(method="subset").fit(
+        Design.from_matrix(noisy, y, ["a", "b"], column_noise=0.6)
+    )
     assert abs(plain.coef_[1]) < 1.6
     np.testing.assert_allclose(corrected.coef_, [1.0, -2.0], rtol=0.04)
 
@@ -163,7 +176,14 @@ def test_misuse_is_named(arguments, message):
 def test_each_doubt_about_a_support_is_named(changes, statistic, message):
     A = np.random.default_rng(5).standard_normal((300, 3))
     design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
-    sound = {"support": (0,), "win_rate": 1.0, "gap": 100.0, "rival": None, "agree": True, "doubts": ()}
+    sound = {
+        "support": (0,),
+        "win_rate": 1.0,
+        "gap": 100.0,
+        "rival": None,
+        "agree": True,
+        "doubts": (),
+    }
     fitted = SimpleNamespace(support=(0,), statistics=np.array([statistic]))
     found = assess(design, SimpleNamespace(**{**sound, **changes}), fitted)
     assert not found.reliable
@@ -174,5 +194,9 @@ def test_each_doubt_about_a_support_is_named(changes, statistic, message):
 def test_a_support_without_doubt_is_reliable():
     A = np.random.default_rng(5).standard_normal((300, 3))
     design = Design.from_matrix(A, A[:, 0], ["t0", "t1", "t2"])
-    chosen = SimpleNamespace(support=(0,), win_rate=1.0, gap=100.0, rival=None, agree=True, doubts=())
-    assert assess(design, chosen, SimpleNamespace(support=(0,), statistics=np.array([1e6]))).reliable
+    chosen = SimpleNamespace(
+        support=(0,), win_rate=1.0, gap=100.0, rival=None, agree=True, doubts=()
+    )
+    assert assess(
+        design, chosen, SimpleNamespace(support=(0,), statistics=np.array([1e6]))
+    ).reliable

@@ -7,15 +7,15 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.measuring import Board
+from benchmarks.screening import identification_bench, screening_bench
+from benchmarks.screening import screening_data as cases
 from cffem import t, x
-from cffem.cases import identification_bench, screening_bench
-from cffem.cases import screening_data as cases
-from cffem.cases.measuring import Board
 from cffem.data import Dataset
 from cffem.design import Design
 from cffem.screening import Screening
 from cffem.screening.subset import candidates, search
-from cffem.symbols.library import Library
+from cffem.symbols.problem.library import Library
 
 u = cases.u
 RANDOM = identification_bench.random_field
@@ -28,12 +28,16 @@ def burgers():
 
 def dataset(example, ratio, seed, correlation=0.0):
     xs, ts, values = example
-    return Dataset.from_arrays({x: xs, t: ts}, {u: cases.with_noise(values, ratio, seed, correlation)})
+    return Dataset.from_arrays(
+        {x: xs, t: ts}, {u: cases.with_noise(values, ratio, seed, correlation)}
+    )
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 def test_burgers_is_identified_under_heavy_noise(burgers, ratio):
-    screen = Screening(method="subset").fit(Design.from_fields(cases.small_library(2), dataset(burgers, ratio, 0)))
+    screen = Screening(method="subset").fit(
+        Design.from_fields(cases.small_library(2), dataset(burgers, ratio, 0))
+    )
     assert set(screen.names_) == {"u u_x", "u_xx"}
     assert screen.reliable_
     names = list(screen.design_.names)
@@ -51,14 +55,18 @@ def test_default_screen_keeps_every_true_term(burgers):
 
 def test_missing_term_is_noticed(burgers):
     full = cases.small_library(2)
-    library = Library(anchor=full.anchor, terms={n: e for n, e in full.terms.items() if n != "u u_x"})
+    library = Library(
+        anchor=full.anchor, terms={n: e for n, e in full.terms.items() if n != "u u_x"}
+    )
     screen = Screening(method="subset").fit(Design.from_fields(library, dataset(burgers, 0.2, 700)))
     assert not screen.reliable_
     assert any(reason.startswith("misfit") for reason in screen.reasons_)
 
 
 def test_correlated_noise_is_handled_or_refused(burgers):
-    screen = Screening(method="subset").fit(Design.from_fields(cases.small_library(2), dataset(burgers, 0.2, 801, 1.0)))
+    screen = Screening(method="subset").fit(
+        Design.from_fields(cases.small_library(2), dataset(burgers, 0.2, 801, 1.0))
+    )
     assert screen.design_.sources[0]["correlation_lengths"]
     assert set(screen.names_) == {"u u_x", "u_xx"} or not screen.reliable_
 
@@ -66,7 +74,9 @@ def test_correlated_noise_is_handled_or_refused(burgers):
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_single_mode_never_splits(kind):
     xs, ts, values = cases.heat_modes({2: 1.0}, 0.3, 0.2)
-    design = Design.from_fields(cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind=kind)
+    design = Design.from_fields(
+        cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind=kind
+    )
     (group,) = design.alias_groups()
     assert set(group.terms) == {"u", "lap"}
     coefficients = {str(k): float(v) for k, v in group.identified.as_coefficients_dict().items()}
@@ -95,7 +105,9 @@ def test_noise_does_not_break_the_tie_of_a_single_mode(ratio):
 @pytest.mark.parametrize("kind", ["weak", "strong"])
 def test_two_modes_identify_both_coefficients(kind):
     xs, ts, values = cases.heat_modes({1: 1.0, 3: 0.7}, 0.3, 0.2)
-    design = Design.from_fields(cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind=kind)
+    design = Design.from_fields(
+        cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}), kind=kind
+    )
     assert design.alias_groups() == []
     screen = Screening(method="subset").fit(design)
     np.testing.assert_allclose(screen.coef_, [0.3, 0.2], rtol=1e-3)
@@ -106,8 +118,13 @@ def test_a_second_experiment_separates_the_alias():
     designs = {}
     for k in (1, 2):
         xs, ts, values = cases.heat_modes({k: 1.0}, 0.3, 0.2)
-        designs[k] = Design.from_fields(cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values}))
-    assert designs[1].best_addition({"same": designs[1], "other mode": designs[2]}).name == "other mode"
+        designs[k] = Design.from_fields(
+            cases.heat_library(), Dataset.from_arrays({x: xs, t: ts}, {u: values})
+        )
+    assert (
+        designs[1].best_addition({"same": designs[1], "other mode": designs[2]}).name
+        == "other mode"
+    )
     screen = Screening(method="subset").fit(designs[1] + designs[2])
     np.testing.assert_allclose(screen.coef_, [0.3, 0.2], rtol=1e-3)
 
@@ -126,7 +143,9 @@ def test_search_finds_cancelling_pairs():
 
 def test_pure_noise_selects_nothing_confidently():
     random = np.random.default_rng(3)
-    screen = Screening(method="subset").fit(random.standard_normal((300, 6)), random.standard_normal(300))
+    screen = Screening(method="subset").fit(
+        random.standard_normal((300, 6)), random.standard_normal(300)
+    )
     assert not screen.reliable_
 
 
@@ -136,7 +155,9 @@ def test_sections_of_the_screening_benchmark_meet_their_targets(tmp_path, capsys
     chosen = ["heat", "coherent", "missing", "peer"]
     assert screening_bench.main(["--only", *chosen, "--seeds", "1", "--json", str(file)]) == 0
     shown = capsys.readouterr().out
-    assert [line for line in shown.splitlines() if line.startswith("==")] == [f"== {name}" for name in chosen]
+    assert [line for line in shown.splitlines() if line.startswith("==")] == [
+        f"== {name}" for name in chosen
+    ]
     assert "comparison skipped" in shown
     written = json.loads(file.read_text())
     assert len(written["figures"]) == 6
@@ -146,7 +167,9 @@ def test_sections_of_the_screening_benchmark_meet_their_targets(tmp_path, capsys
 def test_the_page_of_identification_is_made_of_the_records_of_several_runs(tmp_path, capsys):
     files = [tmp_path / "one.json", tmp_path / "two.json"]
     for file, family in zip(files, ("Klein–Gordon", "Allen–Cahn, thin fronts"), strict=True):
-        code = screening_bench.main(["--only", "families", "--families", family, "--seeds", "1", "--json", str(file)])
+        code = screening_bench.main(
+            ["--only", "families", "--families", family, "--seeds", "1", "--json", str(file)]
+        )
         assert code == 0
     page = tmp_path / "page.md"
     assert screening_bench.main(["--join", *map(str, files), "--page", str(page)]) == 0
@@ -158,8 +181,8 @@ def test_the_page_of_identification_is_made_of_the_records_of_several_runs(tmp_p
 
 
 def test_lacking_and_random_runs_are_counted(monkeypatch):
-    from cffem.cases import identification_bench as bench
-    from cffem.cases.identification_page import page
+    from benchmarks.screening import identification_bench as bench
+    from benchmarks.screening.identification_page import page
 
     board = bench.Identification(chosen=("Klein–Gordon",))
     bench.lacking_terms(board, 1)
@@ -171,7 +194,9 @@ def test_lacking_and_random_runs_are_counted(monkeypatch):
     assert "| random fields, strong rows | 0 of 4 | – |" in text
 
 
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")  # of errors of coefficients, when no support is right
+@pytest.mark.filterwarnings(
+    "ignore:Mean of empty slice"
+)  # of errors of coefficients, when no support is right
 def test_a_missed_target_is_an_exit_code(monkeypatch, capsys):
     def wrong(board: Board, seeds: int) -> None:
         run = screening_bench.Outcome(False, True, math.nan, math.nan, 0.1, ("u_x",), ())

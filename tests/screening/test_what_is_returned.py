@@ -1,13 +1,15 @@
-"""What a screen returns is what it judged; what it left out has limits; and the search says where it ended."""
+"""What a screen returns is what it judged; what it left out has limits; and the search says
+where it ended.
+"""
 
 import numpy as np
 import pytest
 
 import cffem as cf
+from benchmarks.screening import screening_data as cases
+from benchmarks.screening.identification_bench import random_field
+from benchmarks.screening.identification_data import allen_cahn, families
 from cffem import dot, dt, grad, lap, t, x, y
-from cffem.cases import screening_data as cases
-from cffem.cases.identification_bench import random_field
-from cffem.cases.identification_data import allen_cahn, families
 from cffem.design import Design
 from cffem.screening import Screening
 from cffem.screening.selection import refit
@@ -30,7 +32,9 @@ def burgers_design():
 @pytest.mark.parametrize("method", ["lasso", "thresholded", "adaptive", "subset"])
 def test_every_method_is_judged_by_what_it_returns(burgers_design, method):
     screen = Screening(method=method).fit(burgers_design)
-    assert tuple(np.flatnonzero(screen.support_)) == screen.selection_.support == screen.refit_.support
+    assert (
+        tuple(np.flatnonzero(screen.support_)) == screen.selection_.support == screen.refit_.support
+    )
     low, high = screen.intervals_[screen.support_].T
     assert ((low > 0) | (high < 0)).all()
     exact = set(screen.names_) == {"u u_x", "u_xx"}
@@ -69,7 +73,9 @@ def test_a_largest_support_that_binds_is_a_reason():
     screen = Screening(method="subset", largest=4).fit(A, b)
     assert screen.support_.sum() <= 4
     assert not screen.reliable_
-    assert any(r.startswith("search: a support of 5 terms") and "`largest`" in r for r in screen.reasons_)
+    assert any(
+        r.startswith("search: a support of 5 terms") and "`largest`" in r for r in screen.reasons_
+    )
 
 
 def test_neighbours_exchange_add_and_leave_out_one_term():
@@ -83,9 +89,15 @@ def test_neighbours_exchange_add_and_leave_out_one_term():
         (lambda d: Screening(bounds={"nothing": 1.0}).fit(d), "no terms \\['nothing'\\]"),
         (lambda d: Screening(bounds={"u": (1, 0)}).fit(d), "bounds of 'u' are empty"),
         (lambda d: Screening(bounds={"u": (1, 2, 3)}).fit(d), "a number or a pair"),
-        (lambda d: Screening(bounds=dict.fromkeys(d.names, 1.0)).fit(d), "nothing is left to screen for"),
+        (
+            lambda d: Screening(bounds=dict.fromkeys(d.names, 1.0)).fit(d),
+            "nothing is left to screen for",
+        ),
         (lambda d: Screening().fit(d.origin.sources[0]), "from_fields\\(library, data\\)"),
-        (lambda d: Screening().fit(np.eye(5), np.ones(5)).predict(d.origin.sources[0]), "fitted on a matrix"),
+        (
+            lambda d: Screening().fit(np.eye(5), np.ones(5)).predict(d.origin.sources[0]),
+            "fitted on a matrix",
+        ),
         (lambda d: Screening().fit(np.eye(5), np.ones(5)).null_skill(), "gridded data"),
     ],
 )
@@ -106,7 +118,9 @@ def test_a_spiral_wave_is_found_or_abstained_from(ratio):
 
 
 def porous_medium(points=128, frames=80):
-    """u_t = ½ (u²)_xx from √sin πx by explicit differences on a finer grid: (u²)_xx stays close to −π² u²."""
+    """u_t = ½ (u²)_xx from √sin πx by explicit differences on a finer grid: (u²)_xx stays
+    close to −π² u².
+    """
     fine = 2 * points
     grid, times = np.linspace(0, 1, fine + 1), np.linspace(0, 0.3, frames)
     step = grid[1]
@@ -241,11 +255,16 @@ def test_known_coefficients_and_signs_are_kept(burgers_design):
 def test_a_flow_without_projection_gets_a_hint_at_its_pressure():
     xs, ys, times, velocity = cases.vortices(size=32, steps=61, end=3.0)
     v = cf.VectorField("v", dim=2)
-    library = cf.Library(anchor=dt(v), terms={"(v.grad)v": dot(grad(v), v), "lap v": lap(v), "v": v})
+    library = cf.Library(
+        anchor=dt(v), terms={"(v.grad)v": dot(grad(v), v), "lap v": lap(v), "v": v}
+    )
     for projected in (False, True):
         data = cf.Dataset.from_arrays({x: xs, y: ys, t: times}, {v: velocity}, projected=projected)
         screen = Screening().fit(Design.from_fields(library, data))
-        assert any("pressure" in reason and "projected=True" in reason for reason in screen.reasons_) != projected
+        assert (
+            any("pressure" in reason and "projected=True" in reason for reason in screen.reasons_)
+            != projected
+        )
 
 
 def test_a_floor_of_white_noise_is_not_taken_for_coloured_noise():
@@ -261,5 +280,7 @@ def test_noise_that_would_leave_less_than_nothing_is_a_misfit():
     A = random.standard_normal((1200, 3))
     b = A[:, 0] + 0.01 * random.standard_normal(1200)
     overstated = Screening().fit(Design.from_matrix(A, b, ["a", "b", "c"], column_noise=0.4))
-    assert any("more of the anchor's energy than is there" in reason for reason in overstated.reasons_)
+    assert any(
+        "more of the anchor's energy than is there" in reason for reason in overstated.reasons_
+    )
     assert Screening().fit(Design.from_matrix(A, b, ["a", "b", "c"], column_noise=0.01)).reliable_

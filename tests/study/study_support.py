@@ -1,4 +1,6 @@
-"""A small study that every test of running, killing and resuming uses: heat on an interval, a second of work."""
+"""A small study that every test of running, killing and resuming uses: heat on an interval, a
+second of work.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,8 @@ expr = "u"
 epsilon = 1e-3
 """
 
-# What a clock or the machine says may differ between two runs of one study, and so may what certificates cost: the finer solutions
-# that they share are computed once in each run.
+# What a clock or the machine says may differ between two runs of one study, and so may what
+# certificates cost: the finer solutions that they share are computed once in each run.
 MEASURED = {"seconds", "peak_memory", "ranks", "solutions"}
 
 

@@ -1,4 +1,6 @@
-"""Equations of third and fourth order from data of one field: auxiliary fields come from their definitions."""
+"""Equations of third and fourth order from data of one field: auxiliary fields come from
+their definitions.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, t, x
-from cffem.study.auxiliary_fields import definitions
+from cffem.study.run.auxiliary_fields import definitions
 
 u, w = cf.ScalarField("u"), cf.ScalarField("w")
 LENGTH, END = 16.0, 0.3
@@ -29,17 +31,24 @@ def two_solitons(place, time, first=1.3, second=0.8):
 
 
 def test_korteweg_de_vries_runs_from_data_to_a_report():
-    library = cf.System({
-        u: cf.Library(dt(u), {"uux": u * u.diff(x), "uxxx": w.diff(x), "u": u}),
-        w: cf.Library(w - u.diff(x, 2), {}, unknown=w),
-    })  # fmt: skip
+    library = cf.System(
+        {
+            u: cf.Library(dt(u), {"uux": u * u.diff(x), "uxxx": w.diff(x), "u": u}),
+            w: cf.Library(w - u.diff(x, 2), {}, unknown=w),
+        }
+    )
     place, time = np.linspace(0, LENGTH, 321), np.linspace(0, END, 41)
-    data = cf.Dataset.from_arrays({x: place, t: time}, {u: two_solitons(place[:, None], time[None])})
+    data = cf.Dataset.from_arrays(
+        {x: place, t: time}, {u: two_solitons(place[:, None], time[None])}
+    )
     experiment = cf.Experiment(
-        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.25, length=LENGTH), elements={u: ("Lagrange", 2), w: ("Lagrange", 2)},
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.25, length=LENGTH),
+        elements={u: ("Lagrange", 2), w: ("Lagrange", 2)},
         time=cf.Window(0, END, steps=30),
-    )  # fmt: skip
-    report = cf.Study(library, experiment, data=data, certification=cf.Certification(epsilon=0.1, budget=1)).run()
+    )
+    report = cf.Study(
+        library, experiment, data=data, certification=cf.Certification(epsilon=0.1, budget=1)
+    ).run()
     assert report.terms["u/uux"].coefficient == pytest.approx(-6.0, rel=1e-2)
     assert report.terms["u/uxxx"].coefficient == pytest.approx(-1.0, rel=1e-2)
     assert not report.terms["u/u"].selected
@@ -52,11 +61,13 @@ def test_korteweg_de_vries_runs_from_data_to_a_report():
 
 def test_definitions_are_followed_through_each_other():
     v = cf.ScalarField("v")
-    library = cf.System({
-        u: cf.Library(dt(u), {"sixth": lap(v)}),
-        w: cf.Library(2 * w - lap(u), {}, unknown=w),
-        v: cf.Library(v - lap(w), {}, unknown=v),
-    })  # fmt: skip
+    library = cf.System(
+        {
+            u: cf.Library(dt(u), {"sixth": lap(v)}),
+            w: cf.Library(2 * w - lap(u), {}, unknown=w),
+            v: cf.Library(v - lap(w), {}, unknown=v),
+        }
+    )
     found = definitions(library)
     assert found[w] == lap(u) / 2
     assert not found[v].has(w)

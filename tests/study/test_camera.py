@@ -1,4 +1,6 @@
-"""Pictures show the solution itself: exact values at every point, on lines, areas and slices, on any number of ranks."""
+"""Pictures show the solution itself: exact values at every point, on lines, areas and slices,
+on any number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import lap, x, y, z
-from cffem.study.camera import Camera
+from cffem.study.report.camera import Camera
 
 MESHES = {
     "interval": lambda comm: create_unit_interval(comm, 5),
@@ -24,13 +26,17 @@ MESHES = {
 
 
 def drawing(comm, kind, limit=20_000):
-    """The picture of the harmonic function x + 2y + 3z, and without the forcing term that is zero."""
+    """The picture of the harmonic function x + 2y + 3z, and without the forcing term that is
+    zero.
+    """
     mesh = MESHES[kind](comm)
     dimension = mesh.geometry.dim
     exact = sum(k * c for k, c in zip((1, 2, 3), (x, y, z)[:dimension], strict=False))
     u = cf.ScalarField("u")
     library = cf.Library(terms={"lap": lap(u), "source": sp.Integer(1)}, unknown=u)
-    experiment = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, exact)])
+    experiment = cf.Experiment(
+        mesh=mesh, elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, exact)]
+    )
     model = cf.Model(library, {"lap": 1.0, "source": 1.0}, experiment)
     solution = model.solve(cf.delete("source"))
     camera = Camera(solution, limit)

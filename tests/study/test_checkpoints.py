@@ -1,4 +1,6 @@
-"""A run that ends anywhere goes on there: the resumed study has the same report, and repeats only what was unfinished."""
+"""A run that ends anywhere goes on there: the resumed study has the same report, and repeats
+only what was unfinished.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,18 @@ from mpi4py import MPI
 from study_support import command, result, written
 
 import cffem as cf
-from cffem.study.checkpoint import Checkpoint, OutputError
-from cffem.study.running import WatchedModel
-from cffem.study.toml_study import read_study
+from cffem.study.run.checkpoint import Checkpoint, OutputError
+from cffem.study.run.running import WatchedModel
+from cffem.study.toml.study_file import read_study
 
 
 @pytest.fixture(scope="module", autouse=True)
 def without_pages():
     """Pages are drawn in other tests; here they would be most of the work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cffem.study.page.as_page", lambda report, drawing=None: "<!doctype html>")
+        patch.setattr(
+            "cffem.study.report.page.as_page", lambda report, drawing=None: "<!doctype html>"
+        )
         yield
 
 
@@ -51,13 +55,16 @@ class Crash(BaseException):
     """Stands for the end of the process: nothing of cffem may catch it."""
 
 
-def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(tmp_path, monkeypatch):
+def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(
+    tmp_path, monkeypatch
+):
     study, out = study_in(tmp_path, "certification.budget=1000"), tmp_path / "out"
     study.run(tmp_path / "undisturbed")
     store = Checkpoint.store
 
     def crash_once(self, key, fact):
-        # The next piece of work is done, but the process ends before or after it is stored, in turn.
+        # The next piece of work is done, but the process ends before or after it is stored, in
+        # turn.
         if len(self.facts) % 2:
             raise Crash(key)
         store(self, key, fact)
@@ -66,7 +73,9 @@ def test_a_run_that_ends_after_any_piece_of_work_is_resumed_to_the_same_report(t
     moments = 0
     while not (out / "report.json").exists():
         before = len(list(out.glob("checkpoint/facts/*.json")))
-        monkeypatch.setattr(Checkpoint, "store", crash_once if moments % 2 == 0 else store_one_then(store))
+        monkeypatch.setattr(
+            Checkpoint, "store", crash_once if moments % 2 == 0 else store_one_then(store)
+        )
         try:
             study.run(out, resume=moments > 0)
         except Crash:
@@ -93,13 +102,19 @@ def store_one_then(store):
 def test_resuming_repeats_no_finished_solve(tmp_path, undisturbed, monkeypatch):
     study, out = study_in(tmp_path), tmp_path / "out"
     store, solved = Checkpoint.store, []
-    monkeypatch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"))
+    monkeypatch.setattr(
+        Checkpoint,
+        "store",
+        lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"),
+    )
     with pytest.raises(Crash):
         study.run(out)
     monkeypatch.setattr(Checkpoint, "store", store)
     march = WatchedModel.run
     monkeypatch.setattr(
-        WatchedModel, "run", lambda self, change, *rest: (solved.append(str(change)), march(self, change, *rest))[1]
+        WatchedModel,
+        "run",
+        lambda self, change, *rest: (solved.append(str(change)), march(self, change, *rest))[1],
     )
     study.run(out, resume=True)
     assert solved == ["delete('lap')"]
@@ -113,12 +128,17 @@ def end_at(checkpoint, key, fact, store, last):
 
 
 def killed_at_random_moments(folder, kills, seed):
-    """Start and SIGKILL a study again and again, then let it finish; the report and how often it was killed while it worked."""
+    """Start and SIGKILL a study again and again, then let it finish; the report and how often
+    it was killed while it worked.
+    """
     path, out, moments = written(folder), folder / "out", random.Random(seed)
     struck = 0
     for _ in range(kills):
         process = subprocess.Popen(
-            command("run", path, "--out", out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command("run", path, "--out", out, "--resume"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert process.stderr is not None
         process.stderr.readline()  # the first line of progress: from here on it works
@@ -148,14 +168,17 @@ def test_killing_at_twenty_random_moments_changes_nothing(tmp_path, undisturbed)
         assert found == undisturbed
 
 
-# Folders --------------------------------------------------------------------------------------------------------------------
+# Folders
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_study_is_refused_with_the_difference(finished, tmp_path):
     out = finished / "out"
     before = (out / "report.json").read_bytes()
     changed = study_in(tmp_path, "coefficients.lap=0.06", "experiments.1.time.steps=9")
-    with pytest.raises(OutputError, match=r"coefficients\.lap was 0\.05 and is 0\.06.*steps was 8 and is 9"):
+    with pytest.raises(
+        OutputError, match=r"coefficients\.lap was 0\.05 and is 0\.06.*steps was 8 and is 9"
+    ):
         changed.run(out, resume=True)
     assert (out / "report.json").read_bytes() == before
 
@@ -169,7 +192,9 @@ def test_a_folder_with_results_of_others_is_refused_and_left_alone(tmp_path):
 
 def test_an_unfinished_run_is_not_thrown_away_by_accident(tmp_path, monkeypatch):
     study, out, store = study_in(tmp_path), tmp_path / "out", Checkpoint.store
-    monkeypatch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "design/all"))
+    monkeypatch.setattr(
+        Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "design/all")
+    )
     with pytest.raises(Crash):
         study.run(out)
     monkeypatch.setattr(Checkpoint, "store", store)
@@ -210,7 +235,11 @@ def test_a_full_disk_is_one_sentence_and_what_is_finished_stays(tmp_path, undist
 
 def test_checkpoints_hold_no_pickles(tmp_path, undisturbed, monkeypatch):
     study, out, store = study_in(tmp_path), tmp_path / "out", Checkpoint.store
-    monkeypatch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "residuals/experiment 1"))
+    monkeypatch.setattr(
+        Checkpoint,
+        "store",
+        lambda self, key, fact: end_at(self, key, fact, store, "residuals/experiment 1"),
+    )
     with pytest.raises(Crash):
         study.run(out)
     kinds = {path.suffix for path in (out / "checkpoint").rglob("*") if path.is_file()}
@@ -221,18 +250,22 @@ def two_studies_side_by_side(comm, folder):
     """Ranks 0 and 1 run one study, rank 2 another, as parts of somebody else's program."""
     from pathlib import Path
 
-    import cffem.study.page
+    import cffem.study.report.page
 
-    cffem.study.page.as_page = lambda report, drawing=None: "<!doctype html>"
+    cffem.study.report.page.as_page = lambda report, drawing=None: "<!doctype html>"
     group = comm.Split(comm.rank // 2)
     out = Path(folder) / f"group {comm.rank // 2}"
-    study = read_study(Path(folder) / "study.toml", group, () if comm.rank < 2 else ("coefficients.lap=0.5",))
+    study = read_study(
+        Path(folder) / "study.toml", group, () if comm.rank < 2 else ("coefficients.lap=0.5",)
+    )
     report = study.run(out)
     assert report.sections["cost"]["ranks"] == group.size
 
 
 @pytest.mark.mpi
-def test_studies_run_side_by_side_on_their_own_communicators_with_the_same_verdicts(tmp_path, undisturbed, on_ranks):
+def test_studies_run_side_by_side_on_their_own_communicators_with_the_same_verdicts(
+    tmp_path, undisturbed, on_ranks
+):
     written(tmp_path)
     printed = on_ranks(3, two_studies_side_by_side, str(tmp_path), timeout=300)
     assert not printed.strip()
@@ -244,7 +277,11 @@ def test_studies_run_side_by_side_on_their_own_communicators_with_the_same_verdi
 def test_three_ranks_finish_what_one_has_begun(tmp_path, undisturbed, mpirun):
     path, out, store = written(tmp_path), tmp_path / "out", Checkpoint.store
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "store", lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"))
+        patch.setattr(
+            Checkpoint,
+            "store",
+            lambda self, key, fact: end_at(self, key, fact, store, "deletion/experiment 1/lap"),
+        )
         with pytest.raises(Crash):
             study_in(tmp_path).run(out)
     done = mpirun(3, *command("run", path, "--out", out, "--resume", "--quiet"), timeout=300)
@@ -266,7 +303,7 @@ def check_same(found, expected):
 KILLED = """
 import os, signal, sys, threading
 from cffem.cli import main
-import cffem.study.toml_study
+import cffem.study.toml.study_file
 threading.Timer(float(sys.argv[1]), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
 code = main(sys.argv[2:])
 os._exit(code)
@@ -289,10 +326,15 @@ def test_a_study_runs_on_the_communicator_of_its_mesh_and_prints_nothing(tmp_pat
     u = cf.ScalarField("u")
     comm = MPI.COMM_SELF.Dup()
     experiment = cf.Experiment(
-        mesh=cf.mesh.interval(comm, 0.25), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+        mesh=cf.mesh.interval(comm, 0.25),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
     )
     library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-    report = cf.Study(library, experiment, coefficients={"lap": 1.0, "u": -1.0}).run(tmp_path / "out")
+    report = cf.Study(library, experiment, coefficients={"lap": 1.0, "u": -1.0}).run(
+        tmp_path / "out"
+    )
     assert report.sections["cost"]["ranks"] == 1
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""

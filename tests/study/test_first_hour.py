@@ -1,4 +1,6 @@
-"""The mistakes of a first hour, made in a Python study: each is answered by one sentence, exit code 2 and no traceback."""
+"""The mistakes of a first hour, made in a Python study: each is answered by one sentence,
+exit code 2 and no traceback.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from study_support import TOML, command, written
 
 import cffem as cf
 from cffem.cli import main
-from cffem.engine.wellposed import check_direction_of_time
+from cffem.engine.time.wellposed import check_direction_of_time
 
 SCRIPT = """
 import cffem as cf, numpy as np, sympy as sp
@@ -29,21 +31,45 @@ study = cf.Study(library, experiment, coefficients={"lap": 0.1, "u": 0.5}, certi
 """
 
 MISTAKES = {
-    "misspelt name of cffem": ("cf.Dirichlet", "cf.Dirchlet", "line 9: AttributeError: module 'cffem' has no attribute 'Dirchlet'"),
+    "misspelt name of cffem": (
+        "cf.Dirichlet",
+        "cf.Dirchlet",
+        "line 9: AttributeError: module 'cffem' has no attribute 'Dirchlet'",
+    ),
     "misspelt name of Python": ("MPI.COMM_SELF", "MPI.COM_SELF", "line 9: AttributeError"),
     "not Python": ("data = None", "data = (", "SyntaxError"),
-    "misspelt part of the boundary": ('on="all"', 'on="lefft"', "its boundary parts are: left, right"),
+    "misspelt part of the boundary": (
+        'on="all"',
+        'on="lefft"',
+        "its boundary parts are: left, right",
+    ),
     "misspelt term": ('"u": 0.5', '"uu": 0.5', "no term 'uu'"),
     "misspelt element": ('"Lagrange"', '"Lagrang"', "did you mean 'Lagrange'?"),
     "degree of an element": ('("Lagrange", 2)', '("Lagrange", 0)', "those of DG with 0"),
     "element without gradient": ('"Lagrange"', '"DG"', "take a Lagrange element"),
-    "missing condition": ('[cf.Dirichlet(u, 0, on="all")]', "[]", "nothing is said about u on the boundary part"),
+    "missing condition": (
+        '[cf.Dirichlet(u, 0, on="all")]',
+        "[]",
+        "nothing is said about u on the boundary part",
+    ),
     "no tolerance": ("epsilon=1e-2", "epsilon=0", "epsilon must be a positive number"),
-    "negative diffusion": ('"lap": 0.1', '"lap": -0.1', "(-0.1 lap): such an equation runs backward in time"),
+    "negative diffusion": (
+        '"lap": 0.1',
+        '"lap": -0.1',
+        "(-0.1 lap): such an equation runs backward in time",
+    ),
     "two anchors": ('"u": u}', '"u": dt(u)}', "equals the anchor"),
     "sum of anchors": ("anchor=dt(u)", "anchor=dt(u) + dt(dt(u))", "must be dt(u), dt(dt(u))"),
-    "unknown option": ("epsilon=1e-2", "epsilon=1e-2, relativ=True", "line 11: TypeError: Certification.__init__()"),
-    "data that are nowhere": ("data = None", "data = np.load('nowhere.npz')", "nowhere.npz: No such file"),
+    "unknown option": (
+        "epsilon=1e-2",
+        "epsilon=1e-2, relativ=True",
+        "line 11: TypeError: Certification.__init__()",
+    ),
+    "data that are nowhere": (
+        "data = None",
+        "data = np.load('nowhere.npz')",
+        "nowhere.npz: No such file",
+    ),
 }
 
 
@@ -90,7 +116,11 @@ def test_a_mistake_in_a_script_is_shown_whole_on_request(tmp_path, capsys):
         ("lap = 0.05", "lap = -0.05", "runs backward in time"),
         ('anchor = "dt(u)"', 'anchor = "dt(u)"\nanchor = "u"', "a key is given twice"),
         ("u_x = 0.3", "u_xx = 0.3", "study.toml: there is no term 'u_xx'"),
-        ("u_x = 0.3", "cubic = 500.0", "cannot be solved in 'experiment 1', before anything is deleted"),
+        (
+            "u_x = 0.3",
+            "cubic = 500.0",
+            "cannot be solved in 'experiment 1', before anything is deleted",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence_and_exit_code_2(old, new, expected, tmp_path, capsys):
@@ -121,12 +151,20 @@ def test_another_missing_package_is_an_error_of_the_program(monkeypatch, capsys)
 
 def test_a_full_disk_is_told_while_printing():
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command("demo", "--list"), stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            command("demo", "--list"), stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert done.returncode == 2
-    assert done.stderr == "cffem: the output cannot be written: No space left on device; make room, or write to another disk\n"
+    assert (
+        done.stderr
+        == "cffem: the output cannot be written: No space left on device; make room, or write to "
+        "another disk\n"
+    )
 
 
-@pytest.mark.parametrize("where", ["cffem.study.checkpoint.write_durably", "cffem.engine.solution.Solution.store"])
+@pytest.mark.parametrize(
+    "where", ["cffem.study.run.checkpoint.write_durably", "cffem.engine.solution.Solution.store"]
+)
 def test_a_full_disk_is_told_while_computing(where, tmp_path, capsys, monkeypatch):
     calls = []
 
@@ -142,7 +180,8 @@ def test_a_full_disk_is_told_while_computing(where, tmp_path, capsys, monkeypatc
     assert message.count("\n") == 1
 
 
-# Backward in time -----------------------------------------------------------------------------------------------------------------
+# Backward in time
+# --------------------------------------------------------------------------------------------------
 
 u, w = cf.ScalarField("u"), cf.ScalarField("w")
 v = cf.VectorField("v", dim=2)
@@ -159,7 +198,12 @@ def direction(anchor, terms, coefficients, **options):
         (dt(u), {"xx": u.diff(x, 2), "yy": u.diff(y, 2)}, {"xx": 1.0, "yy": -0.5}, "-0.5 yy"),
         (dt(u), {"xy": u.diff(x, y), "lap": lap(u)}, {"xy": 3.0, "lap": 1.0}, "3 xy"),
         (dt(dt(u)), {"lap": lap(u), "cubic": u**3}, {"lap": -1.0, "cubic": 1.0}, "-1 lap"),
-        (dt(v), {"lap": lap(v), "carried": -cf.dot(v, cf.grad(v))}, {"lap": -0.1, "carried": 1.0}, "-0.1 lap"),
+        (
+            dt(v),
+            {"lap": lap(v), "carried": -cf.dot(v, cf.grad(v))},
+            {"lap": -0.1, "carried": 1.0},
+            "-0.1 lap",
+        ),
         (dt(u), {"flux": cf.Parameter("k") * lap(u)}, {"flux": -1.0}, "-1 flux"),
     ],
 )
@@ -173,10 +217,18 @@ def test_equations_that_run_backward_are_refused(anchor, terms, coefficients, gu
     ("anchor", "terms", "coefficients"),
     [
         (dt(u), {"lap": lap(u), "xx": u.diff(x, 2)}, {"lap": 1.0, "xx": -0.9}),
-        (dt(u), {"lap": lap(u), "bilap": lap(lap(u))}, {"lap": -1.0, "bilap": -1.0}),  # Kuramoto–Sivashinsky
+        (
+            dt(u),
+            {"lap": lap(u), "bilap": lap(lap(u))},
+            {"lap": -1.0, "bilap": -1.0},
+        ),  # Kuramoto–Sivashinsky
         (dt(u), {"porous": lap(u**2)}, {"porous": -1.0}),  # its sign is that of u
         (dt(u), {"u_x": u.diff(x)}, {"u_x": -1.0}),
-        (dt(v), {"rotation": -cf.curl(cf.curl(v)), "graddiv": cf.grad(cf.div(v))}, {"rotation": 1.0, "graddiv": -1.0}),
+        (
+            dt(v),
+            {"rotation": -cf.curl(cf.curl(v)), "graddiv": cf.grad(cf.div(v))},
+            {"rotation": 1.0, "graddiv": -1.0},
+        ),
         (dt(u), {"lap": lap(u)}, {"lap": 0.0}),
     ],
 )
@@ -186,5 +238,7 @@ def test_equations_that_may_run_forward_are_not(anchor, terms, coefficients):
 
 def test_steady_equations_and_systems_have_no_direction_of_time():
     check_direction_of_time(cf.Library(terms={"lap": lap(u)}, unknown=u), {"lap": -1.0}, 2)
-    both = cf.System({"u": cf.Library(dt(u), {"lap": lap(w)}), "w": cf.Library(dt(w), {"lap": -lap(u)})})
+    both = cf.System(
+        {"u": cf.Library(dt(u), {"lap": lap(w)}), "w": cf.Library(dt(w), {"lap": -lap(u)})}
+    )
     check_direction_of_time(both, {"u/lap": -1.0, "w/lap": 1.0}, 2)

@@ -1,4 +1,6 @@
-"""Fitted models that cannot be solved, or not be trusted: what was identified is kept, and the advice fits what is missing."""
+"""Fitted models that cannot be solved, or not be trusted: what was identified is kept, and
+the advice fits what is missing.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,25 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, t, x
-from cffem.study import running
-from cffem.study.report import Report
-from cffem.study.starting import StartSettings, fitted_start
-from cffem.study.stations.deciding import verdict
-from cffem.study.summary import sentences
+from cffem.study.report.report import Report
+from cffem.study.report.summary import sentences
+from cffem.study.run import running
+from cffem.study.run.starting import StartSettings, fitted_start
+from cffem.study.run.stations.deciding import verdict
 
 u = cf.ScalarField("u")
 RATE = 0.05
 
 
 def decay(sign=1.0, modes=((1, 1.0), (2, 0.5)), noise=0.0, end=1.0, times=41):
-    """Data of u_t = ±RATE u_xx with zero boundary values; the minus sign grows and is no law of any experiment."""
+    """Data of u_t = ±RATE u_xx with zero boundary values; the minus sign grows and is no law
+    of any experiment.
+    """
     grid, clock = np.linspace(0, 1, 65), np.linspace(0, end, times)
-    parts = [a * np.sin(k * np.pi * grid)[:, None] * np.exp(-sign * RATE * (k * np.pi) ** 2 * clock) for k, a in modes]
+    parts = [
+        a * np.sin(k * np.pi * grid)[:, None] * np.exp(-sign * RATE * (k * np.pi) ** 2 * clock)
+        for k, a in modes
+    ]
     values = sum(parts)
     values = values + noise * np.random.default_rng(3).standard_normal(values.shape)
     return cf.Dataset.from_arrays({x: grid, t: clock}, {u: values})
@@ -53,9 +60,12 @@ HEAT = cf.Library(anchor=dt(u), terms={"u": u, "lap": lap(u)})
 
 
 def test_a_fit_that_runs_backward_in_time_keeps_its_identification(tmp_path):
-    report = cf.Study(HEAT, heat_experiment(), data=decay(-1.0), certification=cf.Certification(epsilon=0.02, relative=True)).run(
-        tmp_path
-    )
+    report = cf.Study(
+        HEAT,
+        heat_experiment(),
+        data=decay(-1.0),
+        certification=cf.Certification(epsilon=0.02, relative=True),
+    ).run(tmp_path)
     found = report.sections["screening"]
     assert found["coefficients"]["lap"] == pytest.approx(-RATE, rel=1e-2)
     assert "skill" in found
@@ -65,13 +75,15 @@ def test_a_fit_that_runs_backward_in_time_keeps_its_identification(tmp_path):
         assert term.deletion is term.margin is term.linearised is None
     assert report.terms["lap"].code == "model-backward-in-time"
     assert "backward in" in report.terms["lap"].reason
-    assert report.sections["scope"]["epsilon"] is None, "ε is relative to a solution that does not exist"
+    assert report.sections["scope"]["epsilon"] is None, (
+        "ε is relative to a solution that does not exist"
+    )
     assert "mend the fitted model" in sentences(report)[2]
     again = Report.read(tmp_path)
     assert again.to_json() == report.to_json()
     assert "backward in time" in (tmp_path / "report.html").read_text()
     jsonschema = pytest.importorskip("jsonschema")
-    from cffem.study import report as module
+    from cffem.study.report import report as module
 
     schema = json.loads((module.Path(module.__file__).parent / "report.schema.json").read_text())
     jsonschema.validate(json.loads(report.to_json()), schema)
@@ -82,14 +94,21 @@ def test_a_fit_that_runs_away_is_not_marched_on(monkeypatch):
     report = cf.Study(HEAT, heat_experiment(), data=decay()).run()
     assert {term.code for term in report.terms.values() if term.selected} == {"model-grows"}
     assert report.sections["screening"]["support"]
-    assert report.sections["screening"]["misfit"]["experiment 1"] == {"skipped": "the fitted model was not solved"}
+    assert report.sections["screening"]["misfit"]["experiment 1"] == {
+        "skipped": "the fitted model was not solved"
+    }
 
 
 def test_one_experiment_that_cannot_be_solved_does_not_take_the_others_with_it(monkeypatch):
     limits = {"good": {}, "bad": {u: 1e-3}}
     monkeypatch.setattr(running.WatchedModel, "_limits", lambda self: limits[self.name])
     experiments = {"good": heat_experiment(), "bad": heat_experiment()}
-    report = cf.Study(HEAT, experiments, data={"good": decay(), "bad": decay()}, certification=cf.Certification(epsilon=1e-2)).run()
+    report = cf.Study(
+        HEAT,
+        experiments,
+        data={"good": decay(), "bad": decay()},
+        certification=cf.Certification(epsilon=1e-2),
+    ).run()
     single = {v["experiment"]: v for v in report.sections["sets"]["verdicts"] if v["term"] == "lap"}
     assert single["good"]["decision"] == "relevant"
     assert single["bad"]["decision"] == "unresolved"
@@ -115,7 +134,12 @@ def test_what_makes_the_margin_decides_what_is_advised(margin, spread, code):
     found = verdict("lap", "e", "deletion", 0.4, fact, None, spread)
     assert (found.decision, found.code) == ("unresolved", code)
     assert found.margin is None or math.isfinite(found.margin)
-    report = cf.Study(HEAT, started(), coefficients={"lap": 0.05, "u": 0.1}, certification=cf.Certification(budget=1)).run()
+    report = cf.Study(
+        HEAT,
+        started(),
+        coefficients={"lap": 0.05, "u": 0.1},
+        certification=cf.Certification(budget=1),
+    ).run()
     lap_term = replace(report.terms["lap"], decision="unresolved", code=code, margin=found.margin)
     after = sentences(replace(report, terms={"lap": lap_term}))[2]
     assert ("less noise" in after) == (code == "margin-coefficients")
@@ -126,13 +150,18 @@ def test_what_makes_the_margin_decides_what_is_advised(margin, spread, code):
 def test_where_the_mesh_makes_the_margin_of_a_steady_problem_no_time_steps_are_mentioned():
     library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
     experiment = cf.Experiment(
-        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)],
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
         forcing={u: sp.sin(7 * x)},
-    )  # fmt: skip
+    )
     model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
     epsilon = float(model.deletions()["u"].score)
     report = cf.Study(
-        library, experiment, coefficients={"lap": 1.0, "u": -5.0}, certification=cf.Certification(epsilon=epsilon)
+        library,
+        experiment,
+        coefficients={"lap": 1.0, "u": -5.0},
+        certification=cf.Certification(epsilon=epsilon),
     ).run()
     assert report.terms["u"].decision == "unresolved"
     after = sentences(report)[2]
@@ -142,8 +171,12 @@ def test_where_the_mesh_makes_the_margin_of_a_steady_problem_no_time_steps_are_m
 
 
 def test_exact_terms_on_a_coarse_mesh_are_not_called_incomplete():
-    """The misfit of half a dozen elements is the mesh's, which the error of the factual solution says."""
-    report = cf.Study(HEAT, heat_experiment(h=0.34, degree=1, steps=4), data=decay(modes=((3, 1.0), (1, 0.3)))).run()
+    """The misfit of half a dozen elements is the mesh's, which the error of the factual
+    solution says.
+    """
+    report = cf.Study(
+        HEAT, heat_experiment(h=0.34, degree=1, steps=4), data=decay(modes=((3, 1.0), (1, 0.3)))
+    ).run()
     (found,) = report.sections["screening"]["misfit"].values()
     assert found["misfit"] > 0.05, "coarse enough to be seen"
     assert not found["missing_terms"]
@@ -151,7 +184,9 @@ def test_exact_terms_on_a_coarse_mesh_are_not_called_incomplete():
 
 
 def test_the_misfit_of_every_deleted_solution_stands_beside_its_score():
-    report = cf.Study(HEAT, heat_experiment(), data=decay(), certification=cf.Certification(epsilon=1e-2)).run()
+    report = cf.Study(
+        HEAT, heat_experiment(), data=decay(), certification=cf.Certification(epsilon=1e-2)
+    ).run()
     (found,) = report.sections["screening"]["misfit"].values()
     assert found["misfit"] < 1e-2
     assert found["skill_persistence"] > 0.9
@@ -175,21 +210,32 @@ def test_an_unreliable_screen_is_said_first():
 
 
 def test_where_something_is_open_nothing_needed_is_never_said():
-    report = cf.Study(HEAT, started(), coefficients={"lap": 0.05}, certification=cf.Certification(epsilon=1e-2, budget=1))
+    report = cf.Study(
+        HEAT,
+        started(),
+        coefficients={"lap": 0.05},
+        certification=cf.Certification(epsilon=1e-2, budget=1),
+    )
     found = report.run()
     for name, decision in (("u", "unresolved"), ("lap", "unsolvable")):
         changed = replace(found.terms[name], decision=decision, code="", margin=None)
-        assert "nothing is needed" not in sentences(replace(found, terms={**found.terms, name: changed}))[2]
+        assert (
+            "nothing is needed"
+            not in sentences(replace(found, terms={**found.terms, name: changed}))[2]
+        )
 
 
-# The start of a wave ------------------------------------------------------------------------------------------------------------
+# The start of a wave
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_a_wave_starts_with_a_rate_from_several_readings(noise):
     grid, clock = np.linspace(0, 1, 41), np.linspace(0, 1, 61)
     shape, rate = np.sin(np.pi * grid), 3.0 * np.sin(2 * np.pi * grid)
-    values = shape[:, None] * np.cos(np.pi * clock) + rate[:, None] * np.sin(2 * np.pi * clock) / (2 * np.pi)
+    values = shape[:, None] * np.cos(np.pi * clock) + rate[:, None] * np.sin(2 * np.pi * clock) / (
+        2 * np.pi
+    )
     noisy = values + noise * np.random.default_rng(1).standard_normal(values.shape)
     state, slope = fitted_start(noisy, clock, noise, StartSettings())
     single = (noisy[:, 1] - noisy[:, 0]) / (clock[1] - clock[0])
@@ -200,20 +246,23 @@ def test_a_wave_starts_with_a_rate_from_several_readings(noise):
 
 def test_a_study_of_a_wave_takes_state_and_rate_from_the_data():
     grid, clock = np.linspace(0, 1, 41), np.linspace(0, 1, 61)
-    values = np.sin(np.pi * grid)[:, None] * np.sin(np.pi * clock) / np.pi + 0.3 * np.sin(2 * np.pi * grid)[:, None] * np.cos(
-        2 * np.pi * clock
-    )
+    values = np.sin(np.pi * grid)[:, None] * np.sin(np.pi * clock) / np.pi + 0.3 * np.sin(
+        2 * np.pi * grid
+    )[:, None] * np.cos(2 * np.pi * clock)
     data = cf.Dataset.from_arrays({x: grid, t: clock}, {u: values})
     library = cf.Library(anchor=dt(dt(u)), terms={"lap": lap(u), "u": u})
     experiment = replace(heat_experiment(steps=30), time=cf.Window(0, 1, steps=30))
-    report = cf.Study(library, experiment, data=data, certification=cf.Certification(epsilon=1e-2)).run()
+    report = cf.Study(
+        library, experiment, data=data, certification=cf.Certification(epsilon=1e-2)
+    ).run()
     assert report.terms["lap"].coefficient == pytest.approx(1.0, rel=5e-3)
     (found,) = report.sections["screening"]["misfit"].values()
     assert found["misfit"] < 2e-2
     assert report.terms["lap"].decision == "relevant"
 
 
-# Detection limits ---------------------------------------------------------------------------------------------------------------
+# Detection limits
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +272,9 @@ def with_strangers():
     data = decay(modes=((1, 1.0), (2, 0.7), (3, 0.5), (5, 0.3)), noise=0.002, times=81)
     experiment = heat_experiment()
     return {
-        epsilon: cf.Study(library, experiment, data=data, certification=cf.Certification(epsilon=epsilon)).run()
+        epsilon: cf.Study(
+            library, experiment, data=data, certification=cf.Certification(epsilon=epsilon)
+        ).run()
         for epsilon in (1e-1, 1e-9)
     }
 

@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import div, grad, x, y
-from cffem.study.toml_study import read_study
+from cffem.study.toml.study_file import read_study
 
 
 def test_a_mixed_form_with_piecewise_constants_is_studied():
@@ -30,10 +30,13 @@ def test_a_mixed_form_with_piecewise_constants_is_studied():
     )
     coefficients = {"q/grad p": 1.0, "q/gravity": 1.0, "p/div": 1.0, "p/leak": 0.01}
     certification = cf.Certification(epsilon=1e-2, relative=True)
-    report = cf.Study(darcy, experiment, coefficients=coefficients, certification=certification).run()
+    report = cf.Study(
+        darcy, experiment, coefficients=coefficients, certification=certification
+    ).run()
     rows = {row.split()[0]: row for row in str(report).splitlines() if row.startswith("q/gravity")}
     assert "relevant" in rows["q/gravity"]
-    # Without gravity q = −grad p with a p of the same mean; gravity alone moves p by 1/2 − y, whose L2 norm is 0.2887.
+    # Without gravity q = −grad p with a p of the same mean; gravity alone moves p by 1/2 − y, whose
+    # L2 norm is 0.2887.
     assert "0.28" in rows["q/gravity"] or "0.29" in rows["q/gravity"]
 
 

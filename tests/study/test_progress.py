@@ -1,4 +1,6 @@
-"""What people see of a run: a line that changes in place on a terminal, lines of text elsewhere, the log everywhere."""
+"""What people see of a run: a line that changes in place on a terminal, lines of text
+elsewhere, the log everywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import logging
 
 from rich.console import Console
 
-from cffem.study.progress import LineProgress, LiveProgress, Progress, progress_for
+from cffem.study.run.progress import LineProgress, LiveProgress, Progress, progress_for
 
 
 def walked(progress: Progress) -> Progress:

@@ -1,4 +1,6 @@
-"""The report is complete, survives JSON and later versions, obeys its schema, and shows what users named as they named it."""
+"""The report is complete, survives JSON and later versions, obeys its schema, and shows what
+users named as they named it.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,37 @@ import numpy as np
 import pytest
 from report_samples import HOSTILE, area, hostile, known, line, screened
 
-import cffem.study.report
-from cffem.study.fields import Fields
-from cffem.study.report import SECTIONS, Report, TermReport, render
-from cffem.study.summary import sentences
+import cffem.study.report.report
+from cffem.study.report.drawn_fields import Fields
+from cffem.study.report.report import SECTIONS, Report, TermReport, render
+from cffem.study.report.summary import sentences
 from cffem.symbols.errors import InputError
 
 SKIPPED = {name: {"skipped": "not part of this test"} for name in SECTIONS}
 SAMPLES = [known, screened, hostile]
-SCHEMA = json.loads(Path(cffem.study.report.__file__).with_name("report.schema.json").read_text())
+SCHEMA = json.loads(
+    Path(cffem.study.report.report.__file__).with_name("report.schema.json").read_text()
+)
 
 
 def sample() -> Report:
     scope = {"sentence": "Each verdict holds for nothing in particular."}
     terms = [
         TermReport("lap", r"\Delta u", 1e-3, deletion=0.25, margin=0.01, decision="relevant"),
-        TermReport("[red]u[/red]", "u", 0.6, deletion=float("nan"), decision="unsolvable", reason="singular"),
+        TermReport(
+            "[red]u[/red]",
+            "u",
+            0.6,
+            deletion=float("nan"),
+            decision="unsolvable",
+            reason="singular",
+        ),
     ]
     return Report({term.name: term for term in terms}, {**SKIPPED, "scope": scope})
 
 
-# JSON and its schema ----------------------------------------------------------------------------------------------------
+# JSON and its schema
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_report_without_a_section_is_refused():
@@ -52,7 +64,10 @@ def test_json_round_trip_keeps_everything_and_has_no_nan():
     assert again.to_json() == text
 
 
-@pytest.mark.parametrize("text", ['{"schema": "something/2"}', "[]", "null", "{", '{"schema": "cffem-report/1"}', '"terms"'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"schema": "something/2"}', "[]", "null", "{", '{"schema": "cffem-report/1"}', '"terms"'],
+)
 def test_another_file_is_no_report(text):
     with pytest.raises(InputError, match="cffem-report/1"):
         Report.from_json(text)
@@ -82,17 +97,46 @@ def test_reports_obey_the_schema(make):
     jsonschema.validate(json.loads(make().to_json()), SCHEMA)
 
 
-# One entry for each item of the paper's reporting table: library, experiment class, design diagnostics, screening rule,
-# counterfactual rule, uncertainty, output.
+# One entry for each item of the paper's reporting table: library, experiment class, design
+# diagnostics, screening rule, counterfactual rule, uncertainty, output.
 PROMISED = [
-    "scope/library", "scope/experiment/initial", "scope/experiment/boundary", "scope/experiment/forcing", "scope/experiment/window",
-    "design/coherence", "design/restricted_eigenvalue", "design/selected/condition", "design/alias_groups", "design/rows",
-    "screening/anchor", "screening/normalisation", "screening/lambda", "screening/tau", "screening/debiasing", "screening/contract",
-    "scope/intervention", "scope/refit", "scope/norm", "scope/epsilon", "scope/observation",
-    "terms/0/margin", "terms/0/certificate", "screening/intervals", "screening/frequencies",
-    "sets/fit", "sets/relevant", "sets/unresolved", "sets/irrelevant", "sets/aliased", "sets/constraint_null", "terms/0/deletion",
-    "terms/0/residual_contribution", "terms/0/linearised", "cost/peak_memory", "environment/seeds",
-]  # fmt: skip
+    "scope/library",
+    "scope/experiment/initial",
+    "scope/experiment/boundary",
+    "scope/experiment/forcing",
+    "scope/experiment/window",
+    "design/coherence",
+    "design/restricted_eigenvalue",
+    "design/selected/condition",
+    "design/alias_groups",
+    "design/rows",
+    "screening/anchor",
+    "screening/normalisation",
+    "screening/lambda",
+    "screening/tau",
+    "screening/debiasing",
+    "screening/contract",
+    "scope/intervention",
+    "scope/refit",
+    "scope/norm",
+    "scope/epsilon",
+    "scope/observation",
+    "terms/0/margin",
+    "terms/0/certificate",
+    "screening/intervals",
+    "screening/frequencies",
+    "sets/fit",
+    "sets/relevant",
+    "sets/unresolved",
+    "sets/irrelevant",
+    "sets/aliased",
+    "sets/constraint_null",
+    "terms/0/deletion",
+    "terms/0/residual_contribution",
+    "terms/0/linearised",
+    "cost/peak_memory",
+    "environment/seeds",
+]
 
 
 @pytest.mark.parametrize("path", PROMISED)
@@ -124,7 +168,8 @@ def test_the_schema_refuses_a_decision_without_error_bar(change, message):
         jsonschema.validate(content, SCHEMA)
 
 
-# Text, CSV, LaTeX ----------------------------------------------------------------------------------------------------
+# Text, CSV, LaTeX
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_printed_table_shows_names_verdicts_and_scope_literally():
@@ -147,7 +192,12 @@ def test_csv_has_one_row_for_each_term():
     assert rows[4]["deletion"] == ""
 
 
-REASONS = {"grad div": "constraint class", "Hall": "reaches ε", "lap": "was not solved: singular", "drag": "nonlinear"}
+REASONS = {
+    "grad div": "constraint class",
+    "Hall": "reaches ε",
+    "lap": "was not solved: singular",
+    "drag": "nonlinear",
+}
 
 
 def test_the_three_sentences_say_what_was_decided_what_not_and_what_next():
@@ -189,7 +239,8 @@ def test_latex_tables_are_whole_and_escaped():
     assert r"$3.1\times10^{-15}$" in known().to_latex()
 
 
-# Files ----------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_is_rendered_again_from_its_data_alone(tmp_path):
@@ -217,13 +268,17 @@ def test_drawings_survive_their_file(drawing, tmp_path):
     assert (again.axes, again.where, again.time) == (drawing.axes, drawing.where, drawing.time)
     for term, values in drawing.deleted.items():
         for name in values:
-            assert np.allclose(again.difference(term, name), drawing.difference(term, name), rtol=1e-6, atol=0)
+            assert np.allclose(
+                again.difference(term, name), drawing.difference(term, name), rtol=1e-6, atol=0
+            )
 
 
 def test_small_differences_survive_single_precision(tmp_path):
     drawing = line()
     tiny = {"u": drawing.factual["u"] + 1e-12}
-    Fields(drawing.points, drawing.cells, drawing.axes, drawing.factual, {"lap": tiny}).write(tmp_path)
+    Fields(drawing.points, drawing.cells, drawing.axes, drawing.factual, {"lap": tiny}).write(
+        tmp_path
+    )
     again = Fields.read(tmp_path)
     assert again is not None
     assert np.abs(again.difference("lap", "u")).max() == pytest.approx(1e-12, rel=1e-3)

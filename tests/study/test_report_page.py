@@ -1,4 +1,6 @@
-"""The page of a report: whole HTML that fetches nothing and runs nothing, with text for every picture, also in a real browser."""
+"""The page of a report: whole HTML that fetches nothing and runs nothing, with text for every
+picture, also in a real browser.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ import matplotlib.figure
 import matplotlib.text
 from report_samples import area, hostile, known, line, screened
 
-from cffem.study.canvas import MARKS
-from cffem.study.page_data import design
-from cffem.study.report import Report
+from cffem.study.report.canvas import MARKS
+from cffem.study.report.page_evidence import design
+from cffem.study.report.report import Report
 
 VOID = {"meta", "link", "img", "br"}
 PAGES = {
@@ -138,7 +140,12 @@ def test_columns_that_are_nearly_the_same_are_told_from_columns_that_are():
     assert "coherence μ1 − 1.0e-07" in shown.words
     assert "noise can be amplified up to 4472 times" in shown.words
     assert "The largest, 1 − 1.0e-07, is between u and lap." in shown.all("img")[0]["alt"]
-    well = {**near, "gram": [[1.0, 0.5], [0.5, 1.0]], "coherence": 0.5, "selected": {"condition": 3.0}}
+    well = {
+        **near,
+        "gram": [[1.0, 0.5], [0.5, 1.0]],
+        "coherence": 0.5,
+        "selected": {"condition": 3.0},
+    }
     shown = Outline(design(Report(report.terms, {**report.sections, "design": well})))
     assert "coherence μ0.5" in shown.words
     assert "every coefficient is identified up to noise." in shown.words
@@ -164,33 +171,61 @@ def test_colours_can_be_read_on_white():
 
     for mark in MARKS.values():
         assert 1.05 / (luminance(mark.colour) + 0.05) >= 4.5
-    assert len({mark.marker for mark in MARKS.values()}) == len({mark.glyph for mark in MARKS.values()}) == len(MARKS)
+    assert (
+        len({mark.marker for mark in MARKS.values()})
+        == len({mark.glyph for mark in MARKS.values()})
+        == len(MARKS)
+    )
 
 
-# A real browser ----------------------------------------------------------------------------------------------------
+# A real browser
+# --------------------------------------------------------------------------------------------------
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_chromium = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (Debian: apt install chromium)")
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+in_chromium = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium here (Debian: apt install chromium)"
+)
 
 
 def chromium(folder, page, *options):
-    """Open a page in headless Chromium; what it wrote, and the requests that the page (not the browser itself) made."""
+    """Open a page in headless Chromium; what it wrote, and the requests that the page (not
+    the browser itself) made.
+    """
     log = folder / "net.json"
     always = [
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking", "--no-first-run",
-        "--disable-sync", f"--user-data-dir={folder / 'profile'}", "--window-size=1100,3000", "--enable-logging=stderr",
-        f"--log-net-log={log}", "--host-resolver-rules=MAP * ~NOTFOUND",
-    ]  # fmt: skip
-    done = subprocess.run([BROWSER, *always, *options, page.as_uri()], capture_output=True, text=True, timeout=180)
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--disable-sync",
+        f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1100,3000",
+        "--enable-logging=stderr",
+        f"--log-net-log={log}",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ]
+    done = subprocess.run(
+        [BROWSER, *always, *options, page.as_uri()], capture_output=True, text=True, timeout=180
+    )
     asked = [event.get("params") or {} for event in json.loads(log.read_text())["events"]]
-    return done, [p["url"] for p in asked if p.get("initiator", "not an origin") != "not an origin" and "url" in p]
+    return done, [
+        p["url"]
+        for p in asked
+        if p.get("initiator", "not an origin") != "not an origin" and "url" in p
+    ]
 
 
 @pytest.mark.slow
 @in_chromium
 def test_requests_and_errors_of_a_page_would_be_seen(tmp_path):
     page = tmp_path / "bad.html"
-    page.write_text('<img src="http://example.invalid/x.png"><script>throw new Error("seen")</script>')
+    page.write_text(
+        '<img src="http://example.invalid/x.png"><script>throw new Error("seen")</script>'
+    )
     done, requests = chromium(tmp_path, page, f"--screenshot={tmp_path / 'shot.png'}")
     assert requests == ["http://example.invalid/x.png"]
     assert "CONSOLE" in done.stderr

@@ -1,4 +1,6 @@
-"""Studies whose deletions are solved only as far as verdicts need: the same verdicts, error bars that contain what was saved."""
+"""Studies whose deletions are solved only as far as verdicts need: the same verdicts, error
+bars that contain what was saved.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import dt, lap, x, y
-from cffem.certify.certification import LARGE
+from cffem.verdicts.certification import LARGE
 
 u = cf.ScalarField("u")
 
@@ -50,7 +52,12 @@ def test_scores_as_far_as_needed_give_the_verdicts_of_full_ones(nonlinear):
 
 def test_an_estimated_error_bar_contains_the_residuals_and_says_so():
     report = study("decide", nonlinear=True).run()
-    told = [h for term in report.terms.values() for h in (term.proof or {}).get("hypotheses", ()) if "residuals" in h[0]]
+    told = [
+        h
+        for term in report.terms.values()
+        for h in (term.proof or {}).get("hypotheses", ())
+        if "residuals" in h[0]
+    ]
     assert told
     assert all("added to the margin" in how for _, how in told)
 

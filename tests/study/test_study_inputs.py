@@ -1,4 +1,6 @@
-"""A study is checked when it is written: experiments, data, observables, and everything a file can say about them."""
+"""A study is checked when it is written: experiments, data, observables, and everything a
+file can say about them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from study_support import TOML, written
 import cffem as cf
 from cffem import dt, lap, t, x
 from cffem.cli import main
-from cffem.study.checkpoint import Checkpoint, OutputError
-from cffem.study.fields import Fields
-from cffem.study.stations.identifying import refitted_without
-from cffem.study.toml_study import read_study
+from cffem.study.report.drawn_fields import Fields
+from cffem.study.run.checkpoint import Checkpoint, OutputError
+from cffem.study.run.stations.identifying import refitted_without
+from cffem.study.toml.study_file import read_study
 from cffem.symbols.errors import InputError
 
 u = cf.ScalarField("u")
@@ -39,7 +41,11 @@ def experiment():
 
 
 def study(library=LIBRARY, experiments=None, **options):
-    return cf.Study(library, experiment() if experiments is None else experiments, **{"coefficients": {"lap": 1.0}, **options})
+    return cf.Study(
+        library,
+        experiment() if experiments is None else experiments,
+        **{"coefficients": {"lap": 1.0}, **options},
+    )
 
 
 DATA = cf.Dataset.from_arrays(GRID, {u: VALUES})
@@ -58,7 +64,10 @@ DATA = cf.Dataset.from_arrays(GRID, {u: VALUES})
         (lambda: study(data=[DATA, DATA]), "2 datasets but 1 experiments"),
         (lambda: study(data={"b": DATA}), "data for an experiment 'b'"),
         (lambda: study(data=[VALUES]), "not a Dataset but a ndarray"),
-        (lambda: study(observables={"mass": cf.Integral(u)}), "a pair of an observable and its tolerance"),
+        (
+            lambda: study(observables={"mass": cf.Integral(u)}),
+            "a pair of an observable and its tolerance",
+        ),
         (lambda: study(observables={"mass": (cf.Integral(u), 0)}), "must be a positive number"),
     ],
 )
@@ -67,17 +76,30 @@ def test_a_study_that_cannot_be_done_is_refused_when_it_is_written(make, message
         make()
 
 
-# Files ----------------------------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------
 
 REPLACED = {
     "a missing key": ("epsilon = 1e-3", "", "the key 'epsilon' of observables.mass is missing"),
-    "a misspelt table": ("[fields]", "[feilds]", "the key 'fields' is missing; there is 'feilds', is it misspelt?"),
+    "a misspelt table": (
+        "[fields]",
+        "[feilds]",
+        "the key 'fields' is missing; there is 'feilds', is it misspelt?",
+    ),
     "text that is none": ('title = "Heat on an interval"', "title = 3", "title must be text"),
     "a flag that is none": ("budget = 1", "refine = 1", "must be true or false"),
-    "a list that is none": ('title = "Heat on an interval"', "candidates = 3", "a list of at most 50 tables"),
+    "a list that is none": (
+        'title = "Heat on an interval"',
+        "candidates = 3",
+        "a list of at most 50 tables",
+    ),
     "a field of no kind": ('u = "scalar"', 'u = "tensor"', '"scalar" or { vector = 2 }'),
     "no field": ('u = "scalar"', "", "at least one field"),
-    "data that are not there": ('"sin(pi*x) + sin(2*pi*x)/2"', '"data"', "to come from data, but this experiment has none"),
+    "data that are not there": (
+        '"sin(pi*x) + sin(2*pi*x)/2"',
+        '"data"',
+        "to come from data, but this experiment has none",
+    ),
     "a file that is not there": (
         "[certification]",
         'data = { file = "a.npz", fields = { u = "u" } }\n[certification]',
@@ -88,7 +110,11 @@ REPLACED = {
         'data = { file = "study.toml", fields = { u = "u" } }\n[certification]',
         ".npz, .nc or .csv",
     ),
-    "data of no field": ("[certification]", 'data = { file = "data.npz", fields = { w = "u" } }\n[certification]', "no field 'w'"),
+    "data of no field": (
+        "[certification]",
+        'data = { file = "data.npz", fields = { w = "u" } }\n[certification]',
+        "no field 'w'",
+    ),
     "data without axes": (
         "[certification]",
         'data = { file = "data.npz", fields = { u = "u" } }\n[certification]',
@@ -96,7 +122,8 @@ REPLACED = {
     ),
     "an array that is not there": (
         "[certification]",
-        'data = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "w" } }\n[certification]',
+        'data = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "w" } '
+        "}\n[certification]",
         "no array 'w'; it has x, t, u",
     ),
     "an archive that is none": (
@@ -195,7 +222,11 @@ def test_systems_periodic_conditions_and_observables_are_read(tmp_path):
     made = read_study(written(tmp_path, SYSTEM), MPI.COMM_SELF)
     assert made.library.names == ("a/lap", "b/a", "b/lap")
     (only,) = made.experiments.values()
-    assert [type(condition).__name__ for condition in only.boundary] == ["Periodic", "Neumann", "Robin"]
+    assert [type(condition).__name__ for condition in only.boundary] == [
+        "Periodic",
+        "Neumann",
+        "Robin",
+    ]
     front, flux, probe = (made.observables[name][0] for name in ("front", "flux", "probe"))
     assert (front.level, front.along, front.speed) == (0.5, x, True)
     assert flux.on == "top"
@@ -205,8 +236,15 @@ def test_systems_periodic_conditions_and_observables_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("constraint", "kind"),
     [
-        ('{ type = "Constraint", expr = "div(v) - x", multiplier = { p = ["Lagrange", 1] } }', "Constraint"),
-        ('{ type = "DivergenceFree", field = "v", weight = "1 + x**2", multiplier = { p = ["Lagrange", 1] } }', "DivergenceFree"),
+        (
+            '{ type = "Constraint", expr = "div(v) - x", multiplier = { p = ["Lagrange", 1] } }',
+            "Constraint",
+        ),
+        (
+            '{ type = "DivergenceFree", field = "v", weight = "1 + x**2", multiplier = { p = '
+            '["Lagrange", 1] } }',
+            "DivergenceFree",
+        ),
     ],
 )
 def test_constraints_are_read(tmp_path, constraint, kind):
@@ -235,7 +273,11 @@ constraint = {constraint}
 @pytest.mark.parametrize("kind", ["csv", "nc", "points"])
 def test_data_of_every_format_are_read_alike(tmp_path, kind):
     if kind == "csv":
-        rows = [f"{a},{s},{float(VALUES[i, k])!r}" for i, a in enumerate(GRID[x]) for k, s in enumerate(GRID[t])]
+        rows = [
+            f"{a},{s},{float(VALUES[i, k])!r}"
+            for i, a in enumerate(GRID[x])
+            for k, s in enumerate(GRID[t])
+        ]
         (tmp_path / "data.csv").write_text("x,t,u\n" + "\n".join(rows))
         entry = '{ file = "data.csv", fields = { u = "u" } }'
     elif kind == "nc":
@@ -246,13 +288,16 @@ def test_data_of_every_format_are_read_alike(tmp_path, kind):
     else:
         np.savez(tmp_path / "data.npz", places=GRID[x][::-1, None], t=GRID[t], u=VALUES[::-1])
         entry = '{ file = "data.npz", points = "places", times = "t", fields = { u = "u" } }'
-    text = TOML.replace("[certification]", f"data = {entry}\n[certification]").replace('"sin(pi*x) + sin(2*pi*x)/2"', '"data"')
+    text = TOML.replace("[certification]", f"data = {entry}\n[certification]").replace(
+        '"sin(pi*x) + sin(2*pi*x)/2"', '"data"'
+    )
     (data,) = read_study(written(tmp_path, text), MPI.COMM_SELF).data.values()
     (values,) = data.values.values()
     np.testing.assert_array_equal(values, VALUES)
 
 
-# Folders --------------------------------------------------------------------------------------------------------------------------
+# Folders
+# --------------------------------------------------------------------------------------------------
 
 
 def test_checkpoints_that_cannot_be_read_are_told(tmp_path):
@@ -283,21 +328,30 @@ def test_a_report_that_cannot_be_read_is_told(tmp_path, capsys):
 )
 def test_drawings_that_do_not_fit_together_are_refused(changes, message):
     given = {
-        "axes": ("x", "y"), "points": np.zeros((3, 2)), "cells": np.array([[0, 1, 2]]), "time": None, "where": "",
-        "factual": {"u": np.zeros((3, 1))}, "deleted": {},
-    }  # fmt: skip
+        "axes": ("x", "y"),
+        "points": np.zeros((3, 2)),
+        "cells": np.array([[0, 1, 2]]),
+        "time": None,
+        "where": "",
+        "factual": {"u": np.zeros((3, 1))},
+        "deleted": {},
+    }
     Fields(**given)
     with pytest.raises(ValueError, match=message):
         Fields(**{**given, **changes})
 
 
-# Coefficients ---------------------------------------------------------------------------------------------------------------------
+# Coefficients
+# --------------------------------------------------------------------------------------------------
 
 
 def test_without_a_term_the_others_are_refitted_on_the_data():
     A = np.random.default_rng(5).standard_normal((80, 4))
     y = A @ [1.0, 2.0, 0.0, -0.5]
-    designs = {"u": cf.Design.from_matrix(A, y, ["a", "b", "c", "d"]), "w": cf.Design.from_matrix(A, y, ["e", "f", "g", "h"])}
+    designs = {
+        "u": cf.Design.from_matrix(A, y, ["a", "b", "c", "d"]),
+        "w": cf.Design.from_matrix(A, y, ["e", "f", "g", "h"]),
+    }
     screens = {"u": {"support": ["a", "b", "d"]}, "w": {"support": ["e"]}}
     found = refitted_without(SimpleNamespace(designs=designs), screens, "b")
     expected = np.linalg.lstsq(A[:, [0, 3]], y, rcond=None)[0]

@@ -1,4 +1,6 @@
-"""A study with known coefficients: heat with a reaction, where every number is known in closed form."""
+"""A study with known coefficients: heat with a reaction, where every number is known in
+closed form.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def report(tmp_path_factory):
         time=cf.Window(0, END, steps=20),
     )
     certification = cf.Certification(epsilon=1e-3)
-    study = cf.Study(library, [experiment], coefficients={"u": KAPPA, "lap": D}, certification=certification)
+    study = cf.Study(
+        library, [experiment], coefficients={"u": KAPPA, "lap": D}, certification=certification
+    )
     return study.run(tmp_path_factory.mktemp("out"))
 
 

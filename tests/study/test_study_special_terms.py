@@ -1,4 +1,6 @@
-"""Studies in which a deleted problem cannot be solved or a term vanishes on the constraint class: results, each with its reason."""
+"""Studies in which a deleted problem cannot be solved or a term vanishes on the constraint
+class: results, each with its reason.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,22 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import curl, div, dt, grad, lap, x, y
-from cffem.study.stations.deciding import observable_verdict
-from cffem.study.summary import sentences
+from cffem.study.report.summary import sentences
+from cffem.study.run.stations.deciding import observable_verdict
 
 
 @pytest.fixture(scope="module")
 def insulated(tmp_path_factory):
-    """−lap u + u = x in an insulated box: without the reaction u is determined up to a constant only."""
+    """−lap u + u = x in an insulated box: without the reaction u is determined up to a
+    constant only.
+    """
     u = cf.ScalarField("u")
     library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
     experiment = cf.Experiment(
-        mesh=cf.mesh.square(MPI.COMM_SELF, 0.4), elements={u: ("Lagrange", 1)}, boundary=[cf.Neumann(u, 0)], forcing={u: x}
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.4),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Neumann(u, 0)],
+        forcing={u: x},
     )
     study = cf.Study(
         library,
@@ -89,20 +96,29 @@ def test_a_term_that_vanishes_on_the_class_is_null_whatever_its_coefficient(cavi
     assert term.certificate is None
     assert "vanishes on the constraint class" in term.reason
     assert cavity.sections["sets"]["constraint_null"] == ["grad div"]
-    assert cavity.sections["observables"]["energy"]["terms"]["grad div"]["reason"] == "vanishes on the constraint class"
+    assert (
+        cavity.sections["observables"]["energy"]["terms"]["grad div"]["reason"]
+        == "vanishes on the constraint class"
+    )
 
 
 def test_the_constraint_section_holds_evidence_and_what_is_left(cavity):
     found = cavity.sections["constraint"]
     (null,) = found["null_terms"]
-    assert (null["term"], null["evidence"], null["label"]) == ("grad div", "symbolic and numeric", "exact")
+    assert (null["term"], null["evidence"], null["label"]) == (
+        "grad div",
+        "symbolic and numeric",
+        "exact",
+    )
     assert null["ratio"] <= 1e-12
     assert found["effective_library"] == ["curl curl", "damping"]
     assert cavity.terms["damping"].decision == "irrelevant"
 
 
 def test_symmetric_parts_traces_and_transposes_go_through_all_stations(tmp_path):
-    """Terms of tensors in a solve, its deletions, error bars, observables, the report and a design of strong and weak rows."""
+    """Terms of tensors in a solve, its deletions, error bars, observables, the report and a
+    design of strong and weak rows.
+    """
     v, T = cf.VectorField("v", dim=2), cf.ScalarField("T")
     strain = cf.sym(grad(v))
     heat = {
@@ -111,7 +127,9 @@ def test_symmetric_parts_traces_and_transposes_go_through_all_stations(tmp_path)
         "turned": cf.inner(cf.transpose(grad(v)), grad(v)),
     }
     force = {"shear": 2 * div(strain), "bulk": grad(cf.trace(strain))}
-    system = cf.System({v: cf.Library(terms=force, unknown=v), T: cf.Library(anchor=T, terms=heat, unknown=T)})
+    system = cf.System(
+        {v: cf.Library(terms=force, unknown=v), T: cf.Library(anchor=T, terms=heat, unknown=T)}
+    )
     experiment = cf.Experiment(
         mesh=cf.mesh.square(MPI.COMM_SELF, 0.4),
         elements={v: ("Lagrange", 2), T: ("Lagrange", 1)},

@@ -1,4 +1,6 @@
-"""The stations of a study: data, aliases, several experiments, refit, refinement and observables, where the answers are known."""
+"""The stations of a study: data, aliases, several experiments, refit, refinement and
+observables, where the answers are known.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from study_support import written
 
 import cffem as cf
 from cffem import dt, lap, x
-from cffem.study.toml_study import read_study
+from cffem.study.toml.study_file import read_study
 
 u = cf.ScalarField("u")
 D, END = 0.05, 1.0
@@ -25,9 +27,14 @@ LIBRARY = cf.Library(anchor=dt(u), terms={"u": u, "u_x": u.diff(x), "lap": lap(u
 
 
 def heat_data(modes, extra=0.0):
-    """Exact solutions of u_t = D u_xx with zero boundary values, and a growth that the library may lack."""
+    """Exact solutions of u_t = D u_xx with zero boundary values, and a growth that the
+    library may lack.
+    """
     grid, times = np.linspace(0, 1, 65), np.linspace(0, END, 81)
-    decay = [a * np.sin(k * np.pi * grid)[:, None] * np.exp(-D * (k * np.pi) ** 2 * times) for k, a in modes]
+    decay = [
+        a * np.sin(k * np.pi * grid)[:, None] * np.exp(-D * (k * np.pi) ** 2 * times)
+        for k, a in modes
+    ]
     return cf.Dataset.from_arrays({x: grid, cf.t: times}, {u: sum(decay) * np.exp(extra * times)})
 
 
@@ -47,7 +54,11 @@ def identified():
     data = heat_data([(1, 1.0), (2, 0.5)])
     certification = cf.Certification(epsilon=1e-2)
     return cf.Study(
-        LIBRARY, experiment(), data=data, certification=certification, observables={"mass": (cf.Integral(u), 1e-3)}
+        LIBRARY,
+        experiment(),
+        data=data,
+        certification=certification,
+        observables={"mass": (cf.Integral(u), 1e-3)},
     ).run()
 
 
@@ -104,11 +115,15 @@ def test_a_missing_term_shows_in_the_misfit():
 
 def test_aliased_terms_name_the_combination_and_what_to_measure_next():
     certification = cf.Certification(epsilon=1e-2)
-    report = cf.Study(LIBRARY, experiment(), data=heat_data([(1, 1.0)]), certification=certification).run()
+    report = cf.Study(
+        LIBRARY, experiment(), data=heat_data([(1, 1.0)]), certification=certification
+    ).run()
     assert report.sections["sets"]["aliased"] == ["lap", "u"]
     for name in ("u", "lap"):
         assert report.terms[name].decision == "unresolved"
-        assert re.search(r"only α\(u\) − 9\.8[67]\d* α\(lap\) is identifiable", report.terms[name].reason)
+        assert re.search(
+            r"only α\(u\) − 9\.8[67]\d* α\(lap\) is identifiable", report.terms[name].reason
+        )
     (carrier,) = report.sections["sets"]["fit"]
     assert report.terms[carrier].reason.endswith("deleting that combination is relevant")
     proposal = report.sections["design"]["next"]
@@ -128,7 +143,8 @@ def test_listed_candidates_are_compared_instead_of_modes():
         candidates={"the same": first, "another mode": second},
     ).run()
     assert report.sections["design"]["next"]["best"] == "another mode"
-    # Known coefficients: the deletion is decided, and the verdict says what this experiment could identify.
+    # Known coefficients: the deletion is decided, and the verdict says what this experiment could
+    # identify.
     assert "identifiable" in report.terms["lap"].reason
 
 
@@ -136,9 +152,14 @@ def test_relevant_in_one_experiment_irrelevant_only_in_all():
     calm, steep = experiment(sp.sin(sp.pi * x) / 1000), experiment(sp.sin(sp.pi * x))
     known = {"u": 1e-5, "lap": 0.5}
     report = cf.Study(
-        LIBRARY, {"calm": calm, "steep": steep}, coefficients=known, certification=cf.Certification(epsilon=1e-2)
+        LIBRARY,
+        {"calm": calm, "steep": steep},
+        coefficients=known,
+        certification=cf.Certification(epsilon=1e-2),
     ).run()
-    single = {(v["term"], v["experiment"]): v["decision"] for v in report.sections["sets"]["verdicts"]}
+    single = {
+        (v["term"], v["experiment"]): v["decision"] for v in report.sections["sets"]["verdicts"]
+    }
     assert (single["lap", "calm"], single["lap", "steep"]) == ("irrelevant", "relevant")
     assert report.terms["lap"].decision == "relevant"
     assert report.terms["lap"].experiment == "steep"
@@ -158,7 +179,9 @@ def test_both_intervention_classes_are_listed_with_refit():
     certification = cf.Certification(epsilon=1e-2)
     one = experiment(sp.sin(sp.pi * x), steps=10)
     known = {"u": 0.1, "lap": D}
-    report = cf.Study(LIBRARY, one, coefficients=known, refit="remaining", certification=certification).run()
+    report = cf.Study(
+        LIBRARY, one, coefficients=known, refit="remaining", certification=certification
+    ).run()
     single = {(v["intervention"], v["term"]): v for v in report.sections["sets"]["verdicts"]}
     assert single["deletion", "lap"]["decision"] == "relevant"
     assert single["deletion with refit", "lap"]["score"] < 1e-2 * single["deletion", "lap"]["score"]
@@ -166,26 +189,38 @@ def test_both_intervention_classes_are_listed_with_refit():
     assert "refitted" in report.sections["scope"]["sentence"]
 
 
-# ‖u − u_j‖ for −u″ + 5u = 1 and −u″ = 1 on the unit interval, u = (1 − cosh(√5(x − ½))/cosh(√5/2))/5 and u_j = x(1 − x)/2.
+# ‖u − u_j‖ for −u″ + 5u = 1 and −u″ = 1 on the unit interval, u = (1 − cosh(√5(x −
+# ½))/cosh(√5/2))/5 and u_j = x(1 − x)/2.
 SCORE_OF_REACTION = 0.0306742
 
 
 def test_refinement_decides_what_the_first_mesh_leaves_open():
     coarse = cf.Experiment(
-        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, 0)], forcing={u: 1}
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.5),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
     )
     library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
     known = {"lap": 1.0, "u": -5.0}
 
     def studied(**options):
-        return cf.Study(library, coarse, coefficients=known, certification=cf.Certification(**options)).run()
+        return cf.Study(
+            library, coarse, coefficients=known, certification=cf.Certification(**options)
+        ).run()
 
     once = studied(epsilon=2.9e-2, budget=1)
     assert once.terms["u"].decision == "unresolved"
     assert once.sections["cost"]["refinement"] == []
-    # The levels of the certificate itself say more together than about the first mesh, which is enough for a small ε.
-    together, refined = (studied(epsilon=epsilon, refine=True, budget=2000) for epsilon in (2e-2, 2.9e-2))
-    for report, method in ((together, "for the combination of all levels"), (refined, "refined 1 times")):
+    # The levels of the certificate itself say more together than about the first mesh, which is
+    # enough for a small ε.
+    together, refined = (
+        studied(epsilon=epsilon, refine=True, budget=2000) for epsilon in (2e-2, 2.9e-2)
+    )
+    for report, method in (
+        (together, "for the combination of all levels"),
+        (refined, "refined 1 times"),
+    ):
         assert report.terms["u"].decision == "relevant"
         assert method in report.terms["u"].method
         levels = [level for level in report.sections["cost"]["refinement"] if level["term"] == "u"]
@@ -211,4 +246,9 @@ def test_a_study_without_coefficients_and_data_is_refused():
     with pytest.raises(cf.InputError, match="refit is"):
         cf.Study(LIBRARY, experiment(0), coefficients={"lap": 1.0}, refit="all")
     with pytest.raises(cf.InputError, match="positive number"):
-        cf.Study(LIBRARY, experiment(0), coefficients={"lap": 1.0}, observables={"mass": (cf.Integral(u), 0)})
+        cf.Study(
+            LIBRARY,
+            experiment(0),
+            coefficients={"lap": 1.0},
+            observables={"mass": (cf.Integral(u), 0)},
+        )

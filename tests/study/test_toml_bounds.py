@@ -3,12 +3,14 @@
 import pytest
 
 from cffem.screening import Screening
-from cffem.study.tables import Table
-from cffem.study.toml_study import StudyReader
+from cffem.study.toml.study_file import StudyReader
+from cffem.study.toml.study_keys import Table
 
 
 def screen_of(content):
-    return StudyReader._screening(object.__new__(StudyReader), Table(content, "study.toml", "screening"), 3)
+    return StudyReader._screening(
+        object.__new__(StudyReader), Table(content, "study.toml", "screening"), 3
+    )
 
 
 def test_known_coefficients_and_bounds_reach_the_screen():

@@ -1,4 +1,6 @@
-"""A study as TOML is the study as Python, says what is wrong with it in one sentence, and never runs code."""
+"""A study as TOML is the study as Python, says what is wrong with it in one sentence, and
+never runs code.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,25 @@ from study_support import TOML, result, timeless, written
 import cffem as cf
 from cffem import dt, lap, x
 from cffem.cli import main
-from cffem.engine.meshes import mesh_path
-from cffem.study.allowed import check_petsc_options
-from cffem.study.toml_study import read_study
+from cffem.engine.mesh.meshes import mesh_path
+from cffem.study.toml.allowed import check_petsc_options
+from cffem.study.toml.study_file import read_study
 from cffem.symbols.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def without_pages(monkeypatch):
     """Pages are drawn in other tests; here they would be most of the work."""
-    monkeypatch.setattr("cffem.study.page.as_page", lambda report, drawing=None: "<!doctype html>")
+    monkeypatch.setattr(
+        "cffem.study.report.page.as_page", lambda report, drawing=None: "<!doctype html>"
+    )
 
 
 def test_the_same_study_as_toml_and_as_python_gives_the_same_report(tmp_path):
     u = cf.ScalarField("u")
-    library = cf.Library(anchor=dt(u), terms={"u": u, "u_x": u.diff(x), "lap": lap(u), "cubic": u**3})
+    library = cf.Library(
+        anchor=dt(u), terms={"u": u, "u_x": u.diff(x), "lap": lap(u), "cubic": u**3}
+    )
     experiment = cf.Experiment(
         mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1),
         elements={u: ("Lagrange", 2)},
@@ -55,7 +61,7 @@ def test_the_same_study_as_toml_and_as_python_gives_the_same_report(tmp_path):
 
 def test_a_script_may_leave_its_study_to_the_command(tmp_path, capsys):
     (tmp_path / "study.py").write_text(
-        "from mpi4py import MPI\nfrom cffem.study.toml_study import read_study\n"
+        "from mpi4py import MPI\nfrom cffem.study.toml.study_file import read_study\n"
         f"study = read_study({str(written(tmp_path))!r}, MPI.COMM_SELF)\n"
     )
     assert main(["run", str(tmp_path / "study.py"), "--out", str(tmp_path / "out")]) == 0
@@ -67,7 +73,15 @@ def test_a_script_may_leave_its_study_to_the_command(tmp_path, capsys):
 
 def test_the_plan_names_sizes_and_solves_without_running(tmp_path, capsys):
     path = written(tmp_path)
-    arguments = ["run", str(path), "--out", str(tmp_path / "out"), "--dry-run", "--set", "experiments.1.time.steps=16"]
+    arguments = [
+        "run",
+        str(path),
+        "--out",
+        str(tmp_path / "out"),
+        "--dry-run",
+        "--set",
+        "experiments.1.time.steps=16",
+    ]
     assert main(arguments) == 0
     text = capsys.readouterr().out
     assert "21 unknowns, 16 time steps" in text
@@ -110,7 +124,17 @@ def test_a_signal_to_one_rank_ends_all(tmp_path, mpirun):
     import sys
 
     more = ("--set", "experiments.1.time.steps=100000", "--quiet")
-    done = mpirun(2, sys.executable, tmp_path / "program.py", "run", path, "--out", tmp_path / "out", *more, timeout=60)
+    done = mpirun(
+        2,
+        sys.executable,
+        tmp_path / "program.py",
+        "run",
+        path,
+        "--out",
+        tmp_path / "out",
+        *more,
+        timeout=60,
+    )
     assert done.returncode == 75, done.stdout
     assert "stopped by" in done.stdout
 
@@ -121,7 +145,8 @@ def test_quiet_is_quiet(tmp_path, capfd):
     assert captured.out == captured.err == ""
 
 
-# Everything a file can say ----------------------------------------------------------------------------------------------------
+# Everything a file can say
+# --------------------------------------------------------------------------------------------------
 
 FLOW = """
 refit = "remaining"
@@ -183,7 +208,10 @@ mat_mumps_icntl_14 = 80
 
 
 def test_everything_that_a_file_can_say_arrives_in_the_study(tmp_path):
-    text = FLOW.replace('elements = { v = ["Lagrange", 2], p = ["Lagrange", 1] }', 'elements = { v = ["Lagrange", 2] }')
+    text = FLOW.replace(
+        'elements = { v = ["Lagrange", 2], p = ["Lagrange", 1] }',
+        'elements = { v = ["Lagrange", 2] }',
+    )
     study = read_study(written(tmp_path, text), MPI.COMM_SELF)
     (experiment,) = study.experiments.values()
     v = next(iter(experiment.elements))
@@ -206,7 +234,9 @@ def test_measured_arrays_are_read_without_unpickling(tmp_path):
     values = np.sin(np.pi * grid)[:, None] * np.exp(-times)
     np.savez(tmp_path / "data.npz", x=grid, t=times, u=values)
     lines = '\ndata = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u" } }\n[certification]'
-    text = TOML.replace("\n[certification]", lines).replace('initial = { u = "sin(pi*x) + sin(2*pi*x)/2" }', "")
+    text = TOML.replace("\n[certification]", lines).replace(
+        'initial = { u = "sin(pi*x) + sin(2*pi*x)/2" }', ""
+    )
     study = read_study(written(tmp_path, text), MPI.COMM_SELF)
     (data,) = study.data.values()
     assert np.array_equal(next(iter(data.values.values())), values)
@@ -225,46 +255,123 @@ class Trap:
         return setattr, (Trap, "sprung", True)
 
 
-# What is refused ---------------------------------------------------------------------------------------------------------------
+# What is refused
+# --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "missing mesh": ('mesh = { shape = "interval", h = 0.1 }', 'mesh = "nowhere.msh"', "nowhere.msh"),
-    "mesh of a script": ('mesh = { shape = "interval", h = 0.1 }', 'mesh = "trap.msh"', "not a mesh"),
-    "path outside": ('mesh = { shape = "interval", h = 0.1 }', 'mesh = "../../annulus.msh"', "outside the study's folder"),
-    "absolute path": ('mesh = { shape = "interval", h = 0.1 }', 'mesh = "/etc/passwd"', "outside the study's folder"),
-    "link outside": ('mesh = { shape = "interval", h = 0.1 }', 'mesh = "link.msh"', "outside the study's folder"),
+    "missing mesh": (
+        'mesh = { shape = "interval", h = 0.1 }',
+        'mesh = "nowhere.msh"',
+        "nowhere.msh",
+    ),
+    "mesh of a script": (
+        'mesh = { shape = "interval", h = 0.1 }',
+        'mesh = "trap.msh"',
+        "not a mesh",
+    ),
+    "path outside": (
+        'mesh = { shape = "interval", h = 0.1 }',
+        'mesh = "../../annulus.msh"',
+        "outside the study's folder",
+    ),
+    "absolute path": (
+        'mesh = { shape = "interval", h = 0.1 }',
+        'mesh = "/etc/passwd"',
+        "outside the study's folder",
+    ),
+    "link outside": (
+        'mesh = { shape = "interval", h = 0.1 }',
+        'mesh = "link.msh"',
+        "outside the study's folder",
+    ),
     "unknown shape": ('shape = "interval"', 'shape = "intervall"', "did you mean 'interval'"),
     "cells without end": ("h = 0.1", "h = 1e-9", "more than"),
     "physical name": ('on = "all"', 'on = "lefft"', "lefft"),
     "unknown field": ('field = "u"', 'field = "w"', "there is no field 'w'"),
     "unknown term": ("u_x = 0.3", "u_y = 0.3", "no term 'u_y'"),
     "unknown name in a term": ('cubic = "u**3"', 'cubic = "uu**3"', "library.terms.cubic"),
-    "code in a term": ('cubic = "u**3"', "cubic = \"__import__('os').system('touch trap')\"", "library.terms.cubic"),
+    "code in a term": (
+        'cubic = "u**3"',
+        "cubic = \"__import__('os').system('touch trap')\"",
+        "library.terms.cubic",
+    ),
     "huge term": ('cubic = "u**3"', 'cubic = "9**9**9*u"', "library.terms.cubic"),
     "element of another kind": ('["Lagrange", 2]', '["N1curl", 1]', "N1curl"),
     "element that is none": ('["Lagrange", 2]', '["Lagrangian", 2]', "Lagrangian"),
     "element too simple": ('["Lagrange", 2]', '"Lagrange"', "a family and a degree"),
-    "initial data of another shape": ('"sin(pi*x) + sin(2*pi*x)/2"', '["x", "x"]', "initial value of u"),
+    "initial data of another shape": (
+        '"sin(pi*x) + sin(2*pi*x)/2"',
+        '["x", "x"]',
+        "initial value of u",
+    ),
     "initial data of another dimension": ('"sin(pi*x) + sin(2*pi*x)/2"', '"sin(y)"', "dimension 1"),
-    "initial data missing": ('initial = { u = "sin(pi*x) + sin(2*pi*x)/2" }', "", "initial value of u is missing"),
+    "initial data missing": (
+        'initial = { u = "sin(pi*x) + sin(2*pi*x)/2" }',
+        "",
+        "initial value of u is missing",
+    ),
     "tolerance": ("epsilon = 1e-2", "epsilon = 0", "positive"),
     "tolerance of an observable": ("epsilon = 1e-3", "epsilon = -1", "positive"),
-    "steps without end": ("steps = 8", "steps = 10000000000", "experiments[1].time.steps must be a whole number"),
+    "steps without end": (
+        "steps = 8",
+        "steps = 10000000000",
+        "experiments[1].time.steps must be a whole number",
+    ),
     "wrong type": ("steps = 8", 'steps = "eight"', "must be a whole number"),
-    "unknown key": ("epsilon = 1e-2", "epsilom = 1e-2", "certification.epsilom is not a key of a study; did you mean 'epsilon'"),
-    "experiment's table outside": ("[coefficients]", '[forcing]\nu = "1"\n[coefficients]', "or, as a table, [experiments.forcing]"),
+    "unknown key": (
+        "epsilon = 1e-2",
+        "epsilom = 1e-2",
+        "certification.epsilom is not a key of a study; did you mean 'epsilon'",
+    ),
+    "experiment's table outside": (
+        "[coefficients]",
+        '[forcing]\nu = "1"\n[coefficients]',
+        "or, as a table, [experiments.forcing]",
+    ),
     "term without weak form": ('cubic = "u**3"', 'cubic = "diff(u, x, 3)"', "term 'cubic': "),
     "no table": ('[fields]\nu = "scalar"', "fields = 1", "fields must be a table"),
-    "number without end": ("u_x = 0.3", f"u_x = 1{'0' * 400}", "a finite number, not a very large number"),
+    "number without end": (
+        "u_x = 0.3",
+        f"u_x = 1{'0' * 400}",
+        "a finite number, not a very large number",
+    ),
     "digits without end": ("u_x = 0.3", f"u_x = 1{'0' * 5000}", "not TOML"),
-    "initial data without end": ('"sin(pi*x) + sin(2*pi*x)/2"', f"1{'0' * 400}", "must be a number"),
-    "nested without end": ("[coefficients]", "a = " + "[" * 3000 + "\n[coefficients]", "nested too deeply"),
-    "a point that is none": ('type = "Integral"', 'type = "PointAverage"\nradius = 0.1\npoint = 5', "one to three numbers"),
+    "initial data without end": (
+        '"sin(pi*x) + sin(2*pi*x)/2"',
+        f"1{'0' * 400}",
+        "must be a number",
+    ),
+    "nested without end": (
+        "[coefficients]",
+        "a = " + "[" * 3000 + "\n[coefficients]",
+        "nested too deeply",
+    ),
+    "a point that is none": (
+        'type = "Integral"',
+        'type = "PointAverage"\nradius = 0.1\npoint = 5',
+        "one to three numbers",
+    ),
     "not TOML": ("[coefficients]", "[coefficients", "not TOML"),
-    "PETSc runs Python": ("[certification]", '[petsc_options]\npc_type = "python"\n[certification]', "pc_type cannot be 'python'"),
-    "PETSc writes files": ("[certification]", '[petsc_options]\nksp_view = ":x"\n[certification]', "'ksp_view' cannot be set"),
-    "PETSc loads a library": ("[certification]", '[petsc_options]\ndll_append = "x.so"\n[certification]', "cannot be set"),
-    "PETSc debugger": ("[certification]", "[petsc_options]\non_error_attach_debugger = 1\n[certification]", "cannot be set"),
+    "PETSc runs Python": (
+        "[certification]",
+        '[petsc_options]\npc_type = "python"\n[certification]',
+        "pc_type cannot be 'python'",
+    ),
+    "PETSc writes files": (
+        "[certification]",
+        '[petsc_options]\nksp_view = ":x"\n[certification]',
+        "'ksp_view' cannot be set",
+    ),
+    "PETSc loads a library": (
+        "[certification]",
+        '[petsc_options]\ndll_append = "x.so"\n[certification]',
+        "cannot be set",
+    ),
+    "PETSc debugger": (
+        "[certification]",
+        "[petsc_options]\non_error_attach_debugger = 1\n[certification]",
+        "cannot be set",
+    ),
     "norm": ("budget = 1", 'budget = 1\nnorm = "L7"', "L7"),
     "no experiment": ("[[experiments]]", "[[experimnts]]", "experiments"),
 }
@@ -315,14 +422,21 @@ def test_debug_shows_the_traceback(tmp_path, capsys):
 
 def test_names_of_terms_are_text_also_when_they_look_like_markup(tmp_path):
     name = "<script>alert(1)</script>"
-    text = TOML.replace("cubic =", f'"{name}" =').replace("lap = 0.05", f'lap = 0.05\n"{name}" = 0.1')
+    text = TOML.replace("cubic =", f'"{name}" =').replace(
+        "lap = 0.05", f'lap = 0.05\n"{name}" = 0.1'
+    )
     study = read_study(written(tmp_path, text), MPI.COMM_SELF)
     assert name in study.library.names
 
 
 def test_petsc_options_with_prefixes_are_looked_at_too():
     assert check_petsc_options({"sub_pc_type": "ilu", "fieldsplit_velocity_ksp_rtol": 1e-3})
-    for name, value in {"sub_pc_type": "shell", "fieldsplit_0_ksp_type": "python", "ksp_rtol": "1e-3", "ksp_rtol ": 1}.items():
+    for name, value in {
+        "sub_pc_type": "shell",
+        "fieldsplit_0_ksp_type": "python",
+        "ksp_rtol": "1e-3",
+        "ksp_rtol ": 1,
+    }.items():
         with pytest.raises(InputError, match="study file"):
             check_petsc_options({name: value})
 

@@ -5,7 +5,7 @@ import sympy as sp
 
 import cffem.symbols as cf
 from cffem.symbols import t, x, y, z
-from cffem.symbols.analysis import dependence, is_zero, orders, ratio
+from cffem.symbols.algebra.analysis import dependence, is_zero, orders, ratio
 
 u, v = cf.ScalarField("u"), cf.ScalarField("v")
 E = cf.VectorField("E", dim=3)
@@ -28,16 +28,25 @@ def test_convection_has_the_components_of_its_definition():
 
 
 def test_tensor_entries_come_row_by_row():
-    assert cf.to_components(cf.grad(w), 2) == (w[0].diff(x), w[0].diff(y), w[1].diff(x), w[1].diff(y))
+    assert cf.to_components(cf.grad(w), 2) == (
+        w[0].diff(x),
+        w[0].diff(y),
+        w[1].diff(x),
+        w[1].diff(y),
+    )
 
 
 def test_a_vector_in_pieces_has_its_components_in_pieces():
     jump = sp.Piecewise((w, x < 0), (0, True))
-    assert cf.to_components(jump, 2) == tuple(sp.Piecewise((w[i], x < 0), (0, True)) for i in range(2))
+    assert cf.to_components(jump, 2) == tuple(
+        sp.Piecewise((w[i], x < 0), (0, True)) for i in range(2)
+    )
 
 
 def test_the_normal_has_components():
-    assert cf.to_components(cf.dot(cf.n, cf.grad(u)), 2) == (cf.n[0] * u.diff(x) + cf.n[1] * u.diff(y),)
+    assert cf.to_components(cf.dot(cf.n, cf.grad(u)), 2) == (
+        cf.n[0] * u.diff(x) + cf.n[1] * u.diff(y),
+    )
 
 
 def test_time_derivatives_are_evaluated_on_a_given_function():

@@ -28,9 +28,17 @@ def test_products_of_a_text_are_all_there_once():
 
 
 def test_vector_equations_get_vector_products():
-    library = cf.Library.from_terms("v, grad(v), lap(v), dot(v, v)", fields=[v], products=2, order=2)
+    library = cf.Library.from_terms(
+        "v, grad(v), lap(v), dot(v, v)", fields=[v], products=2, order=2
+    )
     assert library.unknown == v
-    assert set(library.terms.values()) == {v, lap(v), dot(grad(v), v), dot(v, v) * v, dot(v, v) * lap(v)}
+    assert set(library.terms.values()) == {
+        v,
+        lap(v),
+        dot(grad(v), v),
+        dot(v, v) * v,
+        dot(v, v) * lap(v),
+    }
 
 
 def test_the_order_of_derivatives_is_limited():

@@ -1,4 +1,6 @@
-"""The normal forms are true: random expressions agree with the textbook definitions on polynomial fields, in 1D, 2D and 3D."""
+"""The normal forms are true: random expressions agree with the textbook definitions on
+polynomial fields, in 1D, 2D and 3D.
+"""
 
 import pickle
 
@@ -10,8 +12,8 @@ from symbol_recipes import assert_same, build, field_values, fields, polynomials
 
 import cffem.symbols as cf
 from cffem.symbols import x, y, z
+from cffem.symbols.algebra.nodes import Node
 from cffem.symbols.errors import AmbiguousShape
-from cffem.symbols.nodes import Node
 
 DIMENSIONS = (1, 2, 3)
 quick = settings(max_examples=40, deadline=None, derandomize=True)
@@ -23,7 +25,9 @@ def check(recipe, dim, evaluate=True):
         expected = reference(recipe, dim, polynomials(dim))
         assert_same(expected, [0] * len(expected))
     else:
-        assert_same(cf.evaluate_on(expr, field_values(dim), dim), reference(recipe, dim, polynomials(dim)))
+        assert_same(
+            cf.evaluate_on(expr, field_values(dim), dim), reference(recipe, dim, polynomials(dim))
+        )
     return expr
 
 
@@ -50,7 +54,9 @@ def test_held_operators_mean_the_same(dim):
             return
         again = pickle.loads(pickle.dumps(held))
         assert again == held
-        assert [n.held for n in again.atoms(Node)].count(True) == [n.held for n in held.atoms(Node)].count(True)
+        assert [n.held for n in again.atoms(Node)].count(True) == [
+            n.held for n in held.atoms(Node)
+        ].count(True)
 
     run()
 
@@ -96,7 +102,13 @@ def test_sympy_simplifications_keep_the_meaning(dim):
         if expr == 0:
             return
         expected = cf.evaluate_on(expr, field_values(dim), dim)
-        for transform in (sp.expand, sp.factor, sp.simplify, sp.together, lambda e: sp.collect(sp.expand(e), fields(dim)["u"])):
+        for transform in (
+            sp.expand,
+            sp.factor,
+            sp.simplify,
+            sp.together,
+            lambda e: sp.collect(sp.expand(e), fields(dim)["u"]),
+        ):
             assert_same(cf.evaluate_on(transform(expr), field_values(dim), dim), expected)
 
     run()
@@ -114,7 +126,9 @@ def test_curl_grad_and_div_curl_vanish_by_normal_form(dim):
             assert sp.expand(cf.curl(cf.grad(u))) == 0
         if E != 0:
             divergence = cf.div(cf.curl(E))
-            assert divergence == 0 or all(sp.expand(e) == 0 for e in cf.to_components(divergence, dim))
+            assert divergence == 0 or all(
+                sp.expand(e) == 0 for e in cf.to_components(divergence, dim)
+            )
 
     run()
 
@@ -167,7 +181,9 @@ def test_the_laplacian_of_a_tensor_is_never_needed():
 
 
 def test_fields_can_be_swapped():
-    """SymPy's simultaneous substitution goes through dummies, which must not be taken for constants."""
+    """SymPy's simultaneous substitution goes through dummies, which must not be taken for
+    constants.
+    """
     expr = cf.lap(u) + cf.dot(cf.grad(u), cf.grad(v)) * v.diff(x)
     swapped = cf.lap(v) + cf.dot(cf.grad(u), cf.grad(v)) * u.diff(x)
     assert expr.subs({u: v, v: u}, simultaneous=True) == swapped
@@ -187,7 +203,10 @@ def test_curls_in_the_plane_take_scalars_to_vectors_and_back():
 
 def test_operators_of_coordinates_and_constants_are_evaluated():
     assert cf.grad(sp.Integer(3)) == 0
-    assert cf.lap(x**2 * y) == 2 * y or sp.expand(cf.evaluate_on(cf.lap(x**2 * y), {}, 3)[0] - 2 * y) == 0
+    assert (
+        cf.lap(x**2 * y) == 2 * y
+        or sp.expand(cf.evaluate_on(cf.lap(x**2 * y), {}, 3)[0] - 2 * y) == 0
+    )
     assert cf.div(cf.vector(x, y, z)) == 3
     assert cf.curl(cf.vector(-y, x, 0)) == cf.vector(0, 0, 2)
     assert cf.dot(cf.grad(x), cf.grad(u)) == u.diff(x)

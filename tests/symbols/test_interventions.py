@@ -64,7 +64,10 @@ def test_changes_of_data_are_kept_as_they_are():
         (lambda: cf.delete(), "at least one term"),
         (lambda: cf.delete(3), "by a string"),
         (lambda: cf.scale("u", float("nan")), "finite real"),
-        (lambda: cf.scale("u", "half"), "the factor of 'u' must be a finite real number, not 'half'"),
+        (
+            lambda: cf.scale("u", "half"),
+            "the factor of 'u' must be a finite real number, not 'half'",
+        ),
         (lambda: cf.set("u", 1j), "finite real"),
         (lambda: cf.set("u", True), "finite real"),
         (lambda: cf.force({u: u}), "cannot contain the field u"),
@@ -88,7 +91,9 @@ def test_interventions_print_as_they_are_written():
     assert str(both) == "delete('u') & scale('l_p', 0.5) & force({u: x})"
     latex = both._repr_latex_()
     assert latex.startswith(r"$\operatorname{do}\left(\alpha_{\text{u}} := 0, ")
-    assert r"\alpha_{\text{l\_p}} := \frac{1}{2}\, \alpha_{\text{l\_p}}, f_{u} := x\right)$" in latex
+    assert (
+        r"\alpha_{\text{l\_p}} := \frac{1}{2}\, \alpha_{\text{l\_p}}, f_{u} := x\right)$" in latex
+    )
     assert str(cf.Intervention()) == "nothing changed"
 
 
@@ -121,7 +126,10 @@ def test_constraints_know_their_expression_fields_and_multiplier():
         (lambda: cf.DivergenceFree(E, multiplier=p), "one field with its element"),
         (lambda: cf.DivergenceFree(E, multiplier={p: 1}), "a name and a degree"),
         (lambda: cf.DivergenceFree(E, multiplier={E: ("Lagrange", 1)}), "a field of its own"),
-        (lambda: cf.DivergenceFree(v, multiplier={cf.VectorField("q", dim=2): ("Lagrange", 1)}), "multiplier q is a vector"),
+        (
+            lambda: cf.DivergenceFree(v, multiplier={cf.VectorField("q", dim=2): ("Lagrange", 1)}),
+            "multiplier q is a vector",
+        ),
     ],
 )
 def test_constraints_are_checked(write, message):

@@ -24,12 +24,28 @@ def heat() -> cf.Library:
     [
         ({"a": u, "b": 2 * u}, cf.LibraryError, ["'b'", "2 times", "'a'"]),
         ({"a": lap(u), "b": div(nu * grad(u))}, cf.LibraryError, ["'b'", "nu times", "'a'"]),
-        ({"a": u * lap(u) + cf.norm2(grad(u)), "b": div(u * grad(u), evaluate=False)}, cf.LibraryError, ["'b'", "equals", "'a'"]),
-        ({"a": sp.sin(2 * u), "b": sp.sin(u) * sp.cos(u)}, cf.LibraryError, ["'b'", "1/2 times", "'a'"]),
+        (
+            {"a": u * lap(u) + cf.norm2(grad(u)), "b": div(u * grad(u), evaluate=False)},
+            cf.LibraryError,
+            ["'b'", "equals", "'a'"],
+        ),
+        (
+            {"a": sp.sin(2 * u), "b": sp.sin(u) * sp.cos(u)},
+            cf.LibraryError,
+            ["'b'", "1/2 times", "'a'"],
+        ),
         ({"zero": u - u}, cf.LibraryError, ["'zero'", "identically zero"]),
-        ({"zero": sp.cos(u) ** 2 + sp.sin(u) ** 2 - 1}, cf.LibraryError, ["'zero'", "identically zero"]),
+        (
+            {"zero": sp.cos(u) ** 2 + sp.sin(u) ** 2 - 1},
+            cf.LibraryError,
+            ["'zero'", "identically zero"],
+        ),
         ({"same": dt(u)}, cf.LibraryError, ["'same'", "the anchor"]),
-        ({"a": sp.Symbol("nuu") * u, "b": nu * lap(u)}, cf.LibraryError, ["'a'", "nuu", "did you mean 'nu'"]),
+        (
+            {"a": sp.Symbol("nuu") * u, "b": nu * lap(u)},
+            cf.LibraryError,
+            ["'a'", "nuu", "did you mean 'nu'"],
+        ),
         ({"a": sp.Symbol("x") * u}, cf.LibraryError, ["'a'", "from cffem import x"]),
         ({"a": sp.Function("f")(x) * u}, cf.LibraryError, ["'a'", "f(x)"]),
         ({"a": dot(cf.n, grad(u))}, cf.LibraryError, ["'a'", "normal"]),
@@ -67,7 +83,10 @@ def test_vector_terms_have_the_shape_of_their_anchor_and_differ():
         cf.Library(dt(E), {"one": 1})
     with pytest.raises(cf.LibraryError, match="'cc' is -1 times term 'hodge' in 3D"):
         cf.Library(dt(E), {"hodge": lap(E) - grad(div(E)), "cc": curl(curl(E))})
-    library = cf.Library(dt(dt(E)), {"cc": -curl(curl(E)), "gd": grad(div(E)), "J": (0, 0, sp.sin(x)), "damping": dt(E)})
+    library = cf.Library(
+        dt(dt(E)),
+        {"cc": -curl(curl(E)), "gd": grad(div(E)), "J": (0, 0, sp.sin(x)), "damping": dt(E)},
+    )
     assert library.time_order == 2
     assert library.dim == 3
     assert library.shape == (3,)
@@ -109,7 +128,16 @@ def test_the_unknown_is_told_by_anchor_terms_or_name():
 
 def test_a_library_tells_linear_from_nonlinear_terms_and_their_order():
     library = cf.Library(
-        dt(u), {"x": x, "lin": x * u.diff(x), "aff": u - x, "non": u**2, "uv": u * v, "bi": lap(lap(u)), "sq": cf.norm2(grad(u))}
+        dt(u),
+        {
+            "x": x,
+            "lin": x * u.diff(x),
+            "aff": u - x,
+            "non": u**2,
+            "uv": u * v,
+            "bi": lap(lap(u)),
+            "sq": cf.norm2(grad(u)),
+        },
     )
     assert [library.dependence(n) for n in ("x", "lin", "aff", "non", "uv")] == [
         "constant",
@@ -163,7 +191,9 @@ def test_changes_are_checked():
 
 
 def test_equality_hash_and_pickling():
-    library = cf.Library(dt(u), {"a": nu * lap(u), "held": div(u * grad(u), evaluate=False)}, parameters={nu: 0.5})
+    library = cf.Library(
+        dt(u), {"a": nu * lap(u), "held": div(u * grad(u), evaluate=False)}, parameters={nu: 0.5}
+    )
     copy = pickle.loads(pickle.dumps(library))
     assert copy == library
     assert hash(copy) == hash(library)
@@ -182,7 +212,10 @@ def test_parameters_are_found_and_get_their_values():
         cf.Library(dt(u), {"a": nu * lap(u)}, parameters={"mu": 2})
     with pytest.raises(cf.LibraryError, match="finite real"):
         cf.Library(dt(u), {"a": nu * lap(u)}, parameters={nu: float("nan")})
-    assert cf.Library(dt(u), {"a": nu * lap(u), "b": u}, parameters={nu: 2}).without("a").parameters == {}
+    assert (
+        cf.Library(dt(u), {"a": nu * lap(u), "b": u}, parameters={nu: 2}).without("a").parameters
+        == {}
+    )
 
 
 def test_a_library_is_checked_again_when_the_dimension_is_known():

@@ -7,8 +7,8 @@ import sympy as sp
 
 import cffem.symbols as cf
 from cffem.symbols import x, y, z
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.errors import AmbiguousShape
-from cffem.symbols.shapes import shape_of
 
 u, v = cf.ScalarField("u"), cf.ScalarField("v")
 E, B = cf.VectorField("E", dim=3), cf.VectorField("B", dim=3)
@@ -147,7 +147,12 @@ def test_held_operators_stay_as_written():
     held = cf.div(u * E, evaluate=False)
     assert held.held
     assert held != cf.div(u * E)
-    for copy in (held.subs(u, v), held.xreplace({u: v}), held.replace(u, v), (2 * held + 1).subs(u, v).atoms(type(held)).pop()):
+    for copy in (
+        held.subs(u, v),
+        held.xreplace({u: v}),
+        held.replace(u, v),
+        (2 * held + 1).subs(u, v).atoms(type(held)).pop(),
+    ):
         assert copy == cf.div(v * E, evaluate=False)
         assert copy.held
     assert pickle.loads(pickle.dumps(held)) == held
@@ -167,7 +172,9 @@ def test_an_operator_with_nothing_to_do_is_not_held():
 def test_derivatives_with_respect_to_parameters():
     assert cf.lap(nu * u).diff(nu) == cf.lap(u)
     jump = sp.Piecewise((nu, x < 0), (1, True))
-    assert cf.div(jump * cf.grad(u)).diff(nu) == cf.div(sp.Piecewise((1, x < 0), (0, True)) * cf.grad(u))
+    assert cf.div(jump * cf.grad(u)).diff(nu) == cf.div(
+        sp.Piecewise((1, x < 0), (0, True)) * cf.grad(u)
+    )
     assert cf.dot(E, B).diff(x) == cf.dot(E.diff(x), B) + cf.dot(E, B.diff(x))
     assert cf.norm2(E).diff(cf.t) == 2 * cf.dot(E, cf.dt(E))
 
@@ -179,15 +186,31 @@ def test_derivatives_with_respect_to_parameters():
         (cf.div(w) ** 2, "div(w)**2", r"\left(\nabla \cdot \mathbf{w}\right)^{2}"),
         (-cf.lap(u), "-lap(u)", r"- \Delta u"),
         (cf.lap(u) * cf.lap(v), "lap(u)*lap(v)", r"\left(\Delta u\right) \left(\Delta v\right)"),
-        (cf.curl(cf.curl(E)), "curl(curl(E))", r"\nabla \times \left(\nabla \times \mathbf{E}\right)"),
+        (
+            cf.curl(cf.curl(E)),
+            "curl(curl(E))",
+            r"\nabla \times \left(\nabla \times \mathbf{E}\right)",
+        ),
         (cf.curl(cf.ScalarField("s", dim=2)), "curl(s)", r"\nabla^{\perp} s"),
         (cf.curl(w), "curl(w)", r"\nabla \times \mathbf{w}"),
-        (cf.dot(cf.grad(w), w), "dot(grad(w), w)", r"\left(\mathbf{w} \cdot \nabla\right) \mathbf{w}"),
+        (
+            cf.dot(cf.grad(w), w),
+            "dot(grad(w), w)",
+            r"\left(\mathbf{w} \cdot \nabla\right) \mathbf{w}",
+        ),
         (cf.dot(E, cf.grad(u)), "dot(E, grad(u))", r"\mathbf{E} \cdot \nabla u"),
         (cf.norm2(cf.grad(u)), "dot(grad(u), grad(u))", r"\left|\nabla u\right|^{2}"),
         (cf.sym(cf.grad(E)), "sym(grad(E))", r"\operatorname{sym}\left(\nabla \mathbf{E}\right)"),
-        (cf.transpose(cf.grad(E)), "transpose(grad(E))", r"\left(\nabla \mathbf{E}\right)^{\mathsf T}"),
-        (cf.grad(u.diff(x)), "grad(Derivative(u, x))", r"\nabla \left(\frac{\partial}{\partial x} u\right)"),
+        (
+            cf.transpose(cf.grad(E)),
+            "transpose(grad(E))",
+            r"\left(\nabla \mathbf{E}\right)^{\mathsf T}",
+        ),
+        (
+            cf.grad(u.diff(x)),
+            "grad(Derivative(u, x))",
+            r"\nabla \left(\frac{\partial}{\partial x} u\right)",
+        ),
         (E[1], "E[1]", "E_{y}"),
         (cf.n, "n", r"\mathbf{n}"),
         (cf.vector(x, -y), "vector(x, -y)", r"\left(x, - y\right)"),
@@ -212,7 +235,10 @@ def test_symbols_are_refused_by_name():
         cf.VectorField("E")
 
 
-@pytest.mark.parametrize("thing", [u, E, nu, cf.n, E[0], cf.n[1], cf.vector(x, 1), cf.dt(cf.curl(E)), cf.cross(cf.curl(E), E)])
+@pytest.mark.parametrize(
+    "thing",
+    [u, E, nu, cf.n, E[0], cf.n[1], cf.vector(x, 1), cf.dt(cf.curl(E)), cf.cross(cf.curl(E), E)],
+)
 def test_every_symbolic_object_survives_pickling(thing):
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         copy = pickle.loads(pickle.dumps(thing, protocol))

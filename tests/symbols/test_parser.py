@@ -1,4 +1,6 @@
-"""The safe parser: it reads what SymPy prints, refuses what is hostile quickly, and never runs anything."""
+"""The safe parser: it reads what SymPy prints, refuses what is hostile quickly, and never
+runs anything.
+"""
 
 import json
 import subprocess
@@ -34,11 +36,11 @@ from cffem import (
     y,
     z,
 )
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.errors import ParseError, ShapeError
-from cffem.symbols.parser import parse
-from cffem.symbols.parser_limits import MAX_POWER
-from cffem.symbols.parser_syntax import MAX_DEPTH, MAX_LENGTH
-from cffem.symbols.shapes import shape_of
+from cffem.symbols.parser.limits import MAX_POWER
+from cffem.symbols.parser.parse import parse
+from cffem.symbols.parser.syntax import MAX_DEPTH, MAX_LENGTH
 
 HOSTILE = Path(__file__).with_name("hostile_strings.json")
 u, v = cf.ScalarField("u"), cf.ScalarField("v")
@@ -98,11 +100,20 @@ WRITTEN = {
     "div((1 + u**2)*grad(u))": div((1 + u**2) * grad(u)),
     "Abs(u) + abs(v) + sign(u)": sp.Abs(u) + sp.Abs(v) + sp.sign(u),
     "Max(u, 0) - Min(u, v, 1)": sp.Max(u, 0) - sp.Min(u, v, 1),
-    "atan2(y, x)*erf(x)*Heaviside(x - 1/2)": sp.atan2(y, x) * sp.erf(x) * sp.Heaviside(x - sp.Rational(1, 2)),
-    "Piecewise((1, x < 1/2), (10, True))*lap(u)": sp.Piecewise((1, x < sp.Rational(1, 2)), (10, True)) * lap(u),
+    "atan2(y, x)*erf(x)*Heaviside(x - 1/2)": sp.atan2(y, x)
+    * sp.erf(x)
+    * sp.Heaviside(x - sp.Rational(1, 2)),
+    "Piecewise((1, x < 1/2), (10, True))*lap(u)": sp.Piecewise(
+        (1, x < sp.Rational(1, 2)), (10, True)
+    )
+    * lap(u),
     "Piecewise((1, 0 < x < 1), (0, True))": sp.Piecewise((1, sp.And(x > 0, x < 1)), (0, True)),
-    "Piecewise((1, x < 0 or y < 0 and not z < 0), (0, True))": sp.Piecewise((1, sp.Or(x < 0, sp.And(y < 0, z >= 0))), (0, True)),
-    "Piecewise((1, Eq(x, 0)), (2, Ne(y, 1)), (0, True))": sp.Piecewise((1, sp.Eq(x, 0)), (2, sp.Ne(y, 1)), (0, True)),
+    "Piecewise((1, x < 0 or y < 0 and not z < 0), (0, True))": sp.Piecewise(
+        (1, sp.Or(x < 0, sp.And(y < 0, z >= 0))), (0, True)
+    ),
+    "Piecewise((1, Eq(x, 0)), (2, Ne(y, 1)), (0, True))": sp.Piecewise(
+        (1, sp.Eq(x, 0)), (2, sp.Ne(y, 1)), (0, True)
+    ),
     "div(Piecewise((1, x**2 + y**2 < 1/4), (10, True))*grad(u))": div(
         sp.Piecewise((1, x**2 + y**2 < sp.Rational(1, 4)), (10, True)) * grad(u)
     ),
@@ -209,13 +220,22 @@ def test_limits_are_where_they_are_said_to_be():
     assert read("+".join(["u*x"] * 400)) == 400 * u * x
 
 
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What SymPy prints is read back
 
-CONSTANTS = st.sampled_from([sp.Integer(2), sp.Integer(-3), sp.Rational(1, 2), sp.Rational(-7, 3), sp.pi, nu])
-SCALAR_ATOMS = st.sampled_from([u, v, x, y, z, t, E[0], E[2], F[1], u.diff(x), v.diff(y, 2), E[1].diff(z), u.diff(t)]) | CONSTANTS
+CONSTANTS = st.sampled_from(
+    [sp.Integer(2), sp.Integer(-3), sp.Rational(1, 2), sp.Rational(-7, 3), sp.pi, nu]
+)
+SCALAR_ATOMS = (
+    st.sampled_from(
+        [u, v, x, y, z, t, E[0], E[2], F[1], u.diff(x), v.diff(y, 2), E[1].diff(z), u.diff(t)]
+    )
+    | CONSTANTS
+)
 VECTOR_ATOMS = st.sampled_from([E, F, vector(1, x, y * z), grad(u), dt(E)])
-FUNCTIONS = st.sampled_from([sp.sin, sp.cos, sp.exp, sp.tanh, sp.atan, sp.Abs, sp.sign, sp.erf, sp.Heaviside, sp.sinh])
+FUNCTIONS = st.sampled_from(
+    [sp.sin, sp.cos, sp.exp, sp.tanh, sp.atan, sp.Abs, sp.sign, sp.erf, sp.Heaviside, sp.sinh]
+)
 
 
 def extend(pair):
@@ -255,14 +275,22 @@ def terms(depth):
 
 
 def is_readable(expr):
-    """Small enough for the parser, real, and not one of SymPy's own objects that have no place in a term."""
-    if expr.has(sp.nan, sp.zoo, sp.I, sp.DiracDelta, sp.re, sp.im, sp.conjugate, sp.arg, sp.Subs) or sp.count_ops(expr) > 60:
+    """Small enough for the parser, real, and not one of SymPy's own objects that have no
+    place in a term.
+    """
+    if (
+        expr.has(sp.nan, sp.zoo, sp.I, sp.DiracDelta, sp.re, sp.im, sp.conjugate, sp.arg, sp.Subs)
+        or sp.count_ops(expr) > 60
+    ):
         return False
     try:
         shape_of(expr)
     except ShapeError:  # cross(grad(u), grad(v)) of fields without dimension
         return False
-    return not any(isinstance(power.exp, sp.Number) and abs(power.exp) > MAX_POWER for power in expr.atoms(sp.Pow))
+    return not any(
+        isinstance(power.exp, sp.Number) and abs(power.exp) > MAX_POWER
+        for power in expr.atoms(sp.Pow)
+    )
 
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -276,14 +304,14 @@ def test_round_trip_of_random_terms(expr):
     assert again == expr or sp.expand(again - expr) == 0
 
 
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Hostile strings
 
 WATCH = """
 import json, resource, sys, time
 import cffem as cf
 from cffem.symbols.errors import ParseError
-from cffem.symbols.parser import parse
+from cffem.symbols.parser.parse import parse
 
 fields = [cf.ScalarField("u"), cf.ScalarField("v"), cf.VectorField("E", dim=3), cf.VectorField("w", dim=2)]
 entries = json.load(open(sys.argv[1]))
@@ -319,7 +347,9 @@ print(json.dumps({"events": events, "results": results, "kilobytes": memory}))
 
 
 def test_hostile_strings_are_refused_and_run_nothing():
-    finished = subprocess.run([sys.executable, "-c", WATCH, str(HOSTILE)], capture_output=True, text=True, timeout=300)
+    finished = subprocess.run(
+        [sys.executable, "-c", WATCH, str(HOSTILE)], capture_output=True, text=True, timeout=300
+    )
     assert finished.returncode == 0, finished.stderr
     report = json.loads(finished.stdout)
     assert len(report["results"]) >= 100
@@ -333,7 +363,7 @@ def test_hostile_strings_are_refused_and_run_nothing():
         assert seconds < 1, (text, seconds)
 
 
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Fuzzing
 
 
@@ -389,22 +419,58 @@ def test_fuzz_with_mutated_terms(text, edits):
 
 def grown(texts):
     one = st.sampled_from(
-        ["sin({})", "exp({})", "sqrt({})", "1/({})", "({})**3", "({})**(1/3)", "-{}", "lap({})", "grad({})", "({})[0]"]
+        [
+            "sin({})",
+            "exp({})",
+            "sqrt({})",
+            "1/({})",
+            "({})**3",
+            "({})**(1/3)",
+            "-{}",
+            "lap({})",
+            "grad({})",
+            "({})[0]",
+        ]
     )
     one |= st.sampled_from(
-        ["Abs({})", "log({})", "diff({}, x, 2)", "dt({})", "div({})", "curl({})", "norm2({})", "({})**x", "2**({})"]
+        [
+            "Abs({})",
+            "log({})",
+            "diff({}, x, 2)",
+            "dt({})",
+            "div({})",
+            "curl({})",
+            "norm2({})",
+            "({})**x",
+            "2**({})",
+        ]
     )
     two = st.sampled_from(
-        ["{} + {}", "({})*({})", "({})/({})", "({})**({})", "Max({}, {})", "dot({}, {})", "cross({}, {})", "atan2({}, {})"]
+        [
+            "{} + {}",
+            "({})*({})",
+            "({})/({})",
+            "({})**({})",
+            "Max({}, {})",
+            "dot({}, {})",
+            "cross({}, {})",
+            "atan2({}, {})",
+        ]
     )
-    two |= st.sampled_from(["Piecewise(({}, {} < 1/2), (1, True))", "({})*({})*grad(u)", "({} + {})**2"])
+    two |= st.sampled_from(
+        ["Piecewise(({}, {} < 1/2), (1, True))", "({})*({})*grad(u)", "({} + {})**2"]
+    )
     return st.builds(str.format, one, texts) | st.builds(str.format, two, texts, texts)
 
 
 @settings(RELAXED, max_examples=200)
 @given(
     st.recursive(
-        st.sampled_from(["u", "v", "x", "y", "E", "F", "2", "1/3", "0.5", "pi", "nu", "E[1]", "10**9"]), grown, max_leaves=12
+        st.sampled_from(
+            ["u", "v", "x", "y", "E", "F", "2", "1/3", "0.5", "pi", "nu", "E[1]", "10**9"]
+        ),
+        grown,
+        max_leaves=12,
     )
 )
 def test_fuzz_with_well_formed_nonsense(text):

@@ -4,7 +4,7 @@ import pytest
 import sympy as sp
 
 import cffem.symbols as cf
-from cffem.symbols.rewrites import REWRITES
+from cffem.symbols.algebra.rewrites import REWRITES
 
 u = cf.ScalarField("u")
 E, B, C = (cf.VectorField(name, dim=3) for name in "EBC")
@@ -70,7 +70,9 @@ def test_a_rewrite_and_its_reverse_give_the_term_back():
 
 
 def test_rewrites_reach_inside_other_operators():
-    assert cf.rewrite(cf.dt(cf.curl(cf.curl(E))), "curl-curl") == cf.dt(cf.grad(cf.div(E)) - cf.lap(E))
+    assert cf.rewrite(cf.dt(cf.curl(cf.curl(E))), "curl-curl") == cf.dt(
+        cf.grad(cf.div(E)) - cf.lap(E)
+    )
 
 
 def test_misspelt_names_are_helped():

@@ -80,7 +80,10 @@ def test_immutable_hashable_and_picklable():
             "'u' and 'w' are both for u",
         ),
         (
-            {"u": cf.Library(dt(u), {"a": u}), "v": cf.Library(dt(v), {"a": cf.ScalarField("u", dim=2)})},
+            {
+                "u": cf.Library(dt(u), {"a": u}),
+                "v": cf.Library(dt(v), {"a": cf.ScalarField("u", dim=2)}),
+            },
             "same name",
         ),
         (

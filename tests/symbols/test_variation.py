@@ -20,7 +20,9 @@ def test_variation_is_the_derivative_in_epsilon(dim, name):
     field = fields(dim)[name]
     direction = type(field)("W", dim=dim)
     base = polynomials(dim)
-    along = tuple(s**2 - 3 * k * SPACE[0] + 1 for k, s in zip(range(len(base[name])), SPACE, strict=False))
+    along = tuple(
+        s**2 - 3 * k * SPACE[0] + 1 for k, s in zip(range(len(base[name])), SPACE, strict=False)
+    )
     values = {fields(dim)[k]: value if k in ("E", "B") else value[0] for k, value in base.items()}
     values[direction] = along if name == "E" else along[0]
     moved = {**base, name: tuple(p + EPSILON * q for p, q in zip(base[name], along, strict=True))}
@@ -29,7 +31,9 @@ def test_variation_is_the_derivative_in_epsilon(dim, name):
     @given(recipe=st.one_of(recipes(dim, 0, 3), recipes(dim, 1, 2)))
     def run(recipe):
         expr = cf.variation(build(recipe, dim), field, direction)
-        expected = [sp.diff(entry, EPSILON).subs(EPSILON, 0) for entry in reference(recipe, dim, moved)]
+        expected = [
+            sp.diff(entry, EPSILON).subs(EPSILON, 0) for entry in reference(recipe, dim, moved)
+        ]
         found = [0] * len(expected) if expr == 0 else cf.evaluate_on(expr, values, dim)
         assert_same(found, expected)
 
@@ -39,7 +43,9 @@ def test_variation_is_the_derivative_in_epsilon(dim, name):
 def test_variations_are_those_found_by_hand():
     assert cf.variation(u * cf.lap(u), u, w) == w * cf.lap(u) + u * cf.lap(w)
     assert cf.variation(sp.exp(u * v), v, w) == u * w * sp.exp(u * v)
-    assert cf.variation(cf.dot(cf.grad(E), E), E, F) == cf.dot(cf.grad(F), E) + cf.dot(cf.grad(E), F)
+    assert cf.variation(cf.dot(cf.grad(E), E), E, F) == cf.dot(cf.grad(F), E) + cf.dot(
+        cf.grad(E), F
+    )
     assert cf.variation(E[1] ** 2, E, (x, y, 0)) == 2 * y * E[1]
     assert cf.variation(cf.norm2(cf.curl(E)), E, F) == 2 * cf.dot(cf.curl(E), cf.curl(F))
     assert cf.variation(x * v, u, w) == 0

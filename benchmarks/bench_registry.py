@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The benchmarks behind `cffem bench NAME`: a mapping from names to functions that take
+arguments and return an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+def screening(arguments: Sequence[str]) -> int:
+    """Identification from noisy data, with PySINDy beside it where installed."""
+    from benchmarks.screening.screening_bench import main
+
+    return main(arguments)
+
+
+def leray(arguments: Sequence[str]) -> int:
+    """Terms of plane flow under the Leray projection: null exactly, in the limit, or not at all."""
+    from cffem.validation.leray import main
+
+    return main(arguments)
+
+
+def certify(arguments: Sequence[str]) -> int:
+    """Error bars against exact and much finer solutions: coverage, sharpness, decisions,
+    injected faults, cost.
+    """
+    from benchmarks.certify.certify_bench import main
+
+    return main(arguments)
+
+
+def sweep(arguments: Sequence[str]) -> int:
+    """What all deletions cost, in units of one factual solve, beside the same study written
+    by hand in DOLFINx.
+    """
+    from benchmarks.sweep.sweep_bench import main
+
+    return main(arguments)
+
+
+def projection(arguments: Sequence[str]) -> int:
+    """What one projection onto a constraint class costs, in units of one scalar Poisson solve
+    on the same mesh.
+    """
+    from benchmarks.projection_bench import main
+
+    return main(arguments)
+
+
+BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
+    "screening": screening,
+    "certify": certify,
+    "leray": leray,
+    "sweep": sweep,
+    "projection": projection,
+}

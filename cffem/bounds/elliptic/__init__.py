@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Guaranteed bounds for steady reaction, advection and diffusion."""

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: MIT
+"""The entrance: certificates of a model's solutions and deletions, or the reason why there is
+none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary, proxy
+
+from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.changed import ChangedProblem
+from cffem.bounds.elliptic.enriched import FINER, EnrichedCertifier
+from cffem.bounds.elliptic.scalar_problem import only_unknown
+from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.geometry.curves import solution_with_curve, with_curve
+from cffem.bounds.levels.ladders import DEGREE, Ladder
+from cffem.bounds.levels.three_levels import Estimates
+from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.refits import Change, RefittedDeletion, recognised
+from cffem.bounds.waves.maxwell import MaxwellCertifier
+from cffem.bounds.waves.scalar_waves import WaveCertifier
+from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
+from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
+from cffem.engine.solve.linear import SolveError
+from cffem.symbols.fields import ScalarField
+from cffem.symbols.problem.interventions import Intervention, delete
+
+NORMS = ("L2", "H1", "energy")
+Certifier = (
+    SteadyCertifier
+    | EnrichedCertifier
+    | ParabolicCertifier
+    | WaveCertifier
+    | MaxwellCertifier
+    | EnrichedSecondOrderCertifier
+)
+# Enrichment makes margins smaller by factors up to about this one.
+WORTH = 10.0
+_ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
+_CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
+
+
+def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+    """The certifier of a model, made once, or the reason why there is none; collective."""
+    made = _CERTIFIERS.setdefault(model, {})
+    if enriched not in made:
+        # A proxy, so that the certifier does not keep alive what it is kept for.
+        made[enriched] = certifier_for(proxy(model), enriched)
+    return made[enriched]
+
+
+def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+    """A new certifier of a model, or the reason why there is none; collective."""
+    try:
+        return _kind(model, enriched)(model)
+    except NotCovered as reason:
+        return NoCertificate(str(reason))
+
+
+def _kind(model: Any, enriched: bool) -> type[Certifier]:
+    """The class of certificates for a model, by its time and the order of its anchor."""
+    unknown = only_unknown(model.library)
+    if model.experiment.time is None:
+        return EnrichedCertifier if enriched else SteadyCertifier
+    if model.library.time_order == 2:
+        scalar = isinstance(unknown, ScalarField)
+        return (
+            EnrichedSecondOrderCertifier
+            if enriched
+            else WaveCertifier
+            if scalar
+            else MaxwellCertifier
+        )
+    return EnrichedCertifier if enriched else ParabolicCertifier
+
+
+def certify_deletion(
+    model: Any, name: str, norm: str = "L2", deleted: Any = None, enriched: bool = False
+) -> DeletionBound | NoCertificate:
+    """How far the computed score of a deletion can be from the true one; collective.
+
+    Args:
+        model: the model.
+        name: the term.
+        norm: the norm of the score.
+        deleted: the solution of the deleted problem, where it is known already.
+        enriched: whether the problem is also solved with one degree more, which costs more and
+            bounds more sharply.
+
+    Returns:
+        A `DeletionBound`, or a `NoCertificate` (false, infinite margin) with the reason.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> bound = certify_deletion(cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), "u")
+        >>> 0 < bound.margin < bound.eta_factual + bound.eta_counterfactual
+        True
+    """
+    if norm not in NORMS:
+        return NoCertificate(f"there is no certificate in the norm {norm}")
+    asked = delete(name).apply(model.coefficients)
+    change = delete(name) if deleted is None else deleted.intervention
+    if not change.only_coefficients or change.apply(model.coefficients) != asked:
+        return NoCertificate(f"without {name}: the given solution is that of {change}")
+    found = certifier(model, enriched)
+    if isinstance(found, NoCertificate):
+        return found
+    try:
+        return with_curve(model, found.deletion(name, norm, deleted), delete(name), deleted, norm)
+    except (NotCovered, SolveError) as reason:
+        return NoCertificate(f"without {name}: {reason}")
+
+
+def certify_solution(
+    model: Any,
+    intervention: Intervention | None = None,
+    norm: str = "L2",
+    enriched: bool = False,
+    solution: Any = None,
+) -> Certificate | NoCertificate:
+    """The error bound of the factual solution, or of that of an intervention; collective.
+
+    Args:
+        model: the model.
+        intervention: what is changed about the problem: coefficients, forcing, initial or boundary
+            values.
+        norm: the norm of the bound.
+        enriched: whether the problem is also solved with one degree more, which costs more and
+            bounds more sharply.
+        solution: the solution, where it is known already; its own intervention counts then.
+
+    Returns:
+        A `Certificate` of the problem that was solved, or a `NoCertificate` with the reason.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> twice = certify_solution(model, cf.force({u: 2}))
+        >>> round(twice.value / certify_solution(model).value, 6)
+        2.0
+    """
+    if norm not in NORMS:
+        return NoCertificate(f"there is no certificate in the norm {norm}")
+    try:
+        solution = solution or (
+            model.factual if intervention is None else model.solve(intervention)
+        )
+        if not solution.intervention.only_coefficients:
+            return solution_with_curve(
+                model, _certify_changed(model, solution, norm, enriched), solution, norm
+            )
+        found = certifier(model, enriched)
+        if isinstance(found, NoCertificate):
+            return found
+        return solution_with_curve(model, found.solution(solution, norm), solution, norm)
+    except (NotCovered, SolveError) as reason:
+        return NoCertificate(str(reason))
+
+
+def _certify_changed(
+    model: Any, solution: Any, norm: str, enriched: bool
+) -> Certificate | NoCertificate:
+    """The error bound of a solution whose intervention changes data, by a certifier of the
+    changed problem.
+    """
+    changed = ChangedProblem(model, solution)
+    found = certifier_for(changed, enriched)
+    if isinstance(found, NoCertificate):
+        return found
+    try:
+        return found.solution(changed.factual, norm)
+    finally:
+        found.destroy()
+
+
+def certify_sweep(
+    model: Any, sweep: Mapping[str, Any], certification: Any
+) -> dict[str, DeletionBound | NoCertificate]:
+    """The best certificate that applies to each deletion of a sweep, or the reason why there is
+    none; collective.
+
+    Args:
+        model: the model.
+        sweep: its deletions, as `model.deletions(keep=True)` gives them; kept solutions are not
+            computed again.
+        certification: norm and means of the certificates.
+
+    Returns:
+        By term; a deletion that was not solved is a `NoCertificate`.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> bounds = certify_sweep(model, model.deletions(), cf.Certification())
+        >>> bounds["u"].certificate.kind, bounds["lap"].certificate.kind
+        ('guaranteed', 'estimated')
+    """
+    solved = {name: deletion for name, deletion in sweep.items() if deletion.status == "solved"}
+    changes = {name: deletion.intervention for name, deletion in solved.items()}
+    deleted = {name: deletion.solution for name, deletion in solved.items()}
+    found = best_certificates(model, list(solved), certification, changes, deleted)
+    return {
+        name: found[name]
+        if name in found
+        else NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
+        for name, deletion in sweep.items()
+    }
+
+
+def best_certificates(
+    model: Any,
+    names: Sequence[str],
+    certification: Any,
+    changes: Mapping[str, Change | None] | None = None,
+    deleted: Mapping[str, Any] | None = None,
+) -> dict[str, DeletionBound | NoCertificate]:
+    """The best certificates of some deletions; collective.
+
+    A guaranteed certificate if there is one and it decides: the plain one, or an enriched one where
+        that is asked for, or where the
+    plain one does not decide and the enriched problem is within the budget. Else an estimated one
+    that decides; else the sharpest guaranteed one, if there is one.
+
+    Args:
+        model: the model.
+        names: the terms.
+        certification: tolerance, norm and means.
+        changes: the deletions, where they set other coefficients as well.
+        deleted: their solutions, where they are known already.
+    """
+    known, norm = deleted or {}, certification.norm
+    asked = {name: recognised(model, name, (changes or {}).get(name)) for name in names}
+    target = Target(certification, model.factual.norm(norm))
+    found: dict[str, DeletionBound | NoCertificate] = {
+        name: _best_guaranteed(model, name, change, known.get(name), target)
+        for name, change in asked.items()
+    }
+    rest = {name: change for name, change in asked.items() if not target.decided(found[name])}
+    if not rest:
+        return {name: target.sized(bound) for name, bound in found.items()}
+    estimates, firm = estimates_of(model, certification.budget), not certification.refine
+    if len(rest) > 1:
+        estimates.prepare(rest, firm)
+    for name, change in rest.items():
+        estimated, guaranteed = (
+            estimates.deletion(name, norm, known.get(name), change, firm),
+            found[name],
+        )
+        estimated = with_curve(model, estimated, change, known.get(name), norm)
+        if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
+            found[name] = NoCertificate.joined((guaranteed, estimated))
+        elif isinstance(guaranteed, NoCertificate) or target.decided(estimated):
+            found[name] = estimated
+    return {name: target.sized(bound) for name, bound in found.items()}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a bound has to be clear of.
+
+    Attributes:
+        certification: tolerance, norm and means.
+        size: the norm of the factual solution.
+    """
+
+    certification: Any
+    size: float
+
+    @property
+    def threshold(self) -> float:
+        """The absolute tolerance, as far as it is known."""
+        return self.certification.threshold(self.size)
+
+    def sized(self, bound: DeletionBound | NoCertificate) -> DeletionBound | NoCertificate:
+        """A bound that knows the norm that a relative tolerance is relative to."""
+        return replace(bound, size=self.size) if isinstance(bound, DeletionBound) else bound
+
+    def decided(self, bound: DeletionBound | NoCertificate) -> bool:
+        """Whether a bound decides, the error of the norm that a relative tolerance is
+        relative to included.
+        """
+        if not isinstance(bound, DeletionBound):
+            return False
+        return abs(bound.score - self.threshold) > bound.margin + self.certification.uncertainty(
+            bound.eta_factual
+        )
+
+
+def _best_guaranteed(
+    model: Any, name: str, change: Change, deleted: Any, target: Target
+) -> DeletionBound | NoCertificate:
+    """The first guaranteed bound that decides, else the sharpest, else why there is none."""
+    certification = target.certification
+    if isinstance(change, RefittedDeletion):
+        return NoCertificate(
+            "the other coefficients are refitted on the computed solution, and no theorem bounds "
+            "their errors"
+        )
+    reason, best = "", None
+    for enriched in (True, False) if certification.enriched else (False, True):
+        if enriched and not certification.enriched and not _enriched_next(model, best, target):
+            continue
+        found = _guaranteed(model, name, change, certification.norm, deleted, enriched)
+        if isinstance(found, NoCertificate):
+            reason = reason or found.reason
+            continue
+        if target.decided(found):
+            return found
+        best = found if best is None else min(best, found, key=lambda bound: bound.margin)
+        if certification.enriched:
+            break
+    return best or NoCertificate(reason)
+
+
+def _guaranteed(
+    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+) -> DeletionBound | NoCertificate:
+    if change == delete(name):
+        return certify_deletion(model, name, norm, deleted, enriched)
+    return _certify_change(model, name, change, norm, deleted, enriched)
+
+
+def enriched_size(model: Any) -> float:
+    """Unknowns times time steps of the enriched problem, infinite where there is none;
+    collective.
+    """
+    try:
+        size = Ladder(model, DEGREE).size(1)
+    except NotCovered:
+        return math.inf
+    if model.experiment.time is None:
+        return size
+    second = {equation.time_order for equation in model.library.equations.values()} == {2}
+    return size * (FINER_WAVES if second else FINER)
+
+
+def _enriched_next(model: Any, plain: DeletionBound | None, target: Target) -> bool:
+    affordable = plain is not None and worth_enriching(plain, target.threshold)
+    return affordable and enriched_size(model) <= target.certification.budget
+
+
+def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
+    """Whether a bound that does not decide is near enough to doing so for a solve of one
+    degree more.
+    """
+    return bound.margin < WORTH * abs(bound.score - threshold)
+
+
+def estimates_of(model: Any, budget: float) -> Estimates:
+    """The three-level estimates of a model, whose factual levels are solved once."""
+    made = _ESTIMATES.setdefault(model, {})
+    if budget not in made:
+        made[budget] = Estimates(proxy(model), budget)
+    return made[budget]
+
+
+def _certify_change(
+    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+) -> DeletionBound | NoCertificate:
+    """The sum of both error bounds, for deletions that set other coefficients as well."""
+    deleted = deleted or model.solve(change)
+    factual = certify_solution(model, None, norm, enriched)
+    other = certify_solution(model, change, norm, enriched, deleted)
+    if not isinstance(factual, Certificate) or not isinstance(other, Certificate):
+        return next(bound for bound in (factual, other) if isinstance(bound, NoCertificate))
+    score, margin = model.factual.distance(deleted, norm), factual.value + other.value
+    certificate = replace(
+        other,
+        value=margin,
+        inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ η_factual + η_counterfactual = {margin:.4g}",
+        formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}} = {margin:.4g}",
+    )
+    return DeletionBound(name, score, factual.value, other.value, math.inf, margin, certificate)

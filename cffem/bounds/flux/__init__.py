@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Equilibrated fluxes: residuals measured cell by cell."""

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""The callback that refinement until decided drives: certificates of a model's deletions on ever
+finer discretisations.
+
+Level 0 is the user's own mesh and time step, the coarsest of all; each level divides every cell and
+halves the time step. Elements of first order gain little by smaller cells, so that their degree is
+raised instead. A level whose solutions, or the finer ones that its certificates need, are beyond
+the budget is not entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.entrance import best_certificates
+from cffem.bounds.geometry.curves import with_curve
+from cffem.bounds.levels.ladders import BOTH, RAISED, Ladder, first_order
+from cffem.bounds.refits import recognised
+from cffem.symbols.problem.interventions import delete
+
+
+class Refinement:
+    """Certificates of deletions by level.
+
+    Args:
+        model: the model.
+        certification: norm, budget and means.
+        first: bounds that are known already on level 0, by term.
+        changes: for each term the deletion, where it sets other coefficients as well.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> from cffem.verdicts.until_decided import decide_by_refinement
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 2, 2), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
+        >>> verdict = decide_by_refinement(["u"], 5e-3, Refinement(model, cf.Certification(budget=1e4)))["u"]
+        >>> verdict.decision, verdict.level > 0
+        ('relevant', True)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        certification: Any,
+        first: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ):
+        self.given, self.certification = model, certification
+        self.first = dict(first or {})
+        self.changes = {
+            name: recognised(model, name, change) for name, change in (changes or {}).items()
+        }
+        self._ladder: Ladder | None = None
+        self._way = RAISED if first_order(model) else BOTH
+
+    def __call__(self, names: tuple[str, ...], level: int) -> dict[str, Any] | None:
+        """The bounds of some terms on a level, or None where it is beyond the budget or
+        cannot be reached; collective.
+        """
+        model = self.model(level)
+        if model is None:
+            return None
+        known = self.first if level == 0 else {}
+        asked = [name for name in names if name not in known]
+        found = best_certificates(model, asked, self.certification, self.changes)
+        if level:
+            # Cells are divided, but the curve that they stand for is as far away as before.
+            found = {name: self._with_curve(name, bound) for name, bound in found.items()}
+        return {
+            name: known[name] if name in known else _about_the_best(found[name]) for name in names
+        }
+
+    def _with_curve(self, name: str, bound: Any) -> Any:
+        return with_curve(
+            self.given, bound, self.changes.get(name) or delete(name), None, self.certification.norm
+        )
+
+    @property
+    def words(self) -> str:
+        """What is done to the discretisation from level to level."""
+        return (
+            "with the degree raised and the time step halved"
+            if self._way == RAISED
+            else "on the mesh and time step refined"
+        )
+
+    def model(self, level: int) -> Any:
+        """The model on a level, None where it is beyond the budget or cannot be reached;
+        collective.
+        """
+        if level == 0:
+            return self.given
+        try:
+            self._ladder = self._ladder or Ladder(self.given, self._way)
+        except NotCovered:
+            return None
+        return (
+            None
+            if self._ladder.size(level) > self.certification.budget
+            else self._ladder.model(level)
+        )
+
+    def destroy(self) -> None:
+        """Free the finer models; collective."""
+        if self._ladder is not None:
+            self._ladder.destroy()
+
+
+def _about_the_best(bound: Any) -> Any:
+    """The same bound about the best value of the score that its levels give."""
+    if not isinstance(bound, DeletionBound) or bound.best is None:
+        return bound
+    score, margin = bound.best
+    inequality, formula = statements(score, margin)
+    certificate = replace(bound.certificate, value=margin, inequality=inequality, formula=formula)
+    return replace(bound, score=score, margin=margin, certificate=certificate)
+
+
+def statements(score: float, margin: float) -> tuple[str, str]:
+    """What an estimate claims about the combination of all its levels, in words and as a
+    formula.
+    """
+    inequality = f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all levels"
+    return (
+        inequality,
+        rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho_\delta(u-u_j) = {margin:.4g}",
+    )

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: MIT
+"""What of the data no level has seen, for estimates by three levels.
+
+Levels that agree say nothing about data that all of them miss: initial values that vanish at all
+nodes, forcings between the points of their quadrature or between their time levels. Data are known,
+so their own levels are looked at. With e the distance of the data from what the finest level makes
+of them, enclosed by interval arithmetic (`resolved`), and ρ what the gaps between the levels of the
+data leave to be expected beyond the finest (`gaps`), data that the levels resolve have e ≤ ρ, and
+the gaps of the solution tell the rest; of other data
+
+    (e − ρ)₊
+
+is taken to be unseen. In a problem that does not amplify them, initial values then move the
+solution by no more than √T times that in L2(0, T; L2), forcings by √T times its integral over time,
+and equations of second order in time by T times as much. Forcings of steady problems are solved for
+once more, integrated well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import basix
+import numpy as np
+import sympy as sp
+from dolfinx import fem
+from dolfinx.mesh import exterior_facet_indices
+from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
+
+from cffem._compat import cell_geometry, straight_simplices
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enclosed.pieces import CELLS, Simplices
+from cffem.bounds.enclosed.sources import Parts, Sources, taken_apart
+from cffem.bounds.levels.ladders import TIME
+from cffem.bounds.levels.level_gaps import Gaps
+from cffem.bounds.waves.wave_columns import Broken
+from cffem.bounds.waves.wave_data import projected
+from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.numeric import numeric
+from cffem.engine.solve.linear import SolveError
+from cffem.forms.lowering import Lowering
+from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import fields_of
+from cffem.symbols.operators import Vec, as_expr, component, dt
+from cffem.symbols.problem.interventions import Intervention, force
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How data of levels are compared.
+
+    Attributes:
+        most: ρ is at most this many times the largest gap, however slowly gaps shrink.
+        gained: quadrature on the finest level that errs by this many times what the last level has
+            gained is resolved; jumps across cells, whose error is halved by two levels, have 2.4.
+        visible: what the finest level misses of data is seen by its gaps only below this share of
+            them.
+        growing: coefficients and boundary values are not seen, either, where the finest level
+            misses this many times as much of them as the one before, as it does of spikes that both
+            miss.
+        growth: a factor for what a problem makes of data, beyond the estimate for one that does not
+            amplify.
+        negligible: distances below this share of the data are rounding errors.
+        moments: at how many times a moving forcing is looked at in space.
+    """
+
+    most: float = 4.0
+    gained: float = 3.0
+    visible: float = 0.15
+    growing: float = 1.15
+    growth: float = 2.0
+    negligible: float = 1e-9
+    moments: int = 5
+
+
+LOOKING = Looking()
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """How far unseen data may have moved the solution, in L2 over the window, and what was not
+    looked at.
+
+    Attributes:
+        effects: estimates, by what the data are.
+        blind: data of which nothing is known but what the levels say.
+        missed: coefficients and boundary values that no level sees, of which no effect is known.
+    """
+
+    effects: Mapping[str, float]
+    blind: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """All effects together."""
+        return sum(self.effects.values())
+
+    def statement(self) -> tuple[str, str]:
+        """The hypothesis about data, and how it was looked at."""
+        shown = [f"{what}: {effect:.2g}" for what, effect in self.effects.items() if effect]
+        how = "their own levels against enclosures; in the estimate: " + (
+            ", ".join(shown) or "nothing"
+        )
+        if self.blind:
+            how += "; not looked at: " + ", ".join(self.blind)
+        return "the levels see all of the data but what is in the estimate", how
+
+
+def simplices(mesh: Any) -> Simplices:
+    """The cells of a mesh.
+
+    Raises:
+        NotCovered: they are no straight simplices that fill their space.
+    """
+    dim = mesh.topology.dim
+    if not straight_simplices(mesh) or mesh.geometry.dim != dim:
+        raise NotCovered("the cells are no straight simplices")
+    mine = mesh.topology.index_map(dim).size_local
+    return Simplices(mesh, dim, mesh.geometry.x[cell_geometry(mesh)[0][:mine], :dim])
+
+
+class DataLevels:
+    """The data of a model on three levels in space and in time.
+
+    Args:
+        models: the user's model and two finer ones in space.
+        embeddings: from the values of the first two into the third, by field.
+        way: by what the levels in space go up.
+        degree: the lowest degree of the elements on the first level.
+    """
+
+    def __init__(
+        self, models: Sequence[Any], embeddings: Sequence[Mapping[Any, Any]], way: str, degree: int
+    ):
+        self.models, self.embeddings, self.way, self._degree = models, embeddings, way, degree
+        self.model, self.finest = models[0], models[-1]
+        self.comm = self.model.comm
+        self._known: dict[Any, Unseen] = {}
+
+    def unseen(self, change: Intervention | None = None) -> Unseen:
+        """What may be missing from the solution of the factual problem, or of a changed one;
+        collective.
+        """
+        changed = change is not None and bool(change.initial or change.forcing)
+        key = (str(change.initial), str(change.forcing)) if change is not None and changed else None
+        if key not in self._known:
+            self._known[key] = self._looked(change if changed else None)
+        return self._known[key]
+
+    def _looked(self, change: Intervention | None) -> Unseen:
+        effects: dict[str, float] = {}
+        blind: list[str] = []
+        experiment = self.model.experiment
+        initial, forcing = dict(experiment.initial), dict(experiment.forcing)
+        if change is not None:
+            initial, forcing = (
+                {**initial, **dict(change.initial)},
+                {**forcing, **dict(change.forcing)},
+            )
+        for what, given, look in (
+            ("initial values", initial if experiment.time is not None else {}, self._initial),
+            ("forcing in time", forcing if experiment.time is not None else {}, self._in_time),
+            ("forcing in space", forcing, self._in_space),
+        ):
+            for key, value in given.items():
+                try:
+                    found = look(key, value)
+                except (NotCovered, InputError, SolveError) as reason:
+                    blind.append(f"the {what} of {key} ({reason})")
+                    continue
+                effects[what] = effects.get(what, 0.0) + found
+        return Unseen(effects, tuple(blind), tuple(self._coefficients() + self._boundary(change)))
+
+    # Coefficients and boundary values -------------------------------------------------------------
+
+    def _coefficients(self) -> list[str]:
+        """Functions of place and time in the equations that no level sees."""
+        experiment, library = self.model.experiment, self.model.library
+        found: list[sp.Expr] = []
+        for equation in library.equations.values():
+            terms = [term for name, term in equation.terms.items() if name in self.model.active]
+            for expr in [*terms, *([] if equation.anchor is None else [equation.anchor])]:
+                found += _given_in(expr)
+        for value in getattr(experiment, "known", {}).values():
+            found += [sp.sympify(value)] if isinstance(value, sp.Expr) else []
+        return [
+            f"the coefficient {expr}"[:80]
+            for expr in dict.fromkeys(found)
+            if self._overlooked(expr)
+        ]
+
+    def _boundary(self, change: Intervention | None) -> list[str]:
+        """Boundary values that no level sees, looked at on the cells of the boundary."""
+        conditions = [
+            *self.model.experiment.boundary,
+            *(change.conditions if change is not None else ()),
+        ]
+        found: list[str] = []
+        for condition in conditions:
+            values = getattr(condition, "value", 0)
+            entries = values if isinstance(values, list | tuple) else [values]
+            exprs = [sp.sympify(entry) for entry in entries if isinstance(entry, sp.Expr)]
+            parts = [part for expr in exprs for part in _given_in(expr)]
+            found += [
+                f"{condition}"[:80] for part in parts if self._overlooked(part, boundary=True)
+            ][:1]
+        return found
+
+    def _overlooked(self, expr: sp.Expr, boundary: bool = False) -> bool:
+        """Whether the levels have no chance to see a function; collective."""
+        levels = []
+        try:
+            for model in self.models[1:]:
+                cells = simplices(model.discretisation.mesh)
+                corners = _beside_the_boundary(cells) if boundary else cells.corners
+                degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
+                rule = degree + estimate_total_polynomial_degree(
+                    Lowering(model.discretisation.context)(expr)
+                )
+                levels.append(
+                    _misses(Sources(self.comm, corners, degree), expr, rule, self._moments)
+                )
+            missed = 0.0
+            if self.model.experiment.time is not None and expr.has(t):
+                cells = simplices(self.model.discretisation.mesh)
+                missed = self._missed_in_time(Sources(self.comm, cells.corners, 0), expr)
+        except (NotCovered, InputError):
+            return False
+        (first, _), (second, size) = levels
+        grows = second > LOOKING.growing * first and second > LOOKING.visible**2 * size
+        return grows or second + missed > LOOKING.visible * size
+
+    def _entries(self, value: Any, unknown: Any) -> list[sp.Expr]:
+        """The components of data.
+
+        Raises:
+            NotCovered: they are no expressions.
+        """
+        if hasattr(value, "function_space") or (
+            callable(value) and not isinstance(value, sp.Basic)
+        ):
+            raise NotCovered("no expression")
+        try:
+            expr = as_expr(Vec(*value) if isinstance(value, list | tuple) else value)
+        except (TypeError, ValueError, sp.SympifyError):
+            raise NotCovered("no expression") from None
+        dim = self.model.discretisation.mesh.geometry.dim
+        if not unknown.shape:
+            return [expr]
+        return [sp.S.Zero if expr == 0 else component(expr, i) for i in range(dim)]
+
+    @property
+    def _length(self) -> float:
+        return float(self.model.times[-1] - self.model.times[0])
+
+    def _order(self, unknown: Any) -> int:
+        return int(self.model.library.equations[unknown].time_order)
+
+    # Initial values -------------------------------------------------------------------------------
+
+    def _initial(self, key: Any, value: Any) -> float:
+        """√T ‖u₀ − I u₀‖ as far as the levels do not see it."""
+        rate = isinstance(key, sp.Derivative) or key not in self.model.library.equations
+        unknown = (
+            next(f for f in self.model.library.equations if key in (f, dt(f))) if rate else key
+        )
+        if self._order(unknown) == 0:
+            return 0.0
+        entries = self._entries(value, unknown)
+        if all(entry == 0 for entry in entries):
+            return 0.0
+        space = self.finest.spaces.own(unknown)[0]
+        cells = simplices(self.finest.discretisation.mesh)
+        degree = space.element.basix_element.embedded_superdegree
+        broken = Broken(cells, degree, cells.dim if unknown.shape else 1)
+        matrix = broken.moments(space, lambda u: u)
+        columns = []
+        for level, model in enumerate(self.models):
+            function = fem.Function(model.spaces.own(unknown)[0])
+            when = float(self.model.times[0])
+            data.interpolate(function, value, unknown, when, f"the initial value of {unknown}")
+            local = function.x.array
+            raised = self.embeddings[level][unknown] @ local if level < 2 else local
+            owned = matrix.createVecRight()
+            owned.array[:] = raised[: owned.getLocalSize()]
+            image = matrix.createVecLeft()
+            matrix.mult(owned, image)
+            columns.append(image.array_r.copy())
+            for vector in (owned, image):
+                vector.destroy()
+        matrix.destroy()
+        given = projected(broken, entries, float(self.model.times[0]))
+
+        def size(values: np.ndarray) -> float:
+            return math.sqrt(self.comm.allreduce(float(values @ values)))
+
+        distance = math.hypot(size(given.coefficients - columns[2]) + given.unseen, given.rest)
+        gaps = [size(low - high) for low, high in pairwise(columns)]
+        missed = _beyond(
+            distance,
+            _expected(self.way, gaps, self._degree),
+            math.hypot(size(given.coefficients), given.rest),
+        )
+        return LOOKING.growth * math.sqrt(self._length) * missed * (self._length if rate else 1.0)
+
+    # Time -----------------------------------------------------------------------------------------
+
+    def _in_time(self, unknown: Any, value: Any) -> float:
+        """√T ∫ ‖f − I f‖ dt as far as levels in time do not see it."""
+        total = 0.0
+        for entry in self._entries(value, unknown):
+            if entry.has(t):
+                cells = simplices(self.model.discretisation.mesh)
+                total += self._missed_in_time(Sources(self.comm, cells.corners, 0), entry)
+        return self._weight(unknown) * total
+
+    def _weight(self, unknown: Any) -> float:
+        """What the solution is moved by where a forcing is wrong by one for a time of one."""
+        anchor = self.model.library.equations[unknown].anchor
+        rate = dt(unknown) if self._order(unknown) < 2 else dt(dt(unknown))
+        factor = sp.simplify(anchor / rate) if anchor is not None else sp.S.One
+        density = abs(float(factor)) if factor.is_number and factor != 0 else 1.0
+        power = 1.5 if self._order(unknown) == 2 else 0.5
+        return LOOKING.growth * self._length**power / density
+
+    def _missed_in_time(self, sources: Sources, entry: sp.Expr) -> float:
+        times = np.asarray(self.model.times, dtype=float)
+        halves = np.sort(np.concatenate([times, (times[:-1] + times[1:]) / 2]))
+        quarters = np.sort(np.concatenate([halves, (halves[:-1] + halves[1:]) / 2]))
+        parts = sources.separated(entry)
+        distance = float(np.sqrt(np.diff(quarters)) @ sources.not_linear(entry, quarters))
+        gaps, whole = [], 0.0
+        for levels in (times, halves):
+            gap = 0.0
+            for start, end in pairwise(levels.tolist()):
+                weights = [((start + end) / 2, 1.0), (start, -0.5), (end, -0.5)]
+                gap += (end - start) / 2 * sources.size(entry, weights)
+            gaps.append(gap)
+        if parts is not None:
+            sizes = [float(np.abs(parts.factors(float(when))) @ parts.sizes) for when in times]
+            whole = self._length * float(np.mean(sizes))
+        return _beyond(distance, _expected(TIME, gaps), whole)
+
+    # Space ----------------------------------------------------------------------------------------
+
+    def _in_space(self, unknown: Any, value: Any) -> float:
+        """What the quadrature of the two finest levels misses of a forcing, and what that does."""
+        entries = self._entries(value, unknown)
+        if not any(entry.free_symbols & {*SPACE} for entry in entries):
+            return 0.0
+        missed = sum(self._missed_in_space(unknown, entry) for entry in entries)
+        if not missed:
+            return 0.0
+        if self.model.experiment.time is not None and self._order(unknown) > 0:
+            return self._weight(unknown) * missed
+        return self._solved_again(unknown, entries)
+
+    def _missed_in_space(self, unknown: Any, entry: sp.Expr) -> float:
+        """(e − ρ)₊ of the projections onto cells, times the integral of |T| over the window."""
+        if entry.is_polynomial(*SPACE):
+            return 0.0  # which the engine integrates exactly
+        levels = []
+        for model in self.models[1:]:
+            cells = simplices(model.discretisation.mesh)
+            degree = model.spaces.own(unknown)[0].element.basix_element.embedded_superdegree
+            lowered = Lowering(model.discretisation.context)(entry)
+            exact = degree + estimate_total_polynomial_degree(lowered)
+            levels.append(
+                _misses(Sources(self.comm, cells.corners, degree), entry, exact, self._moments)
+            )
+        (first, _), (second, size) = levels
+        # A rule on the level before may have met a spike by accident, so what is gained says
+        # nothing of large errors.
+        if second > LOOKING.visible * size:
+            return second
+        return _beyond(second, LOOKING.gained * max(first - second, 0.0), size)
+
+    @property
+    def _moments(self) -> np.ndarray:
+        return np.linspace(float(self.model.times[0]), float(self.model.times[-1]), LOOKING.moments)
+
+    def _solved_again(self, unknown: Any, entries: list[sp.Expr]) -> float:
+        """How far the solution on the user's level moves where the forcing is integrated well."""
+        cells = simplices(self.model.discretisation.mesh)
+        degree = self.model.spaces.own(unknown)[0].element.basix_element.embedded_superdegree
+        broken = Broken(cells, degree, cells.dim if unknown.shape else 1)
+        function = fem.Function(broken.space)
+        positions = broken.positions()
+        for place, entry in enumerate(entries):
+            if entry != 0:
+                moments = broken.sources.at(entry).moments
+                function.x.array[positions[:, :, place]] = moments.T
+        function.x.scatter_forward()
+        moved = self.model.solve(force({unknown: function}))
+        return LOOKING.growth * float(self.model.factual.distance(moved))
+
+
+def _given_in(expr: Any) -> list[sp.Expr]:
+    """The largest parts of a term that are functions of place and time alone and no polynomials.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> _given_in(sp.exp(cf.x) * u.diff(cf.x) + cf.y * u)
+        [exp(x)]
+    """
+    if not isinstance(expr, sp.Basic):
+        return []
+    if not fields_of(expr) and isinstance(expr, sp.Expr) and not expr.has(sp.Derivative):
+        places = {*SPACE, t}
+        plain = not expr.free_symbols & places or bool(expr.is_polynomial(*places))
+        return [] if plain or expr.free_symbols - places else [expr]
+    given = [arg for arg in expr.args if isinstance(arg, sp.Expr) and not fields_of(arg)]
+    if isinstance(expr, sp.Mul) and given:
+        rest = [arg for arg in expr.args if arg not in given]
+        return _given_in(sp.Mul(*given)) + [part for arg in rest for part in _given_in(arg)]
+    return [part for arg in expr.args for part in _given_in(arg)]
+
+
+def _elements(model: Any) -> list[Any]:
+    return [model.spaces.own(unknown)[0].element for unknown in model.discretisation.unknowns]
+
+
+def _beside_the_boundary(cells: Simplices) -> np.ndarray:
+    """The corners of the cells with a facet on the boundary."""
+    topology, dim = cells.mesh.topology, cells.dim
+    topology.create_connectivity(dim - 1, dim)
+    links = topology.connectivity(dim - 1, dim)
+    found = {int(cell) for facet in exterior_facet_indices(topology) for cell in links.links(facet)}
+    return cells.corners[sorted(cell for cell in found if cell < len(cells.corners))]
+
+
+def _expected(way: str, gaps: Sequence[float], degree: int = 1) -> float:
+    """ρ, what the gaps between three levels leave to be expected beyond the finest."""
+    first, second = gaps
+    found = Gaps(way, first, second, first + second, degree=degree).rest
+    return min(found, LOOKING.most * max(gaps))
+
+
+def _beyond(distance: float, expected: float, size: float) -> float:
+    """(e − ρ)₊, nothing where it is a rounding error."""
+    missed = distance - expected
+    return missed if missed > LOOKING.negligible * size else 0.0
+
+
+def _misses(
+    sources: Sources, entry: sp.Expr, exact: int, moments: np.ndarray
+) -> tuple[float, float]:
+    """How far projections by a plain rule are from Π s, and the size of Π s, integrated over
+    time.
+    """
+    apart = taken_apart(entry) if entry.has(t) else {entry: sp.S.One}
+    length = max(float(moments[-1] - moments[0]), 0.0) or 1.0
+    if apart is None:
+        pairs = [(entry, float(when), length / len(moments)) for when in moments]
+    else:
+        with np.errstate(all="ignore"):
+            weights = [
+                np.abs([float(numeric(f, (t,))(float(s))) for s in moments]) for f in apart.values()
+            ]
+        factor = 1.0 if len(moments) < 2 or moments[-1] == moments[0] else length
+        pairs = [(s, 0.0, factor * float(w.mean())) for s, w in zip(apart, weights, strict=True)]
+    missed = size = 0.0
+    for shape, when, weight in pairs:
+        found = Parts(sources, [sp.S.One], sources.resolved([shape], when))
+        points, shares = basix.make_quadrature(CELLS[sources.dim], exact)
+        basis = basix.tabulate_polynomials(
+            basix.PolynomialType.legendre, CELLS[sources.dim], sources.degree, points
+        )
+        barycentric = np.column_stack([1 - points.sum(axis=1), points])
+        places = [sources.corners[:, :, axis] @ barycentric.T for axis in range(sources.dim)]
+        with np.errstate(all="ignore"):
+            raw = numeric(shape, (*SPACE[: sources.dim], t))(*places, when)
+        values = np.broadcast_to(np.asarray(raw, dtype=float), (len(sources.corners), len(shares)))
+        gap = ((shares * basis) @ values.T - found.moments[0]) ** 2
+        gap = sources.comm.allreduce(float(gap.sum(axis=0) @ sources.volume))
+        missed += weight * math.sqrt(gap)
+        inside = sources.comm.allreduce(float((found.moments[0] ** 2).sum(axis=0) @ sources.volume))
+        size += weight * math.sqrt(inside)
+    return missed, size

@@ -1,0 +1,511 @@
+# SPDX-License-Identifier: MIT
+"""Error bars of what a deletion does to an observable, and values corrected by the adjoint.
+
+For a linear observable J(u) = ∫ ψ u and −a Δu + b·∇u + c u = f with u = 0 on the boundary, the
+adjoint −a Δz − b·∇z + (c − div b) z = ψ gives J(u) − J(u_h) = R(z), R the residual of u_h. With z_h
+computed in one degree more,
+
+    |J(u) − (J(u_h) + R(z_h))| = |R(z − z_h)| ≤ η_R ‖∇(z − z_h)‖ + ‖r_h‖ ‖z − z_h‖,
+
+a product of two guaranteed bounds that falls twice as fast as either. Elsewhere a linear observable
+is at most ‖ψ‖ times the error of the field away, over the window or at one time; and where no
+theorem applies, three levels give an estimate. The integrals themselves, whose weights may jump or
+be narrow, come with bounds of their quadrature errors (`weights`), in every margin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+import ufl
+from dolfinx import fem
+
+from cffem._compat import form
+from cffem.bounds.certificate import ESTIMATED, GUARANTEED, Certificate, NoCertificate, NotCovered
+from cffem.bounds.elliptic.scalar_problem import Operator, equation_operator
+from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
+from cffem.bounds.enclosed.weights import (
+    Enclosed,
+    LinearObservable,
+    Weight,
+    orthonormal_coefficients,
+)
+from cffem.bounds.entrance import certifier, certify_deletion, estimates_of
+from cffem.bounds.geometry.curves import SAFETY, curved_certificate, has_curve, twin_of
+from cffem.bounds.levels.ladders import TIME
+from cffem.bounds.levels.three_levels import Gaps, Levels
+from cffem.bounds.parabolic.ends import deletion_at
+from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.engine.model import Model
+from cffem.engine.solve.linear import SolveError
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.fields import ScalarField
+from cffem.symbols.operators import lap
+from cffem.symbols.problem.conditions import Dirichlet
+from cffem.symbols.problem.interventions import Intervention, delete
+from cffem.symbols.problem.library import Library
+
+# Numbers may agree by accident where fields cannot: a second gap below this share of the first is
+# not relied on.
+ACCIDENT = 1 / 8
+# A guaranteed margin at one time that is no larger than this share of the effect is preferred to an
+# estimate.
+ENOUGH = 0.5
+
+
+@dataclass(frozen=True)
+class ObservableMargin:
+    """How far the computed effect of a deletion on an observable can be from the true one.
+
+    Attributes:
+        term: the deleted term.
+        score: |O(u_h) − O(u_jh)|.
+        corrected: the same with the values corrected by the adjoint or by finer levels.
+        margin: bound of the distance of `score` from |O(u) − O(u_j)|.
+        certificate: what the margin states and why.
+    """
+
+    term: str
+    score: float
+    corrected: float
+    margin: float
+    certificate: Certificate
+
+
+def certify_observable(
+    model: Any,
+    observable: Any,
+    names: Iterable[str] | None = None,
+    budget: float = 5e5,
+    solutions: Mapping[str, Any] | None = None,
+) -> dict[str, ObservableMargin | NoCertificate]:
+    """Error bars of the effect of deletions on an observable; collective.
+
+    Args:
+        model: the model.
+        observable: the observable.
+        names: the terms, by default all with a nonzero coefficient.
+        budget: the largest number of unknowns times time steps that a three-level estimate may
+            take.
+        solutions: deleted solutions that are known already, by term.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_square
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
+        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> found = certify_observable(cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), cf.Integral(u), ["u"])["u"]
+        >>> found.certificate.kind, found.margin < 0.3 * found.score
+        ('guaranteed', True)
+    """
+    wanted = model.active if names is None else tuple(names)
+    route = _Observed(model, observable, budget)
+    found: dict[str, ObservableMargin | NoCertificate] = {}
+    for name in wanted:
+        delete(name).apply(model.coefficients)
+        try:
+            deleted = (solutions or {}).get(name) or model.solve(delete(name))
+            found[name] = _with_curve(model, observable, route.margin(name, deleted))
+        except (NotCovered, SolveError) as reason:
+            found[name] = NoCertificate(f"without {name}: {reason}")
+    route.destroy()
+    return found
+
+
+def _with_curve(model: Any, observable: Any, found: ObservableMargin) -> ObservableMargin:
+    """A margin that also covers the gap between straight cells and the curve that they stand
+    for.
+    """
+    if not has_curve(model):
+        return found
+    twin = twin_of(model)
+    measurement = twin.model.measurement(observable)
+    values = [
+        measurement.value(twin.solution(change)) for change in (Intervention(), delete(found.term))
+    ]
+    gap = SAFETY * abs(abs(values[0] - values[1]) - found.score)
+    return dataclasses.replace(
+        found, margin=found.margin + gap, certificate=curved_certificate(found.certificate, gap)
+    )
+
+
+class _Observed:
+    """The ways to a margin, tried from the best to the weakest."""
+
+    def __init__(self, model: Any, observable: Any, budget: float):
+        self.model, self.observable, self.budget = model, observable, budget
+        self.measurement = model.measurement(observable)
+        self.value = self.measurement.value(model.factual)
+        self._dual: DualWeighted | NoCertificate | None = None
+        self._integrals: dict[Any, LinearObservable | None] = {}
+
+    @property
+    def dual(self) -> DualWeighted | NoCertificate:
+        if self._dual is None:
+            try:
+                self._dual = DualWeighted(self.model, self.linear())
+            except NotCovered as reason:
+                self._dual = NoCertificate(str(reason))
+        return self._dual
+
+    def linear(self) -> LinearObservable:
+        """The observable as an integral with a bound of its error.
+
+        Raises:
+            NotCovered: it is not linear, or not of the only scalar unknown.
+        """
+        if self.model not in self._integrals:
+            self._integrals[self.model] = LinearObservable(
+                self.model, self.observable, self.measurement.nodes
+            )
+        found = self._integrals[self.model]
+        if found is None:
+            raise NotCovered("the observable is not linear, or not of the only scalar unknown")
+        return found
+
+    def margin(self, name: str, deleted: Any) -> ObservableMargin:
+        score = abs(self.value - self.measurement.value(deleted))
+        reasons, wide = [], None
+        for way in (self._by_adjoint, self._by_field, self._at_a_time, self._by_levels):
+            try:
+                found = way(name, deleted, score)
+            except (NotCovered, SolveError) as reason:
+                reasons.append(str(reason))
+                continue
+            # A bound at one time gains no power of h; where it says little, levels say more.
+            if way != self._at_a_time or found.margin <= ENOUGH * score:
+                return found
+            wide = found
+        if wide is not None:
+            return wide
+        raise NotCovered("; ".join(reasons))
+
+    def _by_adjoint(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+        if isinstance(self.dual, NoCertificate):
+            raise NotCovered(self.dual.reason)
+        first, second = self.dual.corrected(self.model.factual), self.dual.corrected(deleted)
+        effect = self.linear().scaled(
+            Enclosed(first.value - second.value, first.radius + second.radius)
+        )
+        corrected, rest = abs(effect.value), effect.radius
+        margin = abs(corrected - score) + rest
+        return ObservableMargin(
+            name, score, corrected, margin, self.dual.certificate(margin, score, corrected, rest)
+        )
+
+    def _by_field(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+        """|J(d) − J(d_h)| ≤ ‖ψ‖ ‖d − d_h‖."""
+        steady = self.model.experiment.time is None
+        if not (steady or self.observable.at == "window"):
+            raise NotCovered(
+                "the error of a field over the window says nothing about an observable at one time"
+            )
+        linear = self.linear()
+        bound = certify_deletion(self.model, name, "L2", deleted)
+        if isinstance(bound, NoCertificate):
+            raise NotCovered(bound.reason)
+        length = 1.0 if steady else float(self.model.times[-1] - self.model.times[0])
+        size = linear.size * math.sqrt(1 / length if self.observable.normalised else length)
+        error = min(bound.difference, bound.eta_factual + bound.eta_counterfactual)
+        return self._bounded(name, deleted, score, (size, error), bound.certificate)
+
+    def _at_a_time(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+        """The same with the error of the field at a time."""
+        linear, certified = self.linear(), certifier(self.model)
+        if isinstance(certified, NoCertificate):
+            raise NotCovered(certified.reason)
+        if not isinstance(certified, ParabolicCertifier):
+            raise NotCovered("errors at one time are bounded for parabolic problems only")
+        (share, level, fraction), *others = self.measurement.nodes
+        if others or share != 1:
+            raise NotCovered("the observable is not one at a single time")
+        found = deletion_at(certified, name, deleted, level + (fraction > 0))
+        if not math.isfinite(found.smallest):
+            raise NotCovered("the solution may grow too much for a finite bound")
+        kept = certified.solution(self.model.factual)
+        certificate = dataclasses.replace(
+            kept, method="energy estimate at one time, equilibrated fluxes"
+        )
+        return self._bounded(name, deleted, score, (linear.size, found.smallest), certificate)
+
+    def _bounded(
+        self,
+        name: str,
+        deleted: Any,
+        score: float,
+        parts: tuple[float, float],
+        certificate: Certificate,
+    ) -> ObservableMargin:
+        """The margin from ‖ψ‖ and the error of the field, with what quadrature makes of the
+        observable itself.
+        """
+        linear, (size, error) = self.linear(), parts
+        effect = linear.effect(self.model.factual, deleted)
+        own = abs(abs(effect.value) - score) + effect.radius
+        margin = size * error + own
+        certificate = dataclasses.replace(
+            certificate,
+            value=margin,
+            kind=ESTIMATED if linear.blind else certificate.kind,
+            norm="observable",
+            inequality=f"||O(u) − O(u_j)| − {score:.4g}| ≤ ‖ψ‖ ‖(u − u_j) − (u_h − u_jh)‖ + q "
+            f"≤ {size:.4g} · {error:.4g} + {own:.2g}",
+            formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \leq \|\psi\|\,\eta_{{\mathrm d}} + q = {margin:.4g}",
+            hypotheses=(*certificate.hypotheses, evidence(linear)),
+            constants={"‖ψ‖": size, "quadrature of the observable": own, **certificate.constants},
+            method=f"Cauchy–Schwarz, {certificate.method}",
+        )
+        return ObservableMargin(name, score, abs(effect.value), margin, certificate)
+
+    def _by_levels(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+        """Three levels of the effect itself."""
+        reasons = []
+        for way, levels in estimates_of(self.model, self.budget).certifiers():
+            if isinstance(levels, NoCertificate):
+                reasons.append(levels.reason)
+                continue
+            models = [self.model, *levels.models]
+            factual = [model.measurement(self.observable).value(model.factual) for model in models]
+            solutions, _ = levels.deleted_solutions(delete(name), deleted, accuracy=0.0)
+            pairs = [
+                self._effect(m, m.factual, solution)
+                for m, solution in zip(models, solutions, strict=True)
+            ]
+            try:
+                fields = levels.field_gaps(solutions)
+            except NotCovered as reason:
+                reasons.append(str(reason))
+                continue
+            shrinking = [0.0 if gaps.rounded else gaps.saturation for gaps in fields]
+            found = scalar_levels(
+                [pair.value for pair in pairs], way, max(map(abs, factual)), shrinking
+            )
+            # What the integrals on levels may be off by, and the computed effect from that of exact
+            # integrals.
+            own = abs(abs(pairs[0].value) - score) + sum(pair.radius for pair in pairs)
+            if math.isfinite(found.shift):
+                return ObservableMargin(
+                    name,
+                    score,
+                    found.combined,
+                    found.shift + own,
+                    _estimated(found, way, score, own),
+                )
+            reasons.append(f"saturation was not observed: σ is {', '.join(map(str, found.gaps))}")
+        raise NotCovered("; ".join(reasons))
+
+    def _effect(self, model: Any, first: Any, second: Any) -> Enclosed:
+        """The effect on a level, with a bound of its quadrature error where the observable is
+        linear.
+        """
+        if model not in self._integrals:
+            try:
+                nodes = model.measurement(self.observable).nodes
+                self._integrals[model] = LinearObservable(model, self.observable, nodes)
+            except NotCovered:
+                self._integrals[model] = None
+        linear = self._integrals[model]
+        if linear is not None:
+            return linear.effect(first, second)
+        measurement = model.measurement(self.observable)
+        return Enclosed(measurement.value(first) - measurement.value(second), 0.0)
+
+    def destroy(self) -> None:
+        if isinstance(self._dual, DualWeighted):
+            self._dual.destroy()
+
+
+def scalar_levels(
+    effects: list[float], way: str, scale: float, shrinking: Sequence[float] = ()
+) -> Levels:
+    """What the levels say about a number: the given one, two in space and, for transient problems,
+    two in time.
+
+    Args:
+        effects: the number on all levels.
+        way: by what the levels in space go up.
+        scale: what rounding errors are relative to.
+        shrinking: σ of the fields behind the number, by ways; it is not taken to converge faster
+            than they do.
+
+    Example:
+        >>> found = scalar_levels([1.0, 1.08, 1.1], "mesh", 1.0)
+        >>> round(found.combined, 3), round(found.rest, 3)
+        (1.1, 0.01)
+    """
+    triples = [(way, effects[:3])] + (
+        [(TIME, [effects[0], *effects[3:]])] if len(effects) > 3 else []
+    )
+    gaps = []
+    for place, (kind, (low, middle, high)) in enumerate(triples):
+        first, second = abs(low - middle), abs(middle - high)
+        least = max([ACCIDENT, *shrinking[place : place + 1]])
+        gaps.append(Gaps(kind, first, max(second, least * first), abs(low - high), 1e-10 * scale))
+    combined = effects[2] + (effects[4] - effects[0] if len(effects) > 3 else 0.0)
+    return Levels(tuple(gaps), abs(effects[0]), abs(combined))
+
+
+def evidence(linear: LinearObservable) -> tuple[str, str]:
+    """How it is known what the integral of an observable is."""
+    statement = "the observable is ∫ ψ u with ψ ∈ L2; what quadrature makes of it is in the margin"
+    if linear.blind:
+        return statement, f"sampled, not enclosed: {linear.blind}"
+    return statement, "interval arithmetic on cells that are divided where ψ jumps or is narrow"
+
+
+def _estimated(found: Levels, way: str, score: float, own: float) -> Certificate:
+    margin = found.shift + own
+    return Certificate(
+        value=margin,
+        kind=ESTIMATED,
+        norm="observable",
+        inequality=f"||O(u) − O(u_j)| − {score:.4g}| ≲ |Δ* − Δ_h| + ρ + q = {margin:.4g}",
+        formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \lesssim |\Delta^*-\Delta_h| + \rho + q = {margin:.4g}",
+        hypotheses=(
+            (
+                "the gaps between further levels shrink at least as fast as those measured",
+                "three levels: evidence, no proof",
+            ),
+            (
+                "saturation of the effect on the observable, no faster than that of the fields",
+                f"measured: {', '.join(map(str, found.gaps))}",
+            ),
+        ),
+        constants={"ρ": found.rest, "Δ*": found.combined, "quadrature of the observable": own},
+        method=f"three levels of the observable by the {way}",
+    )
+
+
+class DualWeighted:
+    """Adjoint-corrected values of a linear observable in the steady class, with guaranteed bounds
+    of their errors.
+
+    Args:
+        model: the model.
+        linear: the observable; its scale is left aside.
+
+    Raises:
+        NotCovered: a hypothesis fails; the message says which.
+    """
+
+    def __init__(self, model: Any, linear: LinearObservable):
+        if model.experiment.time is not None:
+            raise NotCovered("the problem depends on time")
+        if linear.part:
+            raise NotCovered(
+                "the observable lives on a part of the domain, of which the adjoint has no "
+                "expression"
+            )
+        self.model, self.linear, self.primal = model, linear, SteadyCertifier(model)
+        self.kind = ESTIMATED if linear.blind else GUARANTEED
+        self._known: dict[tuple[tuple[str, float], ...], Enclosed] = {}
+        self._adjoints: list[tuple[Any, Any]] = []
+
+    def corrected(self, solution: Any) -> Enclosed:
+        """J(u_h) + R(z_h) and the bound of what is missing to J(u); collective."""
+        coefficients = solution.intervention.apply(self.model.coefficients)
+        key = tuple(sorted(coefficients.items()))
+        if key not in self._known:
+            self._known[key] = self._corrected(coefficients, solution)
+        return self._known[key]
+
+    def _corrected(self, coefficients: Mapping[str, float], solution: Any) -> Enclosed:
+        operator = equation_operator(self.model.library, coefficients, self.primal.domain.dim)
+        error = self.primal.state(coefficients, solution.states[0])
+        adjoint = self._adjoint(operator)
+        dual = SteadyCertifier(adjoint)
+        self._adjoints.append((adjoint, dual))
+        distance = dual.factual
+        own, source = self.linear.integral(solution.states[0]), self._source(operator, adjoint)
+        change = source.value - self._applied(
+            operator, solution.function(), adjoint.factual.function()
+        )
+        rest = error.residual.algebraic + error.residual.unseen
+        bound = error.residual.dual * distance.gradient + rest * distance.value
+        if ESTIMATED in (self.primal.equilibration.sources.kind, dual.equilibration.sources.kind):
+            self.kind = ESTIMATED
+        return Enclosed(own.value + change, bound + own.radius + source.radius)
+
+    def _adjoint(self, operator: Operator) -> Model:
+        """The adjoint problem, one degree higher."""
+        z, space = ScalarField("adjoint"), SPACE[: self.primal.domain.dim]
+        advection = [
+            sp.Float(shift) + sum(sp.Float(s) * place for s, place in zip(row, space, strict=True))
+            for shift, row in zip(operator.shift, operator.slope, strict=True)
+        ]
+        terms = operator.diffusion * lap(z) - (operator.reaction - operator.divergence) * z
+        terms += sp.Add(*(b * z.diff(place) for b, place in zip(advection, space, strict=True)))
+        degree = self.model.spaces.elements[self.primal.unknown].degree
+        experiment = dataclasses.replace(
+            self.model.experiment,
+            mesh=self.model.discretisation.mesh,
+            elements={z: ("Lagrange", degree + 1)},
+            boundary=[Dirichlet(z, 0)],
+            forcing={z: self.linear.weight},
+        )
+        return Model(
+            Library(terms={"adjoint": terms}, unknown=z),
+            {"adjoint": 1.0},
+            experiment,
+            self.model.petsc_options,
+        )
+
+    def _source(self, operator: Operator, adjoint: Model) -> Enclosed:
+        """∫ f z_h."""
+        source = sp.sympify(self.primal.forcing - operator.source)
+        degree = adjoint.spaces.space.element.basix_element.degree
+        weight = Weight(self.model.comm, self.primal.domain.corners, source, degree)
+        if weight.blind:
+            self.kind = ESTIMATED
+        return weight.integral(orthonormal_coefficients(adjoint.factual.function()))
+
+    def _applied(self, operator: Operator, u: Any, z: Any) -> float:
+        """(L u_h, z_h), by the symbolic equation and not by the assembled one; all of it are
+        polynomials.
+        """
+        domain = self.model.discretisation.mesh
+        place = ufl.SpatialCoordinate(domain)
+        advection = ufl.as_vector(operator.shift.tolist()) + ufl.dot(
+            ufl.as_matrix(operator.slope.tolist()), place
+        )
+        lower = ufl.dot(advection, ufl.grad(u)) + operator.reaction * u
+        whole = (lower * z + operator.diffusion * ufl.inner(ufl.grad(u), ufl.grad(z))) * ufl.dx(
+            domain=domain
+        )
+        return float(self.model.comm.allreduce(fem.assemble_scalar(form(whole, self.model.comm))))
+
+    def certificate(
+        self, margin: float, score: float, corrected: float, rest: float
+    ) -> Certificate:
+        """What a margin states."""
+        return Certificate(
+            value=margin,
+            kind=self.kind,
+            norm="observable",
+            inequality=f"||O(u) − O(u_j)| − {score:.4g}| ≤ |{corrected:.4g} − {score:.4g}| + Σ "
+            f"η_R ‖∇(z − z_h)‖ = {margin:.4g}",
+            formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \leq |\Delta^*-\Delta_h| "
+            rf"+ \sum \eta_R \|\nabla(z-z_h)\| = {abs(corrected - score):.4g} + {rest:.4g}",
+            hypotheses=(
+                evidence(self.linear),
+                *self.primal.solution(self.model.factual).hypotheses,
+            ),
+            constants={"corrected effect": corrected, "dual-weighted bound": rest},
+            cost={"adjoint solves": float(len(self._adjoints))},
+            method="dual-weighted residual, adjoint of one degree more, equilibrated fluxes",
+        )
+
+    def destroy(self) -> None:
+        """Free all that was made here; collective."""
+        for model, own in self._adjoints:
+            own.destroy()
+            model.destroy()
+        self.primal.destroy()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Guaranteed bounds for scalar waves and Maxwell's equations."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Orthogonal projections onto discrete constraint classes."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Reading measured data: tables, Zarr, velocimetry, fields on the sphere and public data sets."""

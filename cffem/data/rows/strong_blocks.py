@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Strong rows of measured data: every term evaluated at the data points with finite differences (on
+grids) or local quadratic fits (scattered points).
+
+Differences amplify noise, so strong designs are for clean data and for comparison; noisy data want
+the weak design. What noise does to the rows is drawn here, too, and neighbouring points count as
+one row, so that a screen of strong rows knows when not to be believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.data.dataset import Dataset
+from cffem.data.noise.grid_noise import reshaped
+from cffem.data.rows.conservation import Order, orders_of
+from cffem.data.rows.integrands import check_axes, check_integrand, compiled
+from cffem.data.rows.on_grids import BLOCKS, derivative
+from cffem.data.rows.on_points import PointMesh
+from cffem.data.rows.row_blocks import RowBlock
+from cffem.data.rows.weak_blocks import noise_notes, sampling_of
+from cffem.symbols.algebra.components import to_components
+from cffem.symbols.coordinates import COORDINATES, SPACE
+from cffem.symbols.errors import InputError
+
+STENCIL = 2  # points on either side of a first difference
+DRAWS, DRAW_SEED = 3, 20240229
+
+
+def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+    """Rows of the strong design of a library, one space–time block after the other."""
+    entries = [
+        to_components(term, max(1, data.dim)) for term in (library.anchor, *library.terms.values())
+    ]
+    for entry in entries:
+        for scalar in entry:
+            for found in scalar.atoms(sp.Derivative):
+                check_axes(orders_of(found), data)
+            check_integrand(scalar, data)
+    inner, labels = interior(data, entries), block_labels(data)
+    sampling = sampling_of(data, highest_orders(entries), noisy=False)
+    smooth = {
+        name: sampling.noises[name].remove(sampling.filled(v)) for name, v in data.values.items()
+    }
+    random = np.random.default_rng(DRAW_SEED)
+    drawn = [
+        {n: v + sampling.noises[n].draw(random, v.shape) for n, v in smooth.items()}
+        for _ in range(DRAWS)
+    ]
+    share = min(1.0, sampling.effective / max(1, int(inner.sum())))
+    data.notes.update(
+        noise_notes(sampling, {name: sampling.filled(v) for name, v in data.values.items()})
+    )
+    views = [data, *(replace(data, values=values) for values in (smooth, *drawn))]
+    derivatives: list[dict[sp.Expr, np.ndarray]] = [{} for _ in views]
+    found = np.unique(labels[inner])
+    for component in range(len(entries[0])):
+        columns = [
+            [evaluate(entry[component], view, memory) for entry in entries]
+            for view, memory in zip(views, derivatives, strict=True)
+        ]
+        for label in found:
+            rows = inner & (labels == label)
+            raw, denoised, *noisy = (np.column_stack([c[rows] for c in parts]) for parts in columns)
+            noise = np.array(noisy)
+            noise = (noise - noise.mean(axis=0)) * np.sqrt(DRAWS / (DRAWS - 1))
+            yield RowBlock(
+                raw[:, 1:], raw[:, 0], None, int(label), denoised, noise, share * rows.sum()
+            )
+
+
+def highest_orders(entries: list[tuple[sp.Expr, ...]]) -> Order:
+    """The highest derivative along each coordinate."""
+    found = [
+        orders_of(d) for entry in entries for scalar in entry for d in scalar.atoms(sp.Derivative)
+    ]
+    return tuple(max((o[k] for o in found), default=0) for k in range(4))
+
+
+def evaluate(expr: sp.Expr, data: Dataset, derivatives: dict[sp.Expr, np.ndarray]) -> np.ndarray:
+    """An expression at the data points, with numerical derivatives."""
+    function, names = compiled(expr)
+    inputs = []
+    for name in names:
+        if isinstance(name, sp.Derivative):
+            if name not in derivatives:
+                derivatives[name] = differentiated(data, data.values[name.expr], orders_of(name))
+            inputs.append(derivatives[name])
+        else:
+            inputs.append(coordinate(data, name) if name in COORDINATES else data.values[name])
+    return np.broadcast_to(np.asarray(function(*inputs), dtype=float), data.shape)
+
+
+def differentiated(data: Dataset, values: np.ndarray, order: Order) -> np.ndarray:
+    """A mixed derivative, one differentiation after the other."""
+    for number, (symbol, count) in enumerate(zip(COORDINATES, order, strict=True)):
+        for _ in range(count):
+            if data.points is None or symbol == COORDINATES[3]:
+                values = derivative(
+                    values,
+                    data.coordinates[symbol],
+                    list(axes_of(data)).index(symbol),
+                    data.period.get(symbol),
+                )
+            else:
+                values = PointMesh.cached(data.points).first_derivatives[number] @ values
+    return values
+
+
+def axes_of(data: Dataset) -> list[Any]:
+    """What the axes of the value arrays stand for: coordinates on a grid, points and time for
+    scattered data.
+    """
+    return list(data.coordinates) if data.points is None else [None, COORDINATES[3]]
+
+
+def coordinate(data: Dataset, symbol: sp.Symbol) -> np.ndarray:
+    """Values of a coordinate, shaped to broadcast against the data."""
+    if data.points is not None and symbol in SPACE:
+        return data.points[:, SPACE.index(symbol)][:, None]
+    return reshaped(data.coordinates[symbol], axes_of(data).index(symbol), len(data.shape))
+
+
+def interior(data: Dataset, entries: list[tuple[sp.Expr, ...]]) -> np.ndarray:
+    """Points where all central differences stay inside the grid and touch no missing value."""
+    found = [d for entry in entries for scalar in entry for d in scalar.atoms(sp.Derivative)]
+    inside = np.ones(data.shape, dtype=bool) if data.mask is None else ~data.mask
+    for axis, symbol in enumerate(axes_of(data)):
+        if symbol is None:
+            continue
+        reach = STENCIL * max((orders_of(d)[COORDINATES.index(symbol)] for d in found), default=0)
+        kept = np.full(data.shape[axis], symbol in data.period)
+        kept[reach : data.shape[axis] - reach] = True
+        inside = inside & reshaped(kept, axis, len(data.shape))
+        for shift in range(-reach, reach + 1) if data.mask is not None else ():
+            inside = inside & ~np.roll(data.mask, shift, axis)
+    if not inside.any():
+        raise InputError(
+            "the grid is too small for the derivatives of the library: no point is left inside"
+        )
+    return inside
+
+
+def block_labels(data: Dataset) -> np.ndarray:
+    """Resampling block of every data point."""
+    *space, slabs = BLOCKS[data.dim]
+    label = np.zeros(data.shape, dtype=int)
+    if data.points is None:
+        for axis, (length, parts) in enumerate(zip(data.shape, (*space, slabs), strict=False)):
+            label = label * parts + reshaped(
+                np.arange(length) * parts // length, axis, len(data.shape)
+            )
+        return label
+    for column, parts in zip(data.points.T, space, strict=True):
+        rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
+        label = label * parts + (rank * parts // len(column))[:, None]
+    times = data.shape[1]
+    return label * slabs + (np.arange(times) * slabs // times)[None, :]

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: MIT
+"""Which essential conditions an equation can carry once terms have been deleted: Fichera's rule.
+
+Write what is left of an equation as ∂_t u = div(A∇u) − b·∇u + …, A ≥ 0. On a facet with outer
+normal n a prescribed value is carried where n·A n > 0; where n·A n = 0 it is carried at inflow
+only, b·n < 0 (with −∂_j a_ij n_i in b where A varies); elsewhere nothing in the equation can take
+it up, and keeping it makes a layer that no mesh resolves. So diffusion keeps all values, transport
+those at its inflow, a reaction none. Nonlinear transport is judged at the prescribed values
+themselves. A flow without viscosity under a divergence constraint keeps the normal component
+everywhere.
+
+Conditions are released only where this rule decides; what it cannot judge (derivatives of higher
+order, coupled derivatives of several fields, coefficients that are not expressions) stays
+prescribed, and the sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.engine.inputs.numeric import numeric
+from cffem.forms.elements import H1, L2, carrier
+from cffem.symbols.algebra.analysis import canonical, jet, orders
+from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.operators import as_expr
+from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
+
+# Relative to the largest value of the symbol, what is smaller is zero up to rounding errors.
+ROUNDING = 1e-10
+SAMPLES = 5  # times at which transport that changes in time is judged
+
+
+class NotJudged(Exception):
+    """The rule says nothing about this equation; the reason is a phrase."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a deleted equation does not carry.
+
+    Attributes:
+        kept: for each essential condition (by its position in the declared list) pairs of a
+            component, or None for all, and the facets on which it is kept; conditions that are not
+            named stay as they are.
+        sentence: the same in words.
+    """
+
+    kept: Mapping[int, tuple[tuple[int | None, np.ndarray], ...]] = field(default_factory=dict)
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The symbol of what is left of one equation, for one component of its field.
+
+    Attributes:
+        diffusion: A, dim × dim.
+        transport: b, with −∂_j a_ij in it.
+    """
+
+    diffusion: sp.Matrix
+    transport: sp.Matrix
+
+
+def released(
+    discretisation: Any,
+    coefficients: Mapping[str, float],
+    factual: Mapping[str, float],
+    times: np.ndarray,
+) -> Release | None:
+    """What equations no longer carry of the declared conditions; None where they carry all that the
+    factual ones do.
+
+    Args:
+        discretisation: spaces and boundary parts.
+        coefficients: α_j of the deleted problem.
+        factual: α_j of the factual problem, whose conditions are the user's own choice.
+        times: the time levels.
+    """
+    kept: dict[int, tuple[tuple[int | None, np.ndarray], ...]] = {}
+    words: list[str] = []
+    for unknown, equation in discretisation.library.equations.items():
+        if equation.time_order == 2:
+            continue  # ∂_tt u = … takes up whatever values its data agree with
+        mine = [
+            (index, condition)
+            for index, condition in enumerate(discretisation.boundary.declared)
+            if isinstance(condition, Dirichlet | Tangential) and condition.unknown == unknown
+        ]
+        space = carrier(discretisation.spaces.elements[unknown]).space
+        if not mine or space == L2:
+            continue
+        try:
+            symbol = symbol_of(discretisation, unknown, coefficients)
+            judge = Judge(discretisation, unknown, symbol, times)
+            if space != H1 and (
+                judge.constrained
+                or any(entry != 0 for entry in (*symbol.diffusion, *symbol.transport))
+            ):
+                continue  # traces of these spaces belong to the class, or to derivatives that are left
+            judge.before = judged_or_none(discretisation, unknown, factual, times)
+            found = {index: judge.kept(condition) for index, condition in mine}
+        except NotJudged as reason:
+            if str(reason) and not same_diffusion(discretisation, unknown, coefficients, factual):
+                words.append(f"the conditions on {unknown} are all kept: {reason}")
+            continue
+        kept |= {index: parts for index, parts in found.items() if parts is not None}
+        words += judge.words()
+    return Release(kept, "; ".join(dict.fromkeys(words))) if kept or words else None
+
+
+def same_diffusion(discretisation: Any, unknown: Field, *models: Mapping[str, float]) -> bool:
+    """Whether the diffusion of an equation is the same, and there is some, so that it carries
+    what it did.
+    """
+    try:
+        first, second = (
+            symbol_of(discretisation, unknown, coefficients).diffusion for coefficients in models
+        )
+    except NotJudged:
+        return False
+    return first == second and any(entry != 0 for entry in first)
+
+
+def judged_or_none(
+    discretisation: Any, unknown: Field, coefficients: Mapping[str, float], times: np.ndarray
+) -> Judge | None:
+    """The rule for another set of coefficients; None where it says nothing, and all
+    conditions count as carried.
+    """
+    try:
+        return Judge(
+            discretisation, unknown, symbol_of(discretisation, unknown, coefficients), times
+        )
+    except NotJudged:
+        return None
+
+
+# The symbol of what is left
+# --------------------------------------------------------------------------------------------------
+
+
+def symbol_of(discretisation: Any, unknown: Field, coefficients: Mapping[str, float]) -> Symbol:
+    """Diffusion and transport of one equation, equal for all components of its field."""
+    library, dim = discretisation.library, discretisation.mesh.geometry.dim
+    values = {p: v for p, v in library.parameters.items() if v is not None}
+    size = dim if isinstance(unknown, VectorField) else 1
+    parts = [unknown[i] for i in range(size)] if isinstance(unknown, VectorField) else [unknown]
+    total = [sp.S.Zero] * size
+    for name in library.names:
+        if library.locate(name)[0] == unknown and coefficients.get(name):
+            term = library[name].xreplace(values)
+            if orders(term, dim)[0] > 2:
+                raise NotJudged(
+                    ""
+                )  # derivatives of higher order are left, which carry more, not less
+            entries = canonical(term, dim)
+            total = [
+                a + sp.Float(coefficients[name]) * b for a, b in zip(total, entries, strict=True)
+            ]
+    symbols = [one_symbol(entry, parts, i, dim) for i, entry in enumerate(total)]
+    if any(symbol != symbols[0] for symbol in symbols[1:]):
+        raise NotJudged("its components are transported differently")
+    return symbols[0]
+
+
+def one_symbol(entry: sp.Expr, parts: list[Any], row: int, dim: int) -> Symbol:
+    """Diffusion and transport of one component; derivatives of other fields must not be among
+    its highest.
+    """
+    found = jet([entry])
+    dummies = {value: sp.Dummy() for value in found}
+    back = {dummy: value for value, dummy in dummies.items()}
+    plain = entry.xreplace(dummies)
+    diffusion, transport = sp.zeros(dim, dim), sp.zeros(dim, 1)
+    for value, dummy in dummies.items():
+        variables = getattr(value, "variables", ())
+        slope = sp.expand(plain.diff(dummy)).xreplace(back)
+        if not variables or slope == 0:
+            continue
+        if not {*variables} <= {*SPACE[:dim]}:
+            raise NotJudged("it has a derivative in time among its terms")
+        if value.expr not in parts:
+            if len(variables) == 2:
+                raise NotJudged(f"it contains second derivatives of {value.expr}")
+            continue  # a gradient of another field is a source for this one
+        if value.expr != parts[row]:
+            # Second derivatives of another component belong to an elliptic operator such as curl
+            # curl, which carries values.
+            raise NotJudged(
+                "" if len(variables) == 2 else "the derivatives of its components are coupled"
+            )
+        places = [SPACE.index(v) for v in variables]
+        if len(places) == 2:
+            diffusion[places[0], places[1]] += slope / 2
+            diffusion[places[1], places[0]] += slope / 2
+        else:
+            transport[places[0]] -= slope
+    # div(A∇u) = A:∇∇u + (div A)·∇u, so the transport of the divergence form has + div A.
+    divergence = [sum(sp.diff(diffusion[i, j], SPACE[i]) for i in range(dim)) for j in range(dim)]
+    return Symbol(diffusion, sp.Matrix([transport[j] + divergence[j] for j in range(dim)]))
+
+
+# Facets
+# --------------------------------------------------------------------------------------------------
+
+
+class Judge:
+    """Fichera's rule on the facets of one field."""
+
+    def __init__(self, discretisation: Any, unknown: Field, symbol: Symbol, times: np.ndarray):
+        self.discretisation, self.unknown, self.symbol = discretisation, unknown, symbol
+        self.boundary, self.mesh = discretisation.boundary, discretisation.mesh
+        count = min(SAMPLES, len(times))
+        self.times = times[np.unique(np.linspace(0, len(times) - 1, count).astype(int))]
+        constraint = discretisation.experiment.constraint
+        self.constrained = constraint is not None and unknown in constraint.fields
+        self.released: dict[str, str] = {}
+        self._judged: dict[str, np.ndarray] = {}
+        self.before: Judge | None = None
+
+    def kept(
+        self, condition: BoundaryCondition
+    ) -> tuple[tuple[int | None, np.ndarray], ...] | None:
+        """Components and facets on which a condition is kept; None where it is kept as a whole."""
+        parts = [
+            part
+            for part in self.boundary.conditions
+            if part in condition.on or "all" in condition.on
+        ]
+        pieces: dict[int | None, list[np.ndarray]] = {}
+        whole = True
+        for part in parts:
+            facets, carried = (
+                self.boundary.facets[part],
+                self.carried(part) | ~self.carried_before(part),
+            )
+            pieces.setdefault(None, []).append(facets[carried])
+            left = facets[~carried]
+            if self.constrained:
+                for component, mine in self.normal_components(part, left):
+                    pieces.setdefault(component, []).append(mine)
+            gone = self.mesh.comm.allreduce(len(left))
+            if gone:
+                whole = False
+                every = self.mesh.comm.allreduce(len(facets))
+                tangential = " (its tangential part)" if self.constrained else ""
+                self.released[part] = (
+                    f"{part if gone == every else f'a part of {part}'}{tangential}"
+                )
+        if whole:
+            return None
+        return tuple((component, np.concatenate(found)) for component, found in pieces.items())
+
+    def words(self) -> list[str]:
+        """What was released."""
+        if not self.released:
+            return []
+        where = ", ".join(self.released.values())
+        return [
+            f"values of {self.unknown} are released on {where}, where the remaining equation "
+            "cannot carry them"
+        ]
+
+    def normal_components(self, part: str, facets: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
+        """The component along the normal of facets that are aligned with the axes."""
+        normals = self.normals(facets)[0]
+        along = np.abs(normals) > 1 - 1e-8
+        aligned = int(np.all(along.any(axis=1))) if len(facets) else 1
+        if not self.mesh.comm.allreduce(aligned, op=_minimum()):
+            raise NotJudged(
+                f"the normal component alone cannot be kept on {part}, which is not aligned with "
+                "the axes"
+            )
+        return [(i, facets[along[:, i]]) for i in range(normals.shape[1])]
+
+    def carried_before(self, part: str) -> np.ndarray:
+        """For each facet of a part whether the factual equation carries a value there."""
+        try:
+            if self.before is not None:
+                return self.before.carried(part)
+        except NotJudged:
+            self.before = None
+        return np.ones(len(self.boundary.facets[part]), dtype=bool)
+
+    def carried(self, part: str) -> np.ndarray:
+        """For each facet of a part whether it carries a value."""
+        if part not in self._judged:
+            facets = self.boundary.facets[part]
+            normals, middles = self.normals(facets)
+            values = self.boundary_values(part)
+            carried = self.positive(normals, middles, values)
+            if self.mesh.comm.allreduce(int(not carried.all())):
+                transport = [entry.xreplace(values) for entry in self.symbol.transport]
+                # Where the transport turns in time, values are needed while it enters.
+                for time in self.times:
+                    carried = carried | self.inflow(transport, normals, middles, float(time))
+            self._judged[part] = carried
+        return self._judged[part]
+
+    def positive(
+        self, normals: np.ndarray, middles: np.ndarray, values: Mapping[Any, Any]
+    ) -> np.ndarray:
+        """Whether n·A n is positive."""
+        dim = normals.shape[1]
+        found = np.zeros(len(normals))
+        largest = np.zeros(len(normals))
+        for i in range(dim):
+            for j in range(dim):
+                if self.symbol.diffusion[i, j] != 0:
+                    entry = np.max(
+                        [
+                            self.numbers(
+                                self.symbol.diffusion[i, j].xreplace(values), middles, float(s)
+                            )
+                            for s in self.times
+                        ],
+                        axis=0,
+                    )
+                    found += normals[:, i] * normals[:, j] * entry
+                    largest = np.maximum(largest, np.abs(entry))
+        return found > ROUNDING * self.largest(largest)
+
+    def inflow(
+        self, transport: list[sp.Expr], normals: np.ndarray, middles: np.ndarray, time: float
+    ) -> np.ndarray:
+        """Whether b·n is negative at a time."""
+        values = [self.numbers(entry, middles, time) for entry in transport]
+        through = sum(normals[:, i] * value for i, value in enumerate(values))
+        size = self.largest(np.sqrt(sum(value**2 for value in values)))
+        return np.asarray(through) < -ROUNDING * size
+
+    def largest(self, values: np.ndarray) -> float:
+        """The largest value on all ranks."""
+        return float(self.mesh.comm.allreduce(float(np.max(values, initial=0.0)), op=_maximum()))
+
+    def numbers(self, entry: sp.Expr, middles: np.ndarray, time: float) -> np.ndarray:
+        """An expression in the coordinates at the middles of facets."""
+        strange = entry.free_symbols - {*SPACE, t} | entry.atoms(Field, Component, sp.Derivative)
+        if strange:
+            raise NotJudged(
+                f"its transport depends on {min(map(str, strange))}, which is not known on the "
+                "boundary"
+            )
+        function = numeric(entry, (*SPACE, t))
+        return np.broadcast_to(np.asarray(function(*middles.T, time), dtype=float), (len(middles),))
+
+    def boundary_values(self, part: str) -> dict[Any, sp.Expr]:
+        """The fields whose values are prescribed on a part by expressions."""
+        found: dict[Any, sp.Expr] = {}
+        for condition in self.boundary.conditions[part]:
+            value = condition.value
+            if not isinstance(condition, Dirichlet) or not isinstance(
+                value, int | float | tuple | sp.Basic
+            ):
+                continue
+            unknown = condition.field
+            if isinstance(unknown, VectorField):
+                entries = (
+                    (0,) * unknown.dim
+                    if value == 0
+                    else value
+                    if isinstance(value, tuple)
+                    else as_expr(value).args
+                )
+                found |= {unknown[i]: sp.sympify(entry) for i, entry in enumerate(entries)}
+            else:
+                found[unknown] = sp.sympify(value)
+        return found
+
+    def normals(self, facets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Outer unit normals and middles of facets of the boundary."""
+        from dolfinx import mesh as dolfinx_mesh
+
+        topology, geometry = self.mesh.topology, self.mesh.geometry
+        below, whole = topology.dim - 1, topology.dim
+        topology.create_connectivity(below, whole)
+        topology.create_connectivity(whole, below)
+        cells = np.array(
+            [topology.connectivity(below, whole).links(f)[0] for f in facets], dtype=np.int32
+        )
+        middles = dolfinx_mesh.compute_midpoints(self.mesh, below, facets.astype(np.int32))
+        outwards = middles - dolfinx_mesh.compute_midpoints(self.mesh, whole, cells)
+        if whole == 1:
+            normals = outwards
+        else:
+            from dolfinx.cpp.mesh import cell_normals
+
+            normals = cell_normals(self.mesh._cpp_object, below, facets.astype(np.int32))
+            normals = normals * np.sign(np.sum(normals * outwards, axis=1, keepdims=True))
+        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+        return (normals / np.where(lengths > 0, lengths, 1.0))[:, : geometry.dim], middles
+
+
+def _maximum() -> Any:
+    from mpi4py import MPI
+
+    return MPI.MAX
+
+
+def _minimum() -> Any:
+    from mpi4py import MPI
+
+    return MPI.MIN

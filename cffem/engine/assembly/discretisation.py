@@ -1,0 +1,517 @@
+# SPDX-License-Identifier: MIT
+"""From a library and an experiment to forms: one compiled form for each term, anchor, forcing and
+constraint.
+
+With the state w = (fields, multipliers, auxiliary fields), its rate ẇ and acceleration ẅ, every
+ingredient k is a form F_k(w, ẇ, ẅ, t; v), and the discrete equation is Σ_k c_k F_k = 0 with c = +1
+for anchors, −α_j for terms, −1 for forcing and ±1 for constraints. Deleting a term changes a number
+c_j; nothing is compiled or assembled again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem
+from petsc4py import PETSc
+from ufl.algorithms import expand_derivatives
+from ufl.constantvalue import Zero
+
+from cffem import _compat
+from cffem.engine.assembly import experiment_checks as checks
+from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
+from cffem.engine.assembly.periodic import Periodicity
+from cffem.engine.assembly.spaces import Spaces, basix_element
+from cffem.engine.assembly.traces import essential, given_values, on_part
+from cffem.engine.assembly.transport import Upwind, upwind
+from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.sharp_boundary import SharpBoundary
+from cffem.engine.inputs.sharp_data import SharpData, Time
+from cffem.engine.mesh.boundary_parts import Boundary
+from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
+from cffem.forms.errors import UnsupportedTerm
+from cffem.forms.lowering import Context, Lowering
+from cffem.forms.parts import Trace, contraction
+from cffem.forms.quadrature import with_fixed_quadrature
+from cffem.forms.weak import weak_form
+from cffem.forms.weakterm import Auxiliary, WeakTerm
+from cffem.symbols.algebra.nodes import Curl
+from cffem.symbols.coordinates import Parameter, t
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.operators import as_expr, dt
+from cffem.symbols.problem.conditions import BoundaryCondition
+from cffem.symbols.problem.experiment import Experiment
+
+
+@dataclass
+class Ingredient:
+    """One summand of the discrete equation.
+
+    Attributes:
+        name: the term's name, or what it is.
+        form: the UFL form F(w, ẇ, ẅ, t; v).
+        jacobians: ∂F/∂w, ∂F/∂ẇ, ∂F/∂ẅ as UFL forms, None where they vanish.
+        constant: F at zero state, None where it vanishes; only of linear ingredients.
+        linear: whether the Jacobians do not depend on the state.
+        autonomous: whether the Jacobians do not depend on time.
+        steady_constant: whether `constant` does not depend on time.
+    """
+
+    name: str
+    form: Any
+    jacobians: tuple[Any, Any, Any]
+    constant: Any
+    linear: bool
+    autonomous: bool
+    steady_constant: bool
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether matrices assembled once represent it."""
+        return self.linear and self.autonomous
+
+
+class Discretisation:
+    """Spaces and forms of a library in an experiment.
+
+    Args:
+        library: a `Library` or `System`.
+        experiment: the experiment.
+        domain: the mesh with its named boundary parts, as `cffem.engine.mesh.meshes` gives it.
+        signs: −1 for the terms whose coefficients are negative; they decide what is upstream.
+    """
+
+    def __init__(
+        self,
+        library: Any,
+        experiment: Experiment,
+        domain: Any,
+        signs: Mapping[str, int] | None = None,
+    ):
+        _compat.keep_cells()
+        self.signs = dict(signs or {})
+        self.library = library
+        self.experiment = experiment
+        self.domain = domain
+        self.mesh = domain.mesh
+        checks.check_mesh(self.mesh)
+        library.check(self.mesh.geometry.dim)
+        self.boundary = Boundary(domain, experiment.boundary)
+        self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
+        checks.check_fields(library, experiment)
+        elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
+        self.multiplier = self._multiplier(elements)
+        if self.multiplier is not None:
+            elements[self.multiplier[0]] = self.multiplier[1]
+        self.weak_terms = {name: self._weak_term(name, elements) for name in library.names}
+        self.weak_anchors = {
+            f: self._weak_anchor(f, equation.anchor, elements)
+            for f, equation in library.equations.items()
+        }
+        self.auxiliaries = self._auxiliaries()
+        self.spaces = Spaces(
+            self.mesh, {**elements, **{a.field: a.element for a in self.auxiliaries}}
+        )
+        space = self.spaces.space
+        self.state, self.rate, self.acceleration = (
+            fem.Function(space, name=name) for name in ("state", "rate", "acceleration")
+        )
+        self.time = Time(self.mesh, PETSc.ScalarType(0))
+        window = experiment.time
+        span = (0.0, 0.0) if window is None else (float(window.start), float(window.end))
+        self.sharp, self.sharp_boundary = (
+            SharpData(self.mesh, self.time, span),
+            SharpBoundary(self.mesh, self.time, span),
+        )
+        checks.check_data(self)
+        checks.check_effects(self)
+        check_tangential(self)
+        self.parameters = self._parameters()
+        self.context = self._context()
+
+    # What the user said
+    # ----------------------------------------------------------------------------------------------
+
+    def with_conditions(self, conditions: Any) -> Discretisation:
+        """The same spaces and states with other boundary conditions, for interventions on
+        natural data.
+        """
+        result = copy.copy(self)
+        result.boundary = Boundary(self.domain, [*conditions, *self.boundary.periodic])
+        result.context = result._context()
+        check_tangential(result)
+        return result
+
+    @cached_property
+    def periodicity(self) -> Periodicity | None:
+        """The identification of unknowns by periodic conditions."""
+        return Periodicity(self.spaces, self.boundary) if self.boundary.periodic else None
+
+    @cached_property
+    def kinds(self) -> dict[Field, str]:
+        """The Sobolev space of every field's element: "H1", "H(curl)", "H(div)" or, where it
+        is discontinuous, "L2".
+        """
+        return {f: carrier(element).space for f, element in self.spaces.elements.items()}
+
+    def _multiplier(self, elements: Mapping[Field, Any]) -> tuple[Field, Any] | None:
+        constraint = self.experiment.constraint
+        if constraint is None:
+            return None
+        for unknown in constraint.fields:
+            if unknown not in elements:
+                raise InputError(f"the constraint is on {unknown}, which has no equation here")
+        if not constraint.pointwise:
+            raise InputError(
+                f"a zero mean of {constraint.fields[0]} is a class to project onto and is not "
+                "enforced by solves; give a term or a "
+                "boundary condition that determines the mean instead"
+            )
+        if constraint.multiplier is not None:
+            unknown, description = constraint.multiplier
+            return unknown, basix_element(self.mesh, unknown, description)
+        return default_multiplier(self.mesh, constraint, elements)
+
+    def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
+        try:
+            return weak_form(self.library[name], self.library.locate(name)[0], elements)
+        except UnsupportedTerm as error:
+            raise error.named(name) from None
+
+    def _weak_anchor(
+        self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]
+    ) -> WeakTerm | None:
+        return None if anchor is None else weak_form(anchor, unknown, elements)
+
+    def _auxiliaries(self) -> list[Auxiliary]:
+        weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
+        return list({a.field: a for term in weak for a in term.auxiliaries}.values())
+
+    def _parameters(self) -> dict[Parameter, Any]:
+        missing = [str(p) for p, value in self.library.parameters.items() if value is None]
+        if missing:
+            raise InputError(
+                f"no value for parameter {', '.join(missing)}: give it in Library(..., "
+                f"parameters={{'{missing[0]}': …}})"
+            )
+        return {
+            p: fem.Constant(self.mesh, PETSc.ScalarType(float(value)))
+            for p, value in self.library.parameters.items()
+        }
+
+    # Symbols
+    # ----------------------------------------------------------------------------------------------
+
+    def _context(self) -> Context:
+        values: dict[Any, Any] = {t: self.time, **self.parameters}
+        rates, accelerations = self.spaces.parts(self.rate), self.spaces.parts(self.acceleration)
+        for unknown, value in self.spaces.parts(self.state).items():
+            values[unknown] = value
+            values[dt(unknown)] = rates[unknown]
+            values[dt(dt(unknown))] = accelerations[unknown]
+        for condition, symbol in self.boundary.data_symbols.items():
+            values[symbol] = condition.value
+        return Context(self.mesh.ufl_domain(), values)
+
+    @cached_property
+    def tests(self) -> dict[Field, Any]:
+        """UFL test functions by field."""
+        return self.spaces.parts(ufl.TestFunction(self.spaces.space))
+
+    # Forms
+    # ----------------------------------------------------------------------------------------------
+
+    def form_of(self, weak: WeakTerm, equation: Field, closed: bool = False, sign: int = 1) -> Any:
+        """The UFL form of a weak term with the natural traces that the boundary conditions leave.
+
+        Args:
+            weak: the weak term.
+            equation: the field whose test function it meets.
+            closed: whether traces without derivatives are left out as well (normal components on a
+                closed boundary).
+            sign: that of the coefficient with which it stands on the right of the equation.
+        """
+        context = self.context.extended({weak.test: self.tests[equation]})
+        within = replace(weak, traces=())
+        form = (
+            within.forms(self.sharp.context(weak.volume, context)).volume
+            + within.forms(context).interior
+        )
+        low, measure = Lowering(context), self.boundary.measure
+        multiplier = None if self.multiplier is None else self.multiplier[0]
+        flux = upwind(weak, equation, self.kinds, self.mesh.geometry.dim, sign)
+        if flux is not None:
+            form += with_fixed_quadrature(
+                flux.between_cells(low, context.values[equation], self.tests[equation])
+            )
+        for part, conditions in self.boundary.conditions.items():
+            symbols = self.boundary.data_symbols
+            dimension = self.mesh.geometry.dim
+            given = (
+                weak.traces,
+                conditions,
+                equation,
+                part,
+                symbols,
+                dimension,
+                self.kinds,
+                multiplier,
+            )
+            traces = [] if closed else on_part(*given)
+            if traces and not self._zero_on(equation, conditions):
+                form += self.on_boundary(contraction(tuple(traces)), context) * measure(
+                    self.boundary.tags[part]
+                )
+            if entering := self._inflow(weak, conditions):
+                share = 1.0 if flux is None else flux.entering(low)
+                form += (
+                    share
+                    * self.on_boundary(contraction(tuple(entering)), context)
+                    * measure(self.boundary.tags[part])
+                )
+        return form
+
+    def on_boundary(self, expr: sp.Expr, context: Context) -> Any:
+        """An integrand over exterior facets, with functions in place of data that rules on
+        facets do not see.
+        """
+        return Lowering(self.sharp_boundary.context(expr, context))(expr)
+
+    def depends_on_time(self, form: Any) -> bool:
+        """Whether a form contains the time, or data that move."""
+        moving = self.sharp.moving | self.sharp_boundary.moving
+        return self.time in form.constants() or any(c in moving for c in form.coefficients())
+
+    def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
+        """Boundary values of discontinuous fields: the jump from the trace to the given
+        value, charged to the test function.
+        """
+        given = given_values(conditions, self.boundary.data_symbols, self.kinds)
+        jumps = [(trace.xreplace(given) - trace, weight) for trace, weight in weak.jumps]
+        return [(jump, weight) for jump, weight in jumps if jump != 0]
+
+    def _zero_on(self, unknown: Field, conditions: list[BoundaryCondition]) -> bool:
+        """Whether the test functions of a field vanish on a part: multipliers and auxiliaries
+        follow their leading field.
+        """
+        held = essential(conditions, unknown, self.kinds[unknown])
+        return held or unknown in self.pinned_with(conditions)
+
+    def pinned_with(self, conditions: list[BoundaryCondition]) -> set[Field]:
+        """Scalar multipliers and auxiliary fields that vanish on a part with these conditions."""
+        pinned = {
+            a.field
+            for a, leader in self.leaders.items()
+            if is_held(leader, self.kinds[leader], conditions, leader in self.closed_fields)
+        }
+        return pinned | {
+            f
+            for f, leader in self.followers.items()
+            if essential(conditions, leader, self.kinds[leader])
+        }
+
+    @cached_property
+    def leaders(self) -> dict[Auxiliary, Field]:
+        """The field whose divergence or curl each auxiliary field is."""
+        return {a: leader_of(a, self.kinds) for a in self.auxiliaries}
+
+    @cached_property
+    def closed_fields(self) -> frozenset[Field]:
+        """H(curl) fields under a divergence constraint, (E, ∇q) = 0 for all q, normal
+        components on the boundary included.
+        """
+        constraint = self.experiment.constraint
+        fields = () if constraint is None or constraint.expr.has(Curl) else constraint.fields
+        return frozenset(f for f in fields if self.kinds[f] == HCURL)
+
+    @cached_property
+    def followers(self) -> dict[Field, Field]:
+        """The multiplier of a divergence constraint with its H(curl) field: it vanishes where
+        the tangential part is given.
+        """
+        if (
+            self.multiplier is None
+            or not isinstance(self.multiplier[0], ScalarField)
+            or not self.closed_fields
+        ):
+            return {}
+        return {self.multiplier[0]: min(self.closed_fields, key=str)}
+
+    def ingredient(self, name: str, form: Any) -> Ingredient:
+        """Differentiate a form and see what it depends on."""
+        form = with_fixed_quadrature(form)
+        trial = ufl.TrialFunction(self.spaces.space)
+        states = (self.state, self.rate, self.acceleration)
+        jacobians = []
+        for state in states:
+            jacobian = (
+                expand_derivatives(ufl.derivative(form, state, trial))
+                if state in form.coefficients()
+                else None
+            )
+            jacobians.append(None if jacobian is None or jacobian.empty() else jacobian)
+        present = [j for j in jacobians if j is not None]
+        linear = not any(state in j.coefficients() for j in present for state in states)
+        autonomous = not any(self.depends_on_time(j) for j in present)
+        constant = None
+        if linear:
+            zeros = {
+                state: Zero(state.ufl_shape) for state in states if state in form.coefficients()
+            }
+            constant = expand_derivatives(ufl.replace(form, zeros)) if zeros else form
+            constant = None if constant.empty() else constant
+        steady = constant is None or not self.depends_on_time(constant)
+        a, b, c = jacobians
+        return Ingredient(name, form, (a, b, c), constant, linear, autonomous, steady)
+
+    def terms(self) -> dict[str, Ingredient]:
+        """The ingredients of all candidate terms."""
+        return {
+            name: self.ingredient(
+                name, self.form_of(weak, self.library.locate(name)[0], sign=self.signs.get(name, 1))
+            )
+            for name, weak in self.weak_terms.items()
+        }
+
+    @cached_property
+    def upwind_terms(self) -> dict[str, Upwind]:
+        """The terms that carry discontinuous fields upwind."""
+        spaces, dimension = self.kinds, self.mesh.geometry.dim
+        found = {
+            name: upwind(
+                weak, self.library.locate(name)[0], spaces, dimension, self.signs.get(name, 1)
+            )
+            for name, weak in self.weak_terms.items()
+        }
+        return {name: flux for name, flux in found.items() if flux is not None}
+
+    def fixed(self) -> list[tuple[float, Ingredient]]:
+        """Anchors, constraints and auxiliary equations with their signs."""
+        found: list[tuple[float, Ingredient]] = []
+        for unknown, weak in self.weak_anchors.items():
+            if weak is not None:
+                found.append(
+                    (
+                        1.0,
+                        self.ingredient(
+                            f"anchor of {unknown}", self.form_of(weak, unknown, sign=-1)
+                        ),
+                    )
+                )
+        for auxiliary in self.auxiliaries:
+            found.append(
+                (1.0, self.ingredient(f"{auxiliary.field}", self._auxiliary_form(auxiliary)))
+            )
+        if self.multiplier is not None:
+            found.append((-1.0, self.ingredient("constraint", self._constraint_form())))
+        return found
+
+    def forcing(self, forcing: Mapping[Field, Any]) -> list[tuple[float, Ingredient]]:
+        """Right-hand sides that no term carries."""
+        found = []
+        for unknown, value in forcing.items():
+            data.check_on_mesh(
+                value, unknown, self.mesh, f"the forcing of {unknown}", callables=False
+            )
+            measure = ufl.dx(domain=self.mesh.ufl_domain())
+            if isinstance(value, fem.Function):
+                element = value.function_space.ufl_element()
+                if element.has_custom_quadrature:
+                    measure = measure(metadata={"quadrature_degree": element.embedded_superdegree})
+            elif as_expr(value) == 0:
+                continue
+            else:
+                given = as_expr(value)
+                value = Lowering(self.sharp.context(given, self.context, self.tests[unknown]))(
+                    given
+                )
+                self.sharp.check_not_zero(given, unknown, f"the forcing of {unknown}")
+            form = ufl.inner(value, self.tests[unknown]) * measure
+            found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
+        return found
+
+    def _auxiliary_form(self, auxiliary: Auxiliary) -> Any:
+        value = self.spaces.parts(self.state)[auxiliary.field]
+        mass = auxiliary.mass(
+            value, self.tests[auxiliary.field], ufl.dx(domain=self.mesh.ufl_domain())
+        )
+        form = self.form_of(auxiliary.definition, auxiliary.field, closed=True)
+        leader = self.leaders[auxiliary]
+        space, context = (
+            self.kinds[leader],
+            self.context.extended({auxiliary.test: self.tests[auxiliary.field]}),
+        )
+        for part, conditions in self.boundary.conditions.items():
+            if leader in self.closed_fields or is_held(leader, space, conditions, closed=False):
+                continue
+            traces = auxiliary_traces(
+                auxiliary, leader, space, conditions, part, self.boundary.data_symbols
+            )
+            if traces:
+                form += self.on_boundary(
+                    contraction(tuple(traces)), context
+                ) * self.boundary.measure(self.boundary.tags[part])
+        return mass - form
+
+    def _constraint_form(self) -> Any:
+        """c(w, μ) and its transpose c(v, λ), so that the multiplier acts along the
+        constraint's gradient.
+        """
+        assert self.multiplier is not None
+        multiplier, constraint = self.multiplier[0], self.experiment.constraint
+        elements = {**self.spaces.elements}
+        weak = weak_form(constraint.expr, multiplier, elements)
+        tested = self.form_of(weak, multiplier, closed=True)
+        value = self.spaces.parts(self.state)[multiplier]
+        context = self.context.extended({weak.test: value})
+        with_value = replace(weak, traces=()).forms(context).total
+        test = ufl.TestFunction(self.spaces.space)
+        # Only the constrained fields are varied: the multiplier itself stands where the test
+        # function stood.
+        direction = self._only(test, constraint.fields)
+        return tested + expand_derivatives(ufl.derivative(with_value, self.state, direction))
+
+    def _only(self, argument: Any, fields: Any) -> Any:
+        """An argument of the state space with the components of all other fields set to zero."""
+        if not self.spaces.mixed:
+            return argument
+        parts = []
+        for unknown, part in self.spaces.parts(argument).items():
+            for index in np.ndindex(part.ufl_shape):
+                parts.append((part[index] if index else part) if unknown in fields else Zero())
+        return ufl.as_vector(parts)
+
+
+def default_multiplier(
+    mesh: Any, constraint: Any, elements: Mapping[Field, Any]
+) -> tuple[Field, Any]:
+    """The multiplier space that makes the pair stable, where the user names none."""
+    leaders = [f for f in constraint.fields if isinstance(f, VectorField)]
+    if len(leaders) != 1 or constraint.shape != ():
+        raise InputError(
+            "this constraint needs a multiplier: Constraint(expr, multiplier={q: ('Lagrange', 1)})"
+        )
+    (leader,) = leaders
+    element, unknown = elements[leader], ScalarField(f"{leader.name}_multiplier")
+    space = carrier(element).space
+    if space == HCURL:
+        # In the plane curl maps a Nédélec space onto discontinuous functions of one degree less;
+        # potentials test a divergence.
+        by_curl = constraint.expr.has(Curl)
+        return unknown, after(element) if by_curl else before(element)
+    if space == HDIV:
+        return unknown, after(element)
+    if space == H1 and element.degree >= 2:
+        return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
+    raise InputError(
+        f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) "
+        "or name a multiplier"
+    )

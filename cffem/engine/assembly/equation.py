@@ -1,0 +1,551 @@
+# SPDX-License-Identifier: MIT
+"""The assembled equation Σ_k c_k F_k(w, ẇ, ẅ, t) = 0: one matrix per linear term, reused by every
+intervention.
+
+Linear ingredients are matrices assembled once; combining them with coefficients is a sum of value
+arrays with one sparsity pattern. Nonlinear ones are assembled at each state. The system matrix is
+one object whose values are overwritten, so that a factorisation keeps its symbolic analysis through
+all deletions and time steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from dolfinx import fem, la
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.assembly.discretisation import Discretisation, Ingredient
+from cffem.engine.assembly.patterns import Pattern
+from cffem.engine.solve.scaling import FieldBlocks
+from cffem.symbols.errors import InputError
+from cffem.symbols.operators import as_expr
+
+SAME, DIFFERENT = (
+    PETSc.Mat.Structure.SAME_NONZERO_PATTERN,
+    PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN,
+)
+UNKNOWN = PETSc.Mat.Structure.UNKNOWN_NONZERO_PATTERN
+
+
+class Assembled:
+    """The compiled forms, matrices and vectors of one ingredient, made when first needed and
+    then kept.
+    """
+
+    def __init__(self, ingredient: Ingredient, equation: Equation):
+        self.ingredient = ingredient
+        self.equation = equation
+        self._compiled: dict[Any, Any] = {}
+        self._matrices: dict[int, Any] = {}
+        self._constant: np.ndarray | None = None
+
+    def compiled(self, key: Any) -> Any:
+        """A compiled form: "form", "constant", or the order of a Jacobian."""
+        if key not in self._compiled:
+            ingredient = self.ingredient
+            ufl_form = (
+                ingredient.jacobians[key] if isinstance(key, int) else getattr(ingredient, key)
+            )
+            self._compiled[key] = _compat.form(ufl_form, self.equation.comm)
+        return self._compiled[key]
+
+    def matrix(self, order: int) -> Any:
+        """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without
+        boundary conditions.
+        """
+        if order not in self._matrices:
+            self._matrices[order] = self.equation.assembled_matrix(self.compiled(order))
+            if self.ingredient.by_matrix and not np.isfinite(
+                self._matrices[order].norm(PETSc.NormType.FROBENIUS)
+            ):
+                raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
+        elif not self.ingredient.by_matrix:
+            self.equation.assembled_matrix(self.compiled(order), self._matrices[order])
+        return self._matrices[order]
+
+    def constant(self) -> np.ndarray:
+        """The part that does not depend on the state, at the current time (owned values)."""
+        if self._constant is None or not self.ingredient.steady_constant:
+            first = self._constant is None
+            self._constant = self.equation.assembled_vector(self.compiled("constant"))
+            # Once, before the first solve; what becomes infinite later is the business of the
+            # solver.
+            if first and self.equation.comm.allreduce(int(not np.all(np.isfinite(self._constant)))):
+                raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
+        return self._constant
+
+    def vector(self) -> np.ndarray:
+        """The whole form at the current state, rate, acceleration and time (owned values)."""
+        return self.equation.assembled_vector(self.compiled("form"))
+
+    def destroy(self) -> None:
+        """Free the matrices; collective."""
+        for matrix in self._matrices.values():
+            matrix.destroy()
+        self._matrices.clear()
+
+
+class Together(Assembled):
+    """Several ingredients without matrices of their own as one, their factors being constants of
+    its forms.
+
+    Args:
+        parts: factors and ingredients.
+        equation: the equation.
+    """
+
+    def __init__(self, parts: list[tuple[float, Assembled]], equation: Equation):
+        mesh = equation.discretisation.mesh
+        self._factors = {
+            id(part): fem.Constant(mesh, PETSc.ScalarType(factor)) for factor, part in parts
+        }
+        ingredients = [(self._factors[id(part)], part.ingredient) for _, part in parts]
+        jacobians = [
+            [c * i.jacobians[order] for c, i in ingredients if i.jacobians[order] is not None]
+            for order in range(3)
+        ]
+        a, b, c = (sum(summands[1:], summands[0]) if summands else None for summands in jacobians)
+        form = sum(
+            (c * i.form for c, i in ingredients[1:]), ingredients[0][0] * ingredients[0][1].form
+        )
+        super().__init__(
+            Ingredient("all changing terms", form, (a, b, c), None, False, False, False), equation
+        )
+
+    def use(self, parts: list[tuple[float, Assembled]]) -> bool:
+        """Take these factors, where the parts are those that this one was made of; whether
+        they are.
+        """
+        if {id(part) for _, part in parts} != {*self._factors}:
+            return False
+        for factor, part in parts:
+            self._factors[id(part)].value = factor
+        return True
+
+
+class Equation:
+    """The discrete equation with its current coefficients.
+
+    Args:
+        discretisation: spaces and forms.
+    """
+
+    def __init__(self, discretisation: Discretisation):
+        self.discretisation = discretisation
+        self.comm = discretisation.mesh.comm
+        self.spaces = discretisation.spaces
+        self.terms = {name: Assembled(i, self) for name, i in discretisation.terms().items()}
+        self.fixed = [(sign, Assembled(i, self)) for sign, i in discretisation.fixed()]
+        self._forcing: dict[Any, list[tuple[float, Assembled]]] = {}
+        space = self.spaces.space
+        self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
+        self._image = self.new_vector()
+        self._sums: dict[int, Any] = {}
+        self._system: Any = None
+        self._pattern: Pattern | None = None
+        self._reduced: Any = None
+        self._active: list[tuple[float, Assembled]] = []
+        self._together: Together | None = None
+        self._current: Any = None
+        # What the system matrix was last made of, for callers that would make it again; None after
+        # any other use of it.
+        self.holds: Any = None
+
+    # Coefficients
+    # ----------------------------------------------------------------------------------------------
+
+    def forcing(self, forcing: Mapping[Any, Any]) -> list[tuple[float, Assembled]]:
+        """The ingredients of a forcing, kept for its next use."""
+        key = tuple(
+            sorted(
+                (
+                    (str(k), id(v) if isinstance(v, fem.Function) else as_expr(v))
+                    for k, v in forcing.items()
+                ),
+                key=str,
+            )
+        )
+        if key not in self._forcing:
+            self._forcing[key] = [
+                (sign, Assembled(i, self)) for sign, i in self.discretisation.forcing(forcing)
+            ]
+        return self._forcing[key]
+
+    def use(
+        self,
+        coefficients: Mapping[str, float],
+        forcing: Mapping[Any, Any],
+        constrained: bool = True,
+    ) -> None:
+        """Take these coefficients and this forcing from now on.
+
+        Raises:
+            InputError: a term that is upwind for one sign of its coefficient would be downwind.
+        """
+        for name, flux in self.discretisation.upwind_terms.items():
+            if coefficients.get(name, 0.0) * flux.sign < 0:
+                raise InputError(
+                    f"the flux of {name} between cells is upwind for coefficients of one sign, "
+                    "that of the model; make another "
+                    f"model for {coefficients[name]:g}"
+                )
+        fixed = [(s, a) for s, a in self.fixed if constrained or a.ingredient.name != "constraint"]
+        wanted = [
+            *fixed,
+            *((-coefficients.get(n, 0.0), a) for n, a in self.terms.items()),
+            *self.forcing(forcing),
+        ]
+        active = [(c, a) for c, a in wanted if c != 0.0]
+        key = tuple((c, id(a)) for c, a in active)
+        if key == self._current:
+            return
+        self._active, self._current = active, key
+        for order in range(3):
+            if order in self._sums:
+                self._sums[order].zeroEntries()
+        for factor, part in active:
+            if part.ingredient.by_matrix:
+                for order in range(3):
+                    if part.ingredient.jacobians[order] is not None:
+                        self._add_to_sum(order, factor, part.matrix(order))
+
+    def _add_to_sum(self, order: int, factor: float, matrix: Any) -> None:
+        if order not in self._sums:
+            self._sums[order] = matrix.duplicate(copy=False)
+            self._sums[order].zeroEntries()
+        add(self._sums[order], factor, matrix)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the equation with its current coefficients is linear with coefficients that
+        do not change in time.
+        """
+        return all(part.ingredient.by_matrix for _, part in self._active)
+
+    @property
+    def affine(self) -> bool:
+        """Whether the equation is linear in the state, its coefficients possibly changing in
+        time.
+        """
+        return all(part.ingredient.linear for _, part in self._active)
+
+    @cached_property
+    def blocks(self) -> FieldBlocks:
+        """Which field each row and column of the system belongs to; collective when first
+        asked for.
+        """
+        return FieldBlocks(self.spaces)
+
+    def rates_in_algebraic(self) -> bool:
+        """Whether an equation without a time derivative of its own contains rates, with the
+        current coefficients.
+        """
+        library, current = self.discretisation.library, {id(part) for _, part in self._active}
+        orders = {f: equation.time_order for f, equation in library.equations.items()}
+        still = {f"anchor of {f}" for f, order in orders.items() if order == 0}
+        rows = [part for _, part in self.fixed if part.ingredient.name in still]
+        rows += [part for name, part in self.terms.items() if orders[library.locate(name)[0]] == 0]
+        return any(
+            id(part) in current and part.ingredient.jacobians[1:] != (None, None) for part in rows
+        )
+
+    # Evaluation
+    # ----------------------------------------------------------------------------------------------
+
+    def place(self, states: tuple[Any, Any, Any], time: float) -> None:
+        """Make state, rate and acceleration (PETSc vectors or None) and the time visible to
+        the compiled forms.
+        """
+        d = self.discretisation
+        d.time.value = time
+        if not self.linear:
+            for function, vector in zip((d.state, d.rate, d.acceleration), states, strict=True):
+                function.x.array[: self.spaces.owned] = 0.0 if vector is None else vector.array_r
+                function.x.scatter_forward()
+
+    def residual(
+        self,
+        states: tuple[Any, Any, Any],
+        time: float,
+        out: Any,
+        changes: Mapping[str, float] | None = None,
+    ) -> None:
+        """out = Σ_k c_k F_k; essential rows are the caller's business.
+
+        Args:
+            states: state, rate and acceleration.
+            time: the time.
+            out: the result.
+            changes: what is added to the factors of some terms meanwhile; adding α_j deletes the
+                term j.
+        """
+        self.place(states, time)
+        out.set(0.0)
+        for order, vector in enumerate(states):
+            if order in self._sums and vector is not None:
+                self._sums[order].multAdd(vector, out, out)
+        for factor, part in self._active:
+            if part.ingredient.by_matrix and part.ingredient.constant is not None:
+                out.array += factor * part.constant()
+        added = {id(self.terms[name]): amount for name, amount in (changes or {}).items()}
+        for factor, part in self.changing(added):
+            out.array += factor * part.vector()
+        for name, amount in (changes or {}).items():
+            if id(self.terms[name]) in added:
+                self._add_term(self.terms[name], amount, states, out)
+
+    def sizes(self, states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+        """Σ_k |c_k F_k| row by row, what a residual is the sum of (owned values); essential
+        rows are the caller's business.
+        """
+        self.place(states, time)
+        total, part = np.zeros(self.spaces.owned), self.new_vector()
+        for factor, term in self._active:
+            part.set(0.0)
+            self._add_term(term, factor, states, part)
+            total += np.abs(part.array_r)
+        part.destroy()
+        return total
+
+    def changing(self, added: dict[int, float] | None = None) -> list[tuple[float, Assembled]]:
+        """The active ingredients without matrices of their own, with their factors.
+
+        Where there are several they are assembled together, in one pass over the mesh. One that is
+            switched off is not: zero times
+        a term that is not finite would not be zero.
+
+        Args:
+            added: what is added to some factors, by the ingredient's identity; those that were
+                found here are taken out.
+        """
+        added = {} if added is None else added
+        parts = [
+            (factor + added.pop(id(part), 0.0), part)
+            for factor, part in self._active
+            if not part.ingredient.by_matrix
+        ]
+        parts = [(factor, part) for factor, part in parts if factor != 0.0]
+        if len(parts) < 2:
+            return parts
+        if self._together is None:
+            self._together = Together(parts, self)
+        return [(1.0, self._together)] if self._together.use(parts) else parts
+
+    def _add_term(
+        self, part: Assembled, amount: float, states: tuple[Any, Any, Any], out: Any
+    ) -> None:
+        """out += amount · F of one term at the place that was set last."""
+        if not part.ingredient.by_matrix:
+            out.array += amount * part.vector()
+            return
+        for order, vector in enumerate(states):
+            if part.ingredient.jacobians[order] is not None and vector is not None:
+                part.matrix(order).mult(vector, self._image)
+                out.axpy(amount, self._image)
+        if part.ingredient.constant is not None:
+            out.array += amount * part.constant()
+
+    def jacobian(
+        self,
+        weights: tuple[float, float, float],
+        states: tuple[Any, Any, Any],
+        time: float,
+        rows: Any = None,
+    ) -> Any:
+        """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated;
+        always the same object.
+
+        With rows it is the matrix for increments: periodic unknowns are identified as well.
+
+        Args:
+            weights: factors of the three Jacobians.
+            states: where nonlinear ingredients are linearised.
+            time: the time.
+            rows: global numbers of rows (and columns) to replace by the identity.
+        """
+        self.place(states, time)
+        if self._system is None:
+            self._system = self._new_system()
+        system, self.holds = self._system, None
+        system.zeroEntries()
+        for order, weight in enumerate(weights):
+            if weight != 0.0 and order in self._sums:
+                add(system, weight, self._sums[order])
+        for factor, part in self.changing():
+            for order, weight in enumerate(weights):
+                if weight != 0.0 and part.ingredient.jacobians[order] is not None:
+                    add(system, factor * weight, part.matrix(order))
+        if rows is None:
+            return system
+        reduced = self.eliminated(system, rows, self._reduced)
+        self._reduced = None if reduced is system else reduced
+        return reduced
+
+    def eliminated(self, matrix: Any, rows: Any, into: Any = None) -> Any:
+        """A matrix for increments: periodic unknowns identified, and the given rows and columns
+        replaced by the identity.
+
+        Args:
+            matrix: the matrix, which is changed itself where nothing is periodic.
+            rows: global numbers of the rows.
+            into: the result of an earlier call, to be overwritten where something is periodic.
+        """
+        periodicity = self.discretisation.periodicity
+        if periodicity is not None:
+            matrix = periodicity.reduced(matrix, into)
+        matrix.zeroRowsColumns(rows, diag=1.0)
+        return matrix
+
+    def mass(self) -> tuple[int, Any] | None:
+        """The matrix of the anchor with its order in time, where it is the mass matrix of the whole
+        space; None elsewhere.
+
+        On curved or twisted cells the quadrature of the anchor is not that of a norm.
+        """
+        orders = [
+            equation.time_order for equation in self.discretisation.library.equations.values()
+        ]
+        if (
+            not _compat.straight_simplices(self.discretisation.mesh)
+            or len(self.spaces.fields) > 1
+            or orders[0] == 0
+        ):
+            return None
+        return orders[0], self.fixed[0][1].matrix(orders[0])
+
+    def partial(self, order: int) -> list[tuple[float, Any]]:
+        """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and
+        matrices, all rows included.
+        """
+        parts = [(1.0, self._sums[order])] if order in self._sums else []
+        return parts + [
+            (f, part.matrix(order))
+            for f, part in self.changing()
+            if part.ingredient.jacobians[order] is not None
+        ]
+
+    def assembled_matrix(self, form: Any, matrix: Any = None) -> Any:
+        """The matrix of a bilinear form of the state space, in the place of an earlier one of
+        the same form where that is given.
+        """
+        if not Pattern.fits(form):
+            return _compat.assemble_matrix(form, matrix=matrix)
+        if self._pattern is None:
+            self._pattern = Pattern(form, self.spaces.space)
+        matrix = self._pattern.new() if matrix is None else matrix
+        self._pattern.assemble(form, matrix)
+        return matrix
+
+    def _new_system(self) -> Any:
+        """An empty matrix with room for every ingredient, whatever the coefficients are now."""
+        everything = [*self.fixed, *((1.0, part) for part in self.terms.values())]
+        template = next(
+            (
+                part.matrix(i)
+                for _, part in everything
+                for i in range(3)
+                if part.ingredient.jacobians[i] is not None
+            ),
+            None,
+        )
+        if template is None:
+            raise InputError(
+                "no term and no anchor contains an unknown, so there is nothing to solve"
+            )
+        system = template.duplicate(copy=False)
+        system.setOption(PETSc.Mat.Option.KEEP_NONZERO_PATTERN, True)
+        system.setOption(PETSc.Mat.Option.NEW_NONZERO_ALLOCATION_ERR, False)
+        return system
+
+    def term_vector(self, name: str, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
+        """out = F_j(w, ẇ, ẅ, t) of one term, the vector of ⟨T_j[w], v_i⟩."""
+        part = self.terms[name]
+        self.discretisation.time.value = time
+        if part.ingredient.by_matrix:
+            orders = [
+                k
+                for k in range(3)
+                if part.ingredient.jacobians[k] is not None and states[k] is not None
+            ]
+            if not orders:
+                out.set(0.0)
+            for place, order in enumerate(orders):
+                matrix = part.matrix(order)
+                if place:
+                    matrix.multAdd(states[order], out, out)
+                else:
+                    matrix.mult(states[order], out)
+            if part.ingredient.constant is not None:
+                out.array += part.constant()
+            return
+        d = self.discretisation
+        for function, vector in zip((d.state, d.rate, d.acceleration), states, strict=True):
+            function.x.array[: self.spaces.owned] = 0.0 if vector is None else vector.array_r
+            function.x.scatter_forward()
+        out.array[:] = part.vector()
+
+    def assembled_vector(self, form: Any) -> np.ndarray:
+        """Assemble a linear form; the owned values, copied."""
+        work = self._work
+        work.array[:] = 0.0
+        fem.assemble_vector(work.array, form)
+        work.scatter_reverse(la.InsertMode.add)
+        return work.array[: self.spaces.owned].copy()
+
+    def new_vector(self) -> Any:
+        """A PETSc vector for a state, owned values only."""
+        vector = PETSc.Vec().createMPI((self.spaces.owned, None), comm=self.comm)
+        vector.set(0.0)
+        return vector
+
+    def destroy(self) -> None:
+        """Free all matrices; collective."""
+        for part in [
+            *self.terms.values(),
+            *(a for _, a in self.fixed),
+            *(a for group in self._forcing.values() for _, a in group),
+        ]:
+            part.destroy()
+        if self._together is not None:
+            self._together.destroy()
+        for matrix in self._sums.values():
+            matrix.destroy()
+        for thing in (self._system, self._pattern, self._reduced, self._image):
+            if thing is not None:
+                thing.destroy()
+        self._sums, self._system, self._pattern, self._reduced, self._current = (
+            {},
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def add(target: Any, factor: float, matrix: Any) -> None:
+    """target += factor · matrix, cheaply where both share a pattern, as matrices of cell
+    integrals do.
+    """
+    kind = PETSc.Mat.InfoType.GLOBAL_SUM
+    if target.getInfo(kind)["nz_used"] != matrix.getInfo(kind)["nz_used"]:
+        structure = DIFFERENT
+    elif target.comm.size == 1:
+        structure = UNKNOWN  # PETSc compares the patterns itself, but only where there is one rank
+    else:
+        structure = SAME if _same_pattern(target, matrix) else DIFFERENT
+    target.axpy(factor, matrix, structure=structure)
+
+
+def _same_pattern(a: Any, b: Any) -> bool:
+    """Whether two matrices have their entries in the same places on every rank; integrals of
+    two parts of the boundary do not.
+    """
+    (starts, columns, _), (others, places, _) = a.getValuesCSR(), b.getValuesCSR()
+    return not a.comm.tompi4py().allreduce(
+        int(not (np.array_equal(starts, others) and np.array_equal(columns, places)))
+    )

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""What a user says about an experiment, checked against the library and the mesh before anything is
+assembled or solved.
+
+Every refusal is an `InputError` of one sentence, raised on all ranks alike. What can be checked
+without a mesh is checked where it is declared, in `cffem.symbols.problem.conditions` and
+`cffem.symbols.problem.experiment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem
+
+from cffem import _compat
+from cffem.engine.assembly.traces import essential, natural_kinds
+from cffem.engine.inputs import field_data as data
+from cffem.forms.elements import H1, HDIV
+from cffem.forms.orders import derivatives
+from cffem.symbols.algebra.nodes import Div
+from cffem.symbols.coordinates import t
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.operators import dt
+from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
+from cffem.symbols.problem.experiment import Experiment
+
+# Nodal values that miss more than this share of what is given on the boundary are refused.
+MISSED = 0.5
+
+if TYPE_CHECKING:
+    from cffem.engine.assembly.discretisation import Discretisation
+
+# Below this share of n_i² a side counts as parallel to the axis; rounding of coordinates leaves
+# 1e-30.
+FLAT = 1e-20
+
+
+def check_mesh(mesh: Any) -> None:
+    """Refuse a mesh with coordinates that are not finite numbers, and curves and surfaces in
+    a space of more dimensions.
+    """
+    cells, space = mesh.topology.dim, mesh.geometry.dim
+    if cells != space:
+        raise InputError(
+            f"the mesh has cells of dimension {cells} in space of dimension {space}, which is not "
+            "supported; where it should have "
+            "others: gmsh saves only what has a physical name, so name its "
+            f"{'surface' if space == 2 else 'volume'} as well"
+        )
+    if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
+        raise InputError("the mesh has coordinates that are not finite numbers")
+
+
+def check_fields(library: Any, experiment: Experiment) -> None:
+    """Every field has an equation, an element and the initial values its equation asks for,
+    and nothing else is given.
+    """
+    unknowns = library.unknowns
+    multiplier = experiment.constraint.multiplier if experiment.constraint is not None else None
+    known = {*unknowns, *([multiplier[0]] if multiplier else [])}
+    for unknown in unknowns:
+        if unknown not in experiment.elements:
+            raise InputError(
+                f"field {unknown} has no element; add {unknown}: ('Lagrange', 2) to elements"
+            )
+    for unknown in library.fields:
+        if unknown not in known:
+            raise InputError(
+                f"field {unknown} occurs in a term but has no equation; write a System with a "
+                "library for it"
+            )
+    for unknown in experiment.elements:
+        if unknown not in known:
+            raise InputError(f"field {unknown} has an element but occurs in no equation")
+    for unknown, equation in library.equations.items():
+        for order in range(equation.time_order):
+            key = dt(unknown) if order else unknown
+            if key not in experiment.initial:
+                said = f"dt({unknown})" if order else f"{unknown}"
+                raise InputError(
+                    f"the initial value of {said} is missing: give it in `initial` of the "
+                    "experiment"
+                )
+        if equation.time_order < 2 and dt(unknown) in experiment.initial:
+            raise InputError(
+                f"dt({unknown}) has an initial value, but the equation of {unknown} is not of "
+                "second order in time"
+            )
+
+
+def check_data(discretisation: Discretisation) -> None:
+    """Initial values, forcing and boundary values fit their fields and the mesh, and a steady
+    problem has no time in them.
+    """
+    experiment, mesh = discretisation.experiment, discretisation.mesh
+    if experiment.time is None:
+        given = [*experiment.forcing.values(), *(c.value for c in discretisation.boundary.declared)]
+        # A field counts every coordinate among its free symbols, hence terms are asked for t
+        # itself.
+        if any(map(data.depends_on_time, given)) or any(
+            t in term.atoms(sp.Symbol) for term in discretisation.library.values()
+        ):
+            raise InputError(
+                "the problem is steady, but a term or its data contain t; add a time window or "
+                "leave t out"
+            )
+    for key, value in experiment.initial.items():
+        data.check_on_mesh(
+            value, key if isinstance(key, Field) else key.expr, mesh, f"the initial value of {key}"
+        )
+    for unknown, value in experiment.forcing.items():
+        data.check_on_mesh(value, unknown, mesh, f"the forcing of {unknown}", callables=False)
+    check_conditions(discretisation.boundary.declared, mesh)
+    check_nodal_values(discretisation)
+
+
+def check_nodal_values(discretisation: Discretisation) -> None:
+    """Refuse given boundary values that lie between the nodes for the most part, as a narrow
+    peak does.
+    """
+    sharp, boundary = discretisation.sharp_boundary, discretisation.boundary
+    for condition in boundary.declared:
+        value = data.as_data(condition.value)
+        continuous = (
+            discretisation.kinds[condition.unknown] == H1
+            if condition.unknown in discretisation.kinds
+            else False
+        )
+        if (
+            not isinstance(condition, Dirichlet)
+            or not continuous
+            or not isinstance(value, sp.Basic | tuple)
+        ):
+            continue
+        degree = discretisation.spaces.elements[condition.unknown].degree
+        for part in data.components(
+            value, condition.field.shape, discretisation.mesh.geometry.dim, str(condition)
+        ):
+            missed = [
+                sharp.missed(at_time, degree, boundary.facets_of(condition.on))
+                for at_time in (
+                    sharp.at_times(part) if not part.is_Atom and sharp.unseen(part) else ()
+                )
+            ]
+            if max(missed, default=0.0) > MISSED:
+                raise InputError(
+                    f"{condition}: {part} lies between the nodes of the mesh, whose values miss "
+                    f"{max(missed):.0%} of it; refine "
+                    "the mesh there, or name the part of the boundary where it acts"
+                )
+
+
+def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None:
+    """Boundary values fit their field and the mesh."""
+    for condition in conditions:
+        natural = isinstance(condition, Neumann | Robin)
+        data.check_on_mesh(
+            condition.value, condition.field, mesh, str(condition), callables=not natural
+        )
+        if isinstance(condition, Robin):
+            what = f"the coefficient of {condition}"
+            data.check_on_mesh(
+                condition.coefficient, ScalarField("scalar"), mesh, what, callables=False
+            )
+
+
+def check_open_parts(discretisation: Discretisation) -> None:
+    """Refuse a divergence constraint where nobody says whether the boundary is open.
+
+    With the multiplier p the equation of v contains −∇p, whose trace p n stays where v·n is free:
+    it is taken to be zero where a natural condition of v is declared, and nowhere else.
+    """
+    constraint = discretisation.experiment.constraint
+    if constraint is None or not constraint.expr.has(Div) or discretisation.multiplier is None:
+        return
+    multiplier = discretisation.multiplier[0]
+    for part, conditions in discretisation.boundary.conditions.items():
+        for unknown in constraint.fields:
+            natural = any(
+                isinstance(c, Neumann | Robin) and c.unknown == unknown for c in conditions
+            )
+            if natural or essential(conditions, unknown, discretisation.kinds[unknown]):
+                continue
+            if unknown.shape and not _normal_given(discretisation, part, conditions, unknown):
+                raise InputError(
+                    f"nothing is said about {unknown} on the boundary part {part!r}, where the "
+                    "trace of the multiplier "
+                    f"{multiplier} remains: declare Dirichlet({unknown}, …), or "
+                    f"Neumann({unknown}, 0) where the boundary is open"
+                )
+
+
+def _normal_given(
+    discretisation: Discretisation,
+    part: str,
+    conditions: Iterable[BoundaryCondition],
+    unknown: Field,
+) -> bool:
+    """Whether the components that are given contain the normal one, on every facet of a part."""
+    by_components = [
+        c for c in conditions if isinstance(c, Dirichlet) and isinstance(c.field, Component)
+    ]
+    given = {c.field.index for c in by_components if c.unknown == unknown}
+    if not given:
+        return False
+    boundary, mesh = discretisation.boundary, discretisation.mesh
+    normal, measure = ufl.FacetNormal(mesh.ufl_domain()), boundary.measure(boundary.tags[part])
+    free = sum(normal[i] ** 2 for i in range(mesh.geometry.dim) if i not in given)
+    area, across = (
+        mesh.comm.allreduce(fem.assemble_scalar(_compat.form(value * measure, mesh.comm)))
+        for value in (sum(normal[i] ** 2 for i in range(mesh.geometry.dim)), free)
+    )
+    return bool(across <= FLAT * area)
+
+
+def check_effects(discretisation: Discretisation) -> None:
+    """Refuse natural data that meet no term, or an essential condition: they would have no
+    effect.
+    """
+    boundary = discretisation.boundary
+    weak = [
+        *discretisation.weak_terms.values(),
+        *filter(None, discretisation.weak_anchors.values()),
+    ]
+    traces = [sp.sympify(trace) for term in weak for trace, _ in term.traces]
+    # Traces of weak curls are the business of `cffem.engine.assembly.auxiliary`; there the value
+    # gives the normal part only.
+    turning = {
+        field for field in discretisation.leaders.values() if discretisation.kinds[field] == HDIV
+    }
+    felt = {d.field for trace in traces for d in derivatives(trace) if d.order > 0} | turning
+    dimension = discretisation.mesh.geometry.dim
+    for condition in boundary.declared:
+        if not isinstance(condition, Neumann | Robin) or (
+            isinstance(condition, Neumann) and is_zero(condition.value)
+        ):
+            continue
+        unknown = condition.unknown
+        if unknown not in felt:
+            raise InputError(
+                f"{condition}: no term has a natural trace of {unknown}, so it would have no effect"
+            )
+        by_term = [natural_kinds(term.traces, unknown, dimension) for term in weak]
+        kinds = set().union(*by_term)
+        # The traces of one term are one traction; those of several terms are not.
+        if isinstance(unknown, VectorField) and len(kinds) > 1 and sum(map(bool, by_term)) > 1:
+            names = ", ".join(sorted(map(str, kinds)))
+            raise InputError(
+                f"{condition}: {unknown} has several natural traces ({names}); write their terms "
+                "as one term div(…), "
+                "whose traction the condition then gives as a whole"
+            )
+        for part, conditions in boundary.conditions.items():
+            given = (
+                essential(conditions, unknown, discretisation.kinds[unknown])
+                and unknown not in turning
+            )
+            if condition in conditions and given:
+                raise InputError(
+                    f"{condition}: the value of {unknown} is given on {part!r} as well; give one "
+                    "of them"
+                )

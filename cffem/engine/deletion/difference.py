@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: MIT
+"""Deletions of linear transient problems through the equation of the difference d = u_j − u.
+
+With the factual equation A₀ u + A₁ u̇ + A₂ ü + c(t) = 0 and coefficients that change by Δ_k (a
+deletion: Δ_j = α_j), the difference starts from zero, vanishes where values are given, and solves
+
+    (A + Σ_k Δ_k T_k) d = −Σ_k Δ_k T_k[u],
+
+stage by stage as in `cffem.engine.time.march`. It is as small as the effect of the deletion, so its
+systems need no more digits than the score does: the residual r of each is kept below what the
+accuracy of the score, or a tolerance ε, allows. Each solve starts from the combination of the last
+few differences whose residual is least, and is preconditioned by incomplete factors of the factual
+matrix (of its own one, where the deleted term dominates that). The residual that a stage leaves is
+added to the right-hand side of the next one, so that what is left over does not pile up. With the
+diagonal D of the mass matrix and c² ≥ 1/λ_min(D⁻¹M), the residuals change the score of a
+dissipative problem by no more than about
+
+    √T Σ_n Δt c ‖r_n − r_{n−1}‖_{D⁻¹},
+
+which is reported with it. Waves answer less: M ë + K e = r_n − r_{n−1} is the derivative of M ë + K
+e = Δt r_n, and the speed ė of that one is no larger in M than the sum of what drives it, so that
+the score changes by no more than about
+
+    √T Δt Σ_n Δt c ‖r_n‖_{D⁻¹}.
+
+Growth in time is not in these estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from petsc4py import PETSc
+
+from cffem.engine.assembly.equation import add
+from cffem.engine.collective import summed
+from cffem.engine.response.tangent import combined
+from cffem.engine.solve.krylov import Directions, Memory, accumulate
+from cffem.engine.solve.linear import SolveError, SolveRecord
+from cffem.engine.solve.petsc_options import options_for
+from cffem.engine.solve.presets import incomplete_factors
+from cffem.symbols.problem.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+# How many earlier solutions a start is combined of.
+MEMORY = 6
+# 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
+MASS = 2.0
+# More Krylov steps than this on average, and it is asked whether the factual factors suit the
+# deleted matrix: if they take so many times as many steps as for the factual one, it gets factors
+# of its own. More than the last of these in one solve is a failure.
+SLOW, WORSE, MOST = 4.0, 1.5, 200
+# Of how many stages the sources are computed at once: the matrix is read from memory once for all
+# of them.
+AHEAD = 8
+# How many directions of one solve are kept orthogonal.
+DIRECTIONS = 30
+
+PREFIX = "cffem_difference_"
+
+Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
+
+
+def applies(model: Model, changes: Sequence[Intervention]) -> bool:
+    """Whether all these interventions change coefficients of a linear transient problem
+    without algebraic unknowns only.
+    """
+    if not marches(model, changes):
+        return False
+    terms = model.equation.terms
+    return model.equation.linear and all(
+        terms[name].ingredient.by_matrix for c in changes for name in c.names
+    )
+
+
+def marches(model: Model, changes: Sequence[Intervention]) -> bool:
+    """Whether these interventions change coefficients of a transient problem without
+    algebraic unknowns only; it is then in use.
+    """
+    if model.experiment.time is None or model.discretisation.multiplier is not None:
+        return False
+    if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
+        return False
+    if not all(model.changes_coefficients_only(c) for c in changes):
+        return False
+    model.equation.use(model.coefficients, model.experiment.forcing)
+    return True
+
+
+def incomplete(matrix: Any, dimension: int) -> Any:
+    """Incomplete factors of a matrix, on each rank; the caller owns them."""
+    factors = PETSc.PC().create(matrix.comm)
+    factors.setOptionsPrefix(PREFIX)
+    factors.setOperators(matrix)
+    with options_for(
+        PREFIX,
+        {
+            "pc_type": "bjacobi",
+            "sub_pc_type": "ilu",
+            **incomplete_factors(dimension, matrix.size[0]),
+        },
+    ):
+        factors.setFromOptions()
+        factors.setUp()
+        factors.setUpOnBlocks()
+    return factors
+
+
+def felt(size: float, length: float, step: float, waves: bool) -> float:
+    """About what the residual of a stage does to the score, the one before it having been made up
+    for.
+
+    Args:
+        size: its norm in D⁻¹, or for problems of first order in time that of its difference from
+            the one before.
+        length: the length of the time window.
+        step: the time step.
+        waves: whether the problem is of second order in time.
+    """
+    return math.sqrt(length) * step * MASS * size * (step if waves else 1.0)
+
+
+class Differences:
+    """What the differences of one model share: factual matrices, incomplete factors, stages.
+
+    Args:
+        model: the model, to which `applies` said yes.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.equation = model.equation
+        self.stage = model.prepared(Intervention(), SolveRecord())
+        self.essential = self.stage.essential
+        self.second_order = model.marching.second_order is not None
+        self.length = float(model.times[-1] - model.times[0])
+        self.step = self.length / (len(model.times) - 1)
+        self.gamma = model.marching.scheme.a[0][0] * self.step
+        self.weights = self.stage.weights(self.gamma, self.second_order)
+        new = self.equation.new_vector
+        self.vectors = [new() for _ in range(4)]
+        zero = self.vectors[0]
+        # The system matrix is the equation's own and will be overwritten.
+        self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
+        self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
+        self.dimension = model.discretisation.mesh.topology.dim
+        self.factors = incomplete(self.factual, self.dimension)
+        self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
+        self.mass = model.norm("L2").matrix
+        self.weighted = model.norm("L2").dual
+        # Images under the mass matrix serve the norm and the next stage, where the anchor alone has
+        # its order in time.
+        order, _ = self.equation.mass() or (None, None)
+        alone = order is not None and not any(
+            factor and part.ingredient.jacobians[order] is not None
+            for factor, part in self.equation._active[1:]
+        )
+        self.mass_order = order if alone else None
+
+    def image(self, matrix: Any, value: np.ndarray) -> np.ndarray:
+        """A matrix times owned values; the result is overwritten by the next one."""
+        self.vectors[0].array[:] = value
+        matrix.mult(self.vectors[0], self.vectors[1])
+        return self.vectors[1].array_r
+
+    def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
+        """How many steps the factual matrix with its own factors needs for a residual."""
+        right = self.vectors[3]
+        residual, steps = residual.copy(), 0
+        while steps < MOST and not self.weighted(residual) <= allowed:
+            if self.directions.count == DIRECTIONS:
+                self.directions.count = 0
+            right.array[:] = residual
+            direction, image = self.directions.next
+            self.factors.apply(right, direction)
+            self.factual.mult(direction, image)
+            self.directions.advance(residual)
+            steps += 1
+        self.directions.count = 0
+        return steps
+
+    def destroy(self) -> None:
+        """Free matrices, factors and vectors; collective."""
+        self.equation.holds = None
+        for thing in (self.factors, self.system, self.factual, self.directions, *self.vectors):
+            thing.destroy()
+
+
+class Difference:
+    """The difference of one changed problem from the factual one, marched along the factual stages.
+
+    Args:
+        shared: what all of them share.
+        change: the changed coefficients.
+        record: takes the statistics of the solves.
+
+    Attributes:
+        bound: about how much the residuals can have changed the score so far.
+    """
+
+    def __init__(self, shared: Differences, change: Intervention, record: SolveRecord):
+        self.shared, self.record = shared, record
+        model, equation = shared.model, shared.equation
+        self.changes = change.taken(model.coefficients)
+        matrix = shared.system.copy()
+        for name, amount in self.changes.items():
+            part = equation.terms[name]
+            for order, weight in enumerate(shared.weights):
+                if weight and part.ingredient.jacobians[order] is not None:
+                    add(matrix, amount * weight, part.matrix(order))
+        self.matrix = equation.eliminated(matrix, shared.essential.rows)
+        if self.matrix is not matrix:
+            matrix.destroy()
+        self.factors, self.patience = shared.factors, SLOW
+        self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
+        self.left = np.zeros(model.spaces.owned)
+        self.bound = 0.0
+
+    # One stage
+    # ----------------------------------------------------------------------------------------------
+
+    def source(self, values: tuple[Any, Any, Any], time: float) -> np.ndarray:
+        """−Σ Δ_k T_k[u] at a factual stage."""
+        s = self.shared
+        places: list[Any] = [
+            None if value is None else vector
+            for vector, value in zip(s.vectors, values, strict=False)
+        ]
+        for order in {order for name in self.changes for order in self._orders(name)}:
+            if values[order] is not None:
+                places[order].array[:] = values[order]
+        total = np.zeros(len(self.left))
+        for name, amount in self.changes.items():
+            s.equation.term_vector(name, (places[0], places[1], places[2]), time, s.vectors[3])
+            accumulate(total, -amount, s.vectors[3].array_r)
+        return total
+
+    def sources(self, stages: Any) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Step, stage and source of all factual stages; of several at once where it is one
+        matrix that gives them.
+        """
+        name, equation = next(iter(self.changes), ""), self.shared.equation
+        orders = self._orders(name) if len(self.changes) == 1 and equation.comm.size == 1 else []
+        together = len(orders) == 1 and equation.terms[name].ingredient.constant is None
+        if not together:
+            yield from (
+                (step, index, self.source(values, time)) for step, index, values, time in stages
+            )
+            return
+        needed = ((step, index, values[orders[0]]) for step, index, values, _ in stages)
+        while group := list(islice(needed, AHEAD)):
+            found = products(
+                equation.terms[name].matrix(orders[0]), np.array([values for _, _, values in group])
+            )
+            found *= -self.changes[name]
+            group = [(step, index) for step, index, _ in group]
+            for (step, index), source in zip(group, found, strict=True):
+                yield step, index, source
+            del found, source  # before the next ones are made
+
+    def _orders(self, name: str) -> list[int]:
+        """The orders of time derivatives that a term contains."""
+        jacobians = self.shared.equation.terms[name].ingredient.jacobians
+        return [order for order in range(3) if jacobians[order] is not None]
+
+    def pulled(self, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
+        """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices.
+
+        Args:
+            base, velocity: B and V, and in the last row their images under the mass matrix where
+                these are followed.
+        """
+        s = self.shared
+        total = np.zeros(len(self.left))
+
+        def start(order: int, row: int) -> np.ndarray:
+            result = base[row] * s.gamma**-order
+            if order == 2 and velocity is not None:
+                accumulate(result, 1.0 / s.gamma, velocity[row])
+            return result
+
+        for order in (1,) if velocity is None else (1, 2):
+            parts = (
+                [(1.0, s.equation._sums[order])]
+                if order in s.equation._sums and order != s.mass_order
+                else []
+            )
+            parts += [
+                (amount, s.equation.terms[n].matrix(order))
+                for n, amount in self.changes.items()
+                if order in self._orders(n)
+            ]
+            if order == s.mass_order:
+                total += start(order, -1)
+            vector = start(order, 0) if parts else None
+            for factor, matrix in parts:
+                accumulate(total, factor, s.image(matrix, vector))
+        return total
+
+    def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
+        """Solve one stage to ‖r‖ ≤ `allowed` in D⁻¹ by generalised conjugate residuals.
+
+        Solutions are built together with their images under the matrix, so that the residual is the
+        true one at every step and the next stages can start from both.
+
+        Raises:
+            SolveError: the method does not get there.
+        """
+        s = self.shared
+        vector = s.vectors[3]
+        vector.array[:] = right
+        s.essential.restrict(vector)
+        # What the stage before left over is made up for now, so that the residuals of all stages do
+        # not add up.
+        right = vector.array_r + self.left
+        value, product = self.memory.start(right)
+        residual = right - product
+        first = residual.copy()
+        steps, size = 0, s.weighted(residual)
+        while not size <= allowed:
+            if s.directions.count == DIRECTIONS:
+                s.directions.take(value)
+            if steps == MOST or not math.isfinite(size):
+                s.directions.count = 0
+                raise SolveError(
+                    f"{what}: the difference was solved to a residual of {size:.1e} only, not "
+                    f"{allowed:.1e}"
+                )
+            vector.array[:] = residual
+            direction, image = s.directions.next
+            self.factors.apply(vector, direction)
+            self.matrix.mult(direction, image)
+            s.directions.advance(residual)
+            steps, size = steps + 1, s.weighted(residual)
+        s.directions.take(value)
+        self._count(steps)
+        self._suit(steps, first, allowed)
+        scale = s.weighted(right)
+        self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
+        self.memory.keep(value, right - residual)
+        s.essential.complete(value)
+        self.bound += felt(
+            size if s.second_order else s.weighted(residual - self.left),
+            s.length,
+            s.step,
+            s.second_order,
+        )
+        self.left = residual
+        return value
+
+    def _count(self, steps: int) -> None:
+        self.record.solves += 1
+        self.record.iterations += steps
+
+    def _suit(self, steps: int, first: np.ndarray, allowed: float) -> None:
+        """Make factors of the deleted matrix where it is that, and not the mesh, which makes the
+        factual ones slow.
+
+        Args:
+            steps: of the last solve.
+            first: the residual that it started from.
+            allowed: the residual that it went to.
+        """
+        if self.factors is not self.shared.factors or self.record.iterations <= self.patience * (
+            self.record.solves + 2
+        ):
+            return
+        if steps <= WORSE * self.shared.usual_steps(first, allowed) + 1:
+            self.patience *= 2.0
+            return
+        # The deleted term dominates the factual matrix, so its factors say little about the deleted
+        # one.
+        self.factors = incomplete(self.matrix, self.shared.dimension)
+        self.record.factorisations += 1
+
+    # All of them
+    # ----------------------------------------------------------------------------------------------
+
+    def march(
+        self, stages: Any, keep: Kept, allowed: Callable[[Callable[[], float]], float]
+    ) -> None:
+        """Go along the factual stages.
+
+        Args:
+            stages: the stages of the factual solution.
+            keep: called with (level, d, ḋ, M d or None) at every level; a true result ends the
+                march.
+            allowed: from what tells the size of a stage's source in D⁻¹ to the residual that the
+                stage may have.
+        """
+        s = self.shared
+        track = Track(s.model, 1 if s.mass_order is None else 2)
+        self._keep(0, track, keep)
+        for step, index, source in self.sources(stages):
+            base, speed = track.bases(index)
+            right = self.pulled(base, speed)
+            right += source
+            self.left *= track.inherited(index)
+            value = self.solve(right, allowed(partial(s.weighted, source)), f"step {step + 1}")
+            rows = [value] if s.mass_order is None else [value, s.image(s.mass, value)]
+            if track.take(index, np.array(rows), base, speed) and self._keep(step + 1, track, keep):
+                return
+
+    def _keep(self, level: int, track: Track, keep: Kept) -> bool | None:
+        image = None if self.shared.mass_order is None else track.state[1]
+        return keep(
+            level, track.state[0], None if track.velocity is None else track.velocity[0], image
+        )
+
+    def destroy(self) -> None:
+        """Free the matrix; collective."""
+        if self.factors is not self.shared.factors:
+            self.factors.destroy()
+        self.matrix.destroy()
+
+
+def products(matrix: Any, rows: np.ndarray) -> np.ndarray:
+    """The products of a matrix with several vectors, given and returned as rows; on one rank."""
+    given = PETSc.Mat().createDense(
+        (rows.shape[1], len(rows)), array=rows.reshape(-1), comm=matrix.comm
+    )
+    given.assemble()
+    images = matrix.matMult(given)
+    result = images.getDenseArray().T.copy()
+    for thing in (given, images):
+        thing.destroy()
+    return result
+
+
+class Track:
+    """The difference of two marches of one scheme, at the level reached and at the stages of the
+    current step.
+
+    Args:
+        model: the model; nothing in it is algebraic.
+        rows: how many linear functions of the difference are followed side by side, as rows; none
+            for the difference alone.
+
+    Attributes:
+        state, velocity: the differences at the level; the latter for second-order anchors only.
+    """
+
+    def __init__(self, model: Model, *rows: int):
+        self.comm, self.scheme = model.comm, model.marching.scheme
+        self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
+        self.gamma = self.scheme.a[0][0] * self.step
+        self.state = np.zeros((*rows, model.spaces.owned))
+        self.velocity = (
+            None if model.marching.second_order is None else np.zeros((*rows, model.spaces.owned))
+        )
+        self._rates: list[np.ndarray] = []
+        self._accelerations: list[np.ndarray] = []
+
+    def bases(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """What a stage starts from, until the stage is taken: the differences of W⁰ and V⁰."""
+        if not self._rates:
+            return self.state, self.velocity
+        row = self.scheme.a[index]
+        base = self.state + self.step * combined(row[:-1], self._rates)
+        return base, None if self.velocity is None else self.velocity + self.step * combined(
+            row[:-1], self._accelerations
+        )
+
+    def inherited(self, index: int) -> float:
+        """How much what one stage left over weighs in the next: the ratio of what both do to
+        the level.
+        """
+        return self.scheme.b[index - 1] / self.scheme.b[index]
+
+    def take(
+        self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None
+    ) -> bool:
+        """Take the difference of a stage's values; whether that ends the step."""
+        rate = value - base
+        rate *= 1.0 / self.gamma
+        self._rates.append(rate)
+        if speed is not None:
+            self._accelerations.append(rate - speed)
+            self._accelerations[-1] *= 1.0 / self.gamma
+        if index < len(self.scheme.b) - 1:
+            return False
+        for weight, slope in zip(self.scheme.b, self._rates, strict=True):
+            accumulate(self.state, self.step * weight, slope)
+        if self.velocity is not None:
+            for weight, slope in zip(self.scheme.b, self._accelerations, strict=True):
+                accumulate(self.velocity, self.step * weight, slope)
+        self._rates, self._accelerations = [], []
+        if not math.isfinite(summed(self.comm, self.state.sum())):
+            raise SolveError("the solution is not finite", cause="blow-up")
+        return True

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Initial values: interpolated where interpolation sees them, else projected in L2 with exact
+moments.
+
+An interpolant of a step, or of a peak narrower than a cell, has the wrong mass or is zero. Data
+that jump, and smooth data from which their interpolant differs as a whole, are therefore projected:
+∫ u₀ v is right for all v of the space, to the accuracy of `cffem.engine.inputs.moments`, and so is
+the mass. A projected step overshoots near the jump as every L2 projection does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem
+from dolfinx.fem.petsc import assemble_vector
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.sharp_data import SharpData
+from cffem.engine.solve.linear import LinearSolver
+from cffem.forms.lowering import Context, Lowering
+from cffem.symbols.coordinates import t
+from cffem.symbols.fields import Field
+from cffem.symbols.operators import as_expr
+
+MASS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
+# Smooth data whose interpolant is farther from their projection than this share of its norm are
+# projected.
+FAR = 0.9
+
+
+def put(
+    function: Any, value: Any, unknown: Field, time: float, what: str, sharp: SharpData
+) -> None:
+    """Set a function of a field's own space to initial values; collective, and so are its
+    errors.
+    """
+    data.interpolate(function, value, unknown, time, what)
+    given = data.as_data(value)
+    if isinstance(given, fem.Function | data.Measured) or (
+        callable(given) and not isinstance(given, sp.Basic)
+    ):
+        return
+    expr = as_expr(value).xreplace({t: sp.Float(time)})
+    # Every deletion starts from the same values.
+    if (unknown, expr) not in sharp.starts:
+        sharp.starts[unknown, expr] = _projected(function, expr, unknown, what, sharp)
+    found = sharp.starts[unknown, expr]
+    if found is not None:
+        function.x.array[:] = found
+
+
+def _projected(
+    function: Any, expr: sp.Expr, unknown: Field, what: str, sharp: SharpData
+) -> np.ndarray | None:
+    """The values of the projection, where the interpolated function will not do."""
+    parts = data.components(expr, unknown.shape, sharp.mesh.geometry.dim, what)
+    if not any(sharp.jumps(part) for part in parts if part.free_symbols):
+        return None
+    found = projection(function.function_space, expr, sharp)
+    stepped = any(
+        part.has(sp.Piecewise, sp.Heaviside, sp.sign, sp.floor, sp.ceiling) for part in parts
+    )
+    far = stepped or _norm(function - found, sharp) > FAR * _norm(found, sharp)
+    return found.x.array.copy() if far else None
+
+
+def projection(space: Any, expr: sp.Expr, sharp: SharpData) -> Any:
+    """The L2 projection of an expression, with moments that no step or peak escapes; collective."""
+    trial, test, dx = (
+        ufl.TrialFunction(space),
+        ufl.TestFunction(space),
+        ufl.dx(domain=space.mesh.ufl_domain()),
+    )
+    context = Context(space.mesh.ufl_domain())
+    given = Lowering(sharp.context(expr, context, test))(expr)
+    matrix = _compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * dx, space.mesh.comm))
+    right = assemble_vector(_compat.form(ufl.inner(given, test) * dx, space.mesh.comm))
+    right.ghostUpdate(addv=PETSc.InsertMode.ADD, mode=PETSc.ScatterMode.REVERSE)
+    solver, result = LinearSolver(matrix, MASS), fem.Function(space)
+    solver.solve(right, result.x.petsc_vec, "the projection of initial values")
+    result.x.scatter_forward()
+    solver.destroy()
+    for thing in (matrix, right):
+        thing.destroy()
+    return result
+
+
+def _norm(value: Any, sharp: SharpData) -> float:
+    squared = _compat.form(
+        ufl.inner(value, value) * ufl.dx(domain=sharp.mesh.ufl_domain()), sharp.mesh.comm
+    )
+    return float(sharp.mesh.comm.allreduce(fem.assemble_scalar(squared))) ** 0.5

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""SymPy expressions as functions of arrays, whatever functions of the language they contain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
+from typing import Any
+
+import sympy as sp
+from sympy.printing.numpy import SciPyPrinter
+
+
+class _Printer(SciPyPrinter):  # type: ignore[misc]
+    """Writes extrema of numbers and arrays of different shapes, which NumPy's own do not take."""
+
+    def _extreme(self, name: str, expr: sp.Expr) -> str:
+        function = self._module_format(f"numpy.{name}")
+        return reduce(lambda a, b: f"{function}({a}, {b})", map(self._print, expr.args))
+
+    def _print_Max(self, expr: sp.Expr) -> str:
+        return self._extreme("maximum", expr)
+
+    def _print_Min(self, expr: sp.Expr) -> str:
+        return self._extreme("minimum", expr)
+
+
+def numeric(expr: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
+    """An expression as a function of numbers or arrays, one for each symbol; a constant gives one
+    number.
+
+    Example:
+        >>> import numpy as np
+        >>> x = sp.Symbol("x")
+        >>> numeric(sp.Max(x, 0) + sp.erf(0 * x), [x])(np.array([-1.0, 2.0])).tolist()
+        [0.0, 2.0]
+    """
+    return _compiled(sp.sympify(expr), tuple(symbols))
+
+
+@lru_cache(maxsize=512)
+def _compiled(expr: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
+    settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True}
+    return sp.lambdify(symbols, expr, "scipy", printer=_Printer(settings), cse=True)

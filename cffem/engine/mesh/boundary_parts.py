@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""The named parts of a mesh's boundary: their facets, the conditions declared on each, and a
+measure that tells them apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import ufl
+from dolfinx import fem
+from dolfinx import mesh as dolfinx_mesh
+
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
+
+UNTAGGED = "untagged"
+
+
+class Boundary:
+    """The named parts of the boundary and what is declared on each.
+
+    Args:
+        domain: the mesh with its names.
+        declared: the boundary conditions of the experiment.
+
+    Attributes:
+        conditions: for each part that exists on this mesh the conditions on it.
+        tags: integer tags of the parts, for the measure.
+    """
+
+    def __init__(self, domain: Any, declared: Any):
+        self.mesh = domain.mesh
+        self.declared = [c for c in declared if isinstance(c, BoundaryCondition)]
+        self.periodic = [c for c in declared if isinstance(c, Periodic)]
+        self.facet_dimension = self.mesh.topology.dim - 1
+        self.mesh.topology.create_connectivity(self.facet_dimension, self.mesh.topology.dim)
+        self.exterior = dolfinx_mesh.exterior_facet_indices(self.mesh.topology)
+        self.tags, self.facets = self._parts(domain)
+        self.check_names([*self.declared, *self.periodic])
+        skip = {name for p in self.periodic for name in (p.on, p.to)}
+        self.conditions = {
+            part: [c for c in self.declared if part in c.on or "all" in c.on]
+            for part in self.tags
+            if part not in skip
+        }
+        self.data_symbols = self._data_symbols()
+
+    def _parts(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+        """Tags and facets of every named part and of what has no name."""
+        tags: dict[str, int] = {}
+        facets: dict[str, np.ndarray] = {}
+        rest = self.exterior
+        if domain.facet_tags is not None:
+            for name, (dimension, tag) in sorted(domain.names.items()):
+                if dimension == self.facet_dimension:
+                    tags[name] = tag
+                    facets[name] = np.intersect1d(domain.facet_tags.find(tag), self.exterior)
+                    rest = np.setdiff1d(rest, facets[name])
+        if self.mesh.comm.allreduce(len(rest)) > 0:
+            tags[UNTAGGED] = max(tags.values(), default=0) + 1
+            facets[UNTAGGED] = rest
+        # A name of interior facets only (a slit that was not cut) is no part of the boundary.
+        tags = {
+            name: tag
+            for name, tag in tags.items()
+            if self.mesh.comm.allreduce(len(facets[name])) > 0
+        }
+        return tags, facets
+
+    def check_names(self, conditions: Any) -> None:
+        """Refuse conditions on boundary parts that the mesh does not have."""
+        known = [name for name in self.tags if name != UNTAGGED]
+        for condition in conditions:
+            for name in (
+                (condition.on, condition.to) if isinstance(condition, Periodic) else condition.on
+            ):
+                if name not in self.tags and name != "all":
+                    there = (
+                        f"its boundary parts are: {', '.join(known)}"
+                        if known
+                        else "it has no named boundary parts, use on='all'"
+                    )
+                    raise InputError(
+                        f"{condition}: the mesh has no boundary part {name!r}; {there}"
+                    )
+
+    def _data_symbols(self) -> dict[Any, Field]:
+        """Symbols for natural data that are DOLFINx functions."""
+        symbols: dict[Any, Field] = {}
+        for index, condition in zip(itertools.count(), self.declared, strict=False):
+            if isinstance(condition.value, fem.Function) and isinstance(condition.field, Field):
+                kind = VectorField if isinstance(condition.unknown, VectorField) else ScalarField
+                symbols[condition] = kind(f"boundary_data_{index}", dim=condition.unknown.dim)
+        return symbols
+
+    @cached_property
+    def measure(self) -> Any:
+        """The boundary measure with one tag for each part."""
+        names = list(self.tags)
+        indices = (
+            np.concatenate([self.facets[name] for name in names])
+            if names
+            else np.empty(0, dtype=np.int32)
+        )
+        values = (
+            np.concatenate([np.full(len(self.facets[name]), self.tags[name]) for name in names])
+            if names
+            else indices
+        )
+        order = np.argsort(indices)
+        marked = dolfinx_mesh.meshtags(
+            self.mesh,
+            self.facet_dimension,
+            indices[order].astype(np.int32),
+            values[order].astype(np.int32),
+        )
+        return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)
+
+    def facets_of(self, names: tuple[str, ...]) -> np.ndarray:
+        """Exterior facets of some parts."""
+        if "all" in names:
+            skip = [self.facets[name] for p in self.periodic for name in (p.on, p.to)]
+            return np.setdiff1d(self.exterior, np.concatenate(skip)) if skip else self.exterior
+        return (
+            np.unique(np.concatenate([self.facets[name] for name in names]))
+            if names
+            else np.empty(0, dtype=np.int32)
+        )

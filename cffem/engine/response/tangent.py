@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: MIT
+"""The linearised response of a solution to its terms: u_j'(0) = −L_u⁻¹[α_j T_j[u]], the
+residual–counterfactual gap theorem.
+
+The discrete scheme itself is differentiated, so that the response is the exact derivative of the
+numbers that `Model.solve` computes. Stage i of a step (see `cffem.engine.time.march`) solves F(W,
+(W−B)/γ, ((W−B)/γ−V)/γ) = 0 with B and V made of the level before and of earlier stages; a change
+α_j → (1−ρ) α_j moves it by
+
+    J W' = (F_ẇ/γ + F_ẅ/γ²) B' + (F_ẅ/γ) V' − α_j T_j,      J = F_w + F_ẇ/γ + F_ẅ/γ²,
+
+with W' = 0 where the value is essential. All terms share J, one factorisation in all for a linear
+equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cffem.engine.solution import Solution
+from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.time.march import Stage
+from cffem.engine.time.trajectories import Levels
+from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
+class Linearisation:
+    """The discrete equation linearised about the stages of a solution, one stage at a time.
+
+    Args:
+        solution: a solution with its stages.
+        record: takes the statistics of the solves.
+
+    Attributes:
+        coefficients: the coefficients α of the solution.
+        gamma: γ = a_ii Δt, None for a steady problem.
+    """
+
+    def __init__(self, solution: Solution, record: SolveRecord):
+        if solution.stages is None:
+            raise ValueError("the solution was made without its stages; solve with stages=True")
+        self.solution = solution
+        self.stages = solution.stages
+        self.model = solution.model
+        self.coefficients = solution.intervention.apply(self.model.coefficients)
+        self.stage = self.model.prepared(solution.intervention, record)
+        self.equation = self.stage.equation
+        self.scheme = self.model.marching.scheme
+        self.dynamic = self.model.marching.dynamic
+        self.second_order = self.model.marching.second_order
+        times = solution.times
+        self.step = None if solution.steady else float(times[-1] - times[0]) / (len(times) - 1)
+        self.gamma = None if self.step is None else self.scheme.a[0][0] * self.step
+        new = self.equation.new_vector
+        self._states, self._right, self._out = (new(), new(), new()), new(), new()
+        self._place: tuple[Any, Any, Any] = (None, None, None)
+        self._time = 0.0
+        self._partials: dict[int, list[tuple[float, Any]]] = {}
+
+    def at(self, values: tuple[Any, Any, Any], time: float) -> None:
+        """Linearise at the values (W, Ẇ, Ẅ) of a stage."""
+        for vector, value in zip(self._states, values, strict=True):
+            if value is not None:
+                vector.array[:] = value
+        first, second, third = (
+            v if value is not None else None for v, value in zip(self._states, values, strict=True)
+        )
+        self._place, self._time = (first, second, third), time
+        self.stage.linearise(self._place, self.gamma, time)
+        if self.gamma is not None:
+            self._partials = {order: self.equation.partial(order) for order in (1, 2)}
+
+    @contextmanager
+    def starting(self) -> Iterator[bool]:
+        """Linearise the equation for the initial values of algebraic fields meanwhile; False
+        where there is none.
+        """
+        if self.gamma is None or not starts_consistently(self.model):
+            yield False
+            return
+        kept = self.stage, self.gamma
+        essential = self.stage.essential.holding(self.model._held_at_start())
+        self.stage, self.gamma = (
+            Stage(self.equation, essential, self.model.petsc_options, self.stage.record),
+            None,
+        )
+        self.at((self.solution.states[0], None, None), float(self.solution.times[0]))
+        try:
+            yield True
+        finally:
+            self.stage.destroy()
+            self.stage, self.gamma = kept
+
+    def term(self, name: str) -> np.ndarray:
+        """The vector of ⟨T_j[u], v_i⟩ at this stage."""
+        self.equation.term_vector(name, self._place, self._time, self._out)
+        return self._out.array_r.copy()
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """The increment of a stage value that a right-hand side causes; zero where values are
+        essential.
+        """
+        essential, solver = self.stage.essential, self.stage.solver
+        assert solver is not None
+        self._right.array[:] = right
+        essential.restrict(self._right)
+        solver.solve(self._right, self._out, "the linearised problem")
+        values = self._out.array_r.copy()
+        essential.complete(values)
+        essential.centre(values)
+        return values
+
+    def solve_transposed(self, right: np.ndarray) -> np.ndarray:
+        """The transpose of `solve`: how much each row of the equation matters for a
+        functional of the increment.
+        """
+        essential, solver = self.stage.essential, self.stage.solver
+        assert solver is not None
+        self._right.array[:] = right
+        if essential.floating is not None:
+            floating = essential.floating
+            surplus = self.model.comm.allreduce(float(right[floating.positions].sum()))
+            self._right.array[floating.positions] -= surplus / floating.volume * floating.weights
+        if essential.periodicity is not None:
+            essential.periodicity.gather(self._right)
+        self._right.array[essential.owned] = 0.0
+        solver.solve_transpose(self._right, self._out)
+        values = self._out.array_r.copy()
+        essential.complete(values)
+        return values
+
+    def partial(self, order: int, vector: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """∂F/∂ẇ (order 1) or ∂F/∂ẅ (order 2), or its transpose, of a vector."""
+        self._right.array[:] = vector
+        total = np.zeros(len(vector))
+        for factor, matrix in self._partials[order]:
+            (matrix.multTranspose if transposed else matrix.mult)(self._right, self._out)
+            total += factor * self._out.array_r
+        return total
+
+    def destroy(self) -> None:
+        """Free the vectors; collective."""
+        for vector in (*self._states, self._right, self._out):
+            vector.destroy()
+
+
+def starts_consistently(model: Model) -> bool:
+    """Whether a march begins by solving for fields without a rate."""
+    return any(equation.time_order == 0 for equation in model.library.equations.values())
+
+
+def unset_at_start(model: Model) -> np.ndarray:
+    """Over owned unknowns, 1 for those without an initial value: multipliers, and auxiliary
+    fields nothing is solved for.
+    """
+    algebraic = 1 - model.marching.dynamic
+    return algebraic * model._held_at_start() if starts_consistently(model) else algebraic
+
+
+class Response(float):
+    """‖L_u⁻¹ α_j T_j[u]‖, a number that also knows the response it is the norm of.
+
+    Attributes:
+        term: the term j.
+        kind: the norm that the number is taken in.
+        trajectory: u_j'(0) = −L_u⁻¹[α_j T_j[u]], a derivative in the shape of a `Solution` with its
+            `function`, `states` and `norm`.
+    """
+
+    term: str
+    kind: str
+    trajectory: Solution
+
+    def __new__(cls, term: str, kind: str, trajectory: Solution) -> Response:
+        self = super().__new__(cls, trajectory.norm(kind))
+        self.term, self.kind, self.trajectory = term, kind, trajectory
+        return self
+
+    def norm(self, kind: str = "L2") -> float:
+        """The response in another norm."""
+        return self.trajectory.norm(kind)
+
+
+class Path:
+    """One response under way: the derivative of the level reached and of the stages of the current
+    step.
+
+    Args:
+        about: the linearised equation.
+        start: the derivative of the initial state, for a transient problem.
+    """
+
+    def __init__(self, about: Linearisation, start: np.ndarray):
+        count = len(about.solution.times)
+        self.states: Levels = about.model.new_levels(count)
+        self.velocities: Levels | None = (
+            None if about.second_order is None else about.model.new_levels(count)
+        )
+        if about.gamma is not None:
+            self.states.append(start)
+        if self.velocities is not None:
+            self.velocities.append(np.zeros(len(start)))
+        self.rates: list[np.ndarray] = []
+        self.accelerations: list[np.ndarray] = []
+
+    def stage(self, about: Linearisation, index: int, right: np.ndarray) -> None:
+        """Take stage `index`, whose equation is moved by `right`; the last stage ends the step."""
+        if about.gamma is None or about.step is None:
+            self.states.append(about.solve(right))
+            return
+        gamma, step, row = about.gamma, about.step, about.scheme.a[index]
+        base = self.states[-1] + step * combined(row[:-1], self.rates)
+        pull = about.partial(1, base / gamma)
+        velocity = None
+        if self.velocities is not None:
+            velocity = self.velocities[-1] + step * combined(row[:-1], self.accelerations)
+            pull += about.partial(2, (base / gamma + velocity) / gamma)
+        value = about.solve(pull + right)
+        rate = (value - base) / gamma
+        self.rates.append(rate * about.dynamic)
+        if velocity is not None:
+            self.accelerations.append((rate - velocity) / gamma * about.second_order)
+        if index == len(about.scheme.b) - 1:
+            self._end_step(about, step, value)
+
+    def _end_step(self, about: Linearisation, step: float, value: np.ndarray) -> None:
+        moved = (
+            self.states[-1] + step * combined(about.scheme.b, self.rates)
+        ) * about.dynamic + value * (1 - about.dynamic)
+        self.states.append(moved)
+        if self.velocities is not None:
+            self.velocities.append(
+                self.velocities[-1] + step * combined(about.scheme.b, self.accelerations)
+            )
+        self.rates, self.accelerations = [], []
+
+
+def combined(weights: Iterable[float], vectors: list[np.ndarray]) -> Any:
+    """Σ weight · vector, zero for no vectors."""
+    return sum(
+        (weight * vector for weight, vector in zip(weights, vectors, strict=False)), np.zeros(1)
+    )
+
+
+class Responses(Mapping[str, Response]):
+    """The linearised responses to several terms, from one pass over the stages.
+
+    Attributes:
+        record: statistics of the solves, which share their factorisations.
+    """
+
+    def __init__(self, responses: Mapping[str, Response], record: SolveRecord):
+        self._responses = dict(responses)
+        self.record = record
+
+    def __getitem__(self, name: str) -> Response:
+        return self._responses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._responses)
+
+    def __len__(self) -> int:
+        return len(self._responses)
+
+    def __repr__(self) -> str:
+        return f"Responses({ {name: float(value) for name, value in self.items()} })"
+
+
+def linearised(solution: Solution, names: Iterable[str], norm: str = "L2") -> Responses:
+    """The responses of a solution to the deletion of each of these terms, to first order.
+
+    Args:
+        solution: a solution with its stages; the derivative is taken there.
+        names: the terms.
+        norm: the norm of the result, one of `cffem.engine.norms.NORMS`.
+
+    Example:
+        >>> import cffem as cf, sympy as sp
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_interval
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_interval(MPI.COMM_SELF, 16), elements={u: ("Lagrange", 2)}, time=cf.Window(0, 0.1, steps=8),
+        ...     initial={u: sp.sin(sp.pi * cf.x)}, boundary=[cf.Dirichlet(u, 0)])
+        >>> model = cf.Model(library, {"u": 0.5, "lap": 1.0}, experiment)
+        >>> ratio = model.linearised("lap") / model.linearised("u")  # u and lap(u) are proportional here
+        >>> abs(ratio / (sp.pi**2 / 0.5) - 1) < 1e-4
+        True
+    """
+    names = tuple(names)
+    for name in names:
+        delete(name).apply(
+            solution.model.coefficients
+        )  # an unknown name is an error before anything is solved
+    record = SolveRecord()
+    about = Linearisation(solution, record)
+    starts = {name: np.zeros(about.model.spaces.owned) for name in names}
+    with about.starting() as algebraic:
+        if algebraic:
+            starts = {
+                name: about.solve(-about.coefficients[name] * about.term(name)) for name in names
+            }
+    paths = {name: Path(about, start) for name, start in starts.items()}
+    for _, index, values, time in about.stages:
+        about.at(values, time)
+        for name, path in paths.items():
+            path.stage(about, index, -about.coefficients[name] * about.term(name))
+    about.destroy()
+    responses = {}
+    for name, path in paths.items():
+        trajectory = Solution(solution.model, solution.intervention, solution.times, record)
+        trajectory.states, trajectory.velocities = path.states, path.velocities
+        responses[name] = Response(name, norm, trajectory)
+    return Responses(responses, record)

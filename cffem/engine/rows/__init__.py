@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Rows of the anchored regression from finite-element fields."""

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: MIT
+"""Weak rows from finite-element fields: the equation tested with smooth space–time functions of
+compact support.
+
+The test functions are products ψ(x) φ(t) of bumps (1 − s²)^p on overlapping boxes in the interior
+of the domain, so that no boundary term remains. Derivatives that the elements do not have across
+cells are on ψ (the Laplacian of degree 1 becomes −∇u·∇ψ), the others stay on the field, which has
+no noise. Vector equations are tested component by component; the equation of a field with div v = 0
+holds up to a gradient (Pᵀ∇p = 0 for the Leray projection P), so it is tested with divergence-free
+functions, the curls of bumps, and the pressure drops out. A row is one pair of bumps; the integrals
+over cells are summed over ranks, and each rank yields its share of the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+import ufl
+from dolfinx import fem, mesh
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.rows.strong_rows import FieldRows, StrongRows
+from cffem.forms.lowering import Lowering
+from cffem.forms.weak import weak_form
+from cffem.symbols.errors import InputError
+from cffem.symbols.problem.constraint_classes import DivergenceFree
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
+# Half-width of a bump as a share of the domain, how far apart two of them are in half-widths, and
+# their power: C³ at the edge.
+SPACE_SHARE, TIME_SHARE, SPACING, POWER = 1 / 6, 1 / 6, 0.5, 4
+# In a volume the bumps overlap less: twice as many along each axis would be eight times the work
+# for few more independent rows.
+SPACINGS = {1: 0.5, 2: 0.5, 3: 1.0}
+
+
+class WeakRows(StrongRows):
+    """The weak rows of a library on a solution.
+
+    Args:
+        solution: the fields.
+        library: anything with an `anchor` and `terms`.
+
+    Raises:
+        InputError: a term needs auxiliary fields or jumps between cells, or the domain has no room
+            for a test function.
+    """
+
+    @property
+    def extra_degree(self) -> int:
+        """Bumps are polynomials of higher degree than the fields; this much is enough where a
+        bump covers a few cells.
+        """
+        return 8 if self.projected else 4  # curls of bumps vary faster than bumps
+
+    def __init__(self, solution: Solution, library: Any):
+        domain = solution.model.discretisation.mesh
+        self.dimension = domain.geometry.dim
+        self.centre = fem.Constant(domain, np.zeros(self.dimension, dtype=PETSc.ScalarType))
+        self.width = fem.Constant(domain, np.ones(self.dimension, dtype=PETSc.ScalarType))
+        position = ufl.SpatialCoordinate(domain)
+        scaled = [(position[i] - self.centre[i]) / self.width[i] for i in range(self.dimension)]
+        self.bump = ufl.as_ufl(1.0)
+        for s in scaled:
+            self.bump = self.bump * ufl.max_value(1.0 - s * s, 0.0) ** POWER
+        super().__init__(solution, library)
+
+    @property
+    def projected(self) -> bool:
+        """Whether the equation holds up to a gradient only: its field is divergence-free, and
+        the constraint is not released.
+        """
+        constraint = self.model.experiment.constraint
+        return (
+            isinstance(constraint, DivergenceFree)
+            and constraint.field == self.unknown
+            and constraint.weight == 1
+            and not self.solution.intervention.released
+        )
+
+    def _count(self) -> int:
+        """Test functions per bump: in two dimensions there is one curl, in three there are
+        three.
+        """
+        return 1 if self.projected and self.dimension == 2 else super()._count()
+
+    def _tests(self) -> list[Any]:
+        if not self.shape:
+            return [self.bump]
+        bump, zero = self.bump, ufl.as_ufl(0.0)
+        if not self.projected:
+            return [
+                ufl.as_vector([bump if i == k else zero for i in range(self.dimension)])
+                for k in range(self.dimension)
+            ]
+        slope = [bump.dx(i) for i in range(self.dimension)]
+        if self.dimension == 2:
+            return [ufl.as_vector([slope[1], -slope[0]])]
+        return [
+            ufl.as_vector([zero, slope[2], -slope[1]]),
+            ufl.as_vector([-slope[2], zero, slope[0]]),
+            ufl.as_vector([slope[1], -slope[0], zero]),
+        ]
+
+    def _with_constraint_force(self, result: list[Any]) -> list[Any]:
+        """Divergence-free functions do not see the force of the constraint, which is a gradient."""
+        return result if self.projected else super()._with_constraint_force(result)
+
+    def _column(self, term: sp.Expr) -> list[Any]:
+        """The integrand of a term against each test function."""
+        multiplier = self.discretisation.multiplier
+        weak = weak_form(
+            term, self.unknown, self.spaces.elements, () if multiplier is None else (multiplier[0],)
+        )
+        if weak.auxiliaries or weak.jumps:
+            raise InputError(
+                f"{term} has no weak rows on these elements: it needs fields or jumps besides the "
+                "solution"
+            )
+        sharp, context = self.discretisation.sharp, self.discretisation.context
+        within = [context.extended({weak.test: test}) for test in self._tests()]
+        # Half of what the rule integrates is for the data, half for the bump.
+        return [
+            Lowering(sharp.context(weak.volume, around, degree=self.degree // 2))(weak.volume)
+            for around in within
+        ]
+
+    def _given(self, expr: sp.Expr) -> Any:
+        sharp, context = self.discretisation.sharp, self.discretisation.context
+        return Lowering(sharp.context(expr, context, degree=self.degree // 2))(expr)
+
+    def _data(self, value: Any) -> list[Any]:
+        return [ufl.inner(value, test) for test in self._tests()]
+
+    # Where the test functions are
+    # -----------------------------------------------------------------------------------------
+
+    def boxes(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Centres and half-width of the bumps in space whose support meets no part of the
+        boundary; the same on all ranks.
+        """
+        points, comm = self.mesh.geometry.x[:, : self.dimension], self.model.comm
+        low, high = np.full(self.dimension, np.inf), np.full(self.dimension, -np.inf)
+        if len(points):
+            low, high = points.min(axis=0), points.max(axis=0)
+        both = np.array(comm.allgather((low, high)))
+        low, high = both[:, 0].min(axis=0), both[:, 1].max(axis=0)
+        width = SPACE_SHARE * (high - low)
+        axes = []
+        for i in range(self.dimension):
+            room = high[i] - low[i] - 2 * width[i]
+            count = round(room / (SPACINGS[self.dimension] * width[i])) + 1
+            axes.append(np.linspace(low[i] + width[i], high[i] - width[i], count))
+        facets = self._boundary_boxes()
+        centres = [np.array(centre) for centre in itertools.product(*axes)]
+        free = [self._clear(centre, width, facets, high - low) for centre in centres]
+        agreed = np.logical_and.reduce(comm.allgather(np.array(free)))
+        inside = self._inside(centres)
+        chosen = [centre for centre, yes in zip(centres, agreed & inside, strict=True) if yes]
+        if not chosen:
+            raise InputError(
+                "the domain has no room for a test function of compact support; rows of "
+                "kind='strong' need none"
+            )
+        return chosen, width
+
+    def _boundary_boxes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounding boxes of this rank's exterior facets."""
+        topology, dimension = self.mesh.topology, self.mesh.topology.dim
+        topology.create_connectivity(dimension - 1, dimension)
+        facets = mesh.exterior_facet_indices(topology)
+        if not len(facets):
+            return np.empty((0, self.dimension)), np.empty((0, self.dimension))
+        topology.create_connectivity(dimension - 1, 0)
+        nodes = mesh.entities_to_geometry(self.mesh, dimension - 1, facets)
+        corners = self.mesh.geometry.x[nodes][:, :, : self.dimension]
+        return corners.min(axis=1), corners.max(axis=1)
+
+    def _clear(
+        self,
+        centre: np.ndarray,
+        width: np.ndarray,
+        facets: tuple[np.ndarray, np.ndarray],
+        size: np.ndarray,
+    ) -> bool:
+        """Whether the open box of a bump meets no exterior facet."""
+        margin = 1e-10 * size
+        return not np.any(
+            np.all(
+                (facets[0] < centre + width - margin) & (facets[1] > centre - width + margin),
+                axis=1,
+            )
+        )
+
+    def _inside(self, centres: list[np.ndarray]) -> np.ndarray:
+        """Whether each centre is in the domain: a box that meets no boundary is inside or
+        outside as a whole.
+        """
+        corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][
+            :, :, : self.dimension
+        ]
+        low, high = (
+            (corners.min(axis=1), corners.max(axis=1))
+            if self.owned
+            else (np.empty((0, self.dimension)),) * 2
+        )
+        slack = 1e-10 * np.abs(corners).max(initial=0.0)
+        found = [
+            bool(np.any(np.all((low <= c + slack) & (high >= c - slack), axis=1))) for c in centres
+        ]
+        return np.logical_or.reduce(self.model.comm.allgather(np.array(found)))
+
+    def moments_of_bumps(self) -> list[tuple[float, float]]:
+        """Centre and half-width of the bumps in time; one that is constant for a steady problem."""
+        if self.solution.steady:
+            return [(0.0, np.inf)]
+        start, end = float(self.solution.times[0]), float(self.solution.times[-1])
+        width = TIME_SHARE * (end - start)
+        return [
+            (float(c), width)
+            for c in np.linspace(
+                start + width, end - width, round((1 / TIME_SHARE - 2) / SPACING) + 1
+            )
+        ]
+
+    # The rows
+    # ----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[FieldRows]:
+        """One block for each bump in time, with this rank's share of the bumps in space."""
+        centres, width = self.boxes()
+        bumps = self.moments_of_bumps()
+        cells = self._supports(centres, width)
+        total = np.zeros((len(bumps), len(centres), self.components, self.columns))
+        for middle, length in self.moments():
+            weights = [length * max(1.0 - ((middle - c) / w) ** 2, 0.0) ** POWER for c, w in bumps]
+            if any(weights):
+                tested = self._tested(centres, width, cells)
+                total += np.asarray(weights)[:, None, None, None] * tested
+        comm = self.model.comm
+        total = comm.allreduce(total)
+        mine = np.arange(len(centres)) % comm.size == comm.rank
+        share = self.independent_bumps(len(centres), len(bumps))
+        for number, block in enumerate(total[:, mine]):
+            rows = block.reshape(-1, self.columns)
+            if len(rows):
+                yield FieldRows(
+                    rows[:, 1:], rows[:, 0], np.ones(len(rows)), number, share * len(rows)
+                )
+
+    def independent_bumps(self, boxes: int, moments: int) -> float:
+        """The share of independent rows: as many as bumps without overlap would fill the same
+        room.
+        """
+        space = SPACINGS[self.dimension] ** self.dimension
+        return space * (1.0 if moments == 1 else SPACING) if boxes > 1 else 1.0
+
+    def _supports(self, centres: list[np.ndarray], width: np.ndarray) -> list[np.ndarray]:
+        """For each bump the cells of this rank that its support meets."""
+        corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][
+            :, :, : self.dimension
+        ]
+        if not self.owned:
+            return [np.empty(0, dtype=np.int32)] * len(centres)
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        return [
+            np.flatnonzero(np.all((low < c + width) & (high > c - width), axis=1)).astype(np.int32)
+            for c in centres
+        ]
+
+    def _tested(
+        self, centres: list[np.ndarray], width: np.ndarray, cells: list[np.ndarray]
+    ) -> np.ndarray:
+        """This rank's part of the integrals of all columns against all bumps in space, at the
+        present time.
+        """
+        result = np.zeros((len(centres), self.components, self.columns))
+        self.width.value[:] = width
+        for number, (centre, chosen) in enumerate(zip(centres, cells, strict=True)):
+            if len(chosen):
+                self.centre.value[:] = centre
+                values = self.expression.eval(self.mesh, chosen).reshape(
+                    -1, self.components * self.columns
+                )
+                sums = self.cell_weights[chosen].ravel() @ values
+                result[number] = sums.reshape(self.components, self.columns)
+        return result

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Linear and Newton solves that tell the truth, and which solver a problem gets."""

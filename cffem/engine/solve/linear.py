@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: MIT
+"""Linear solves that tell the truth: the true residual is recomputed, and a solve that misses its
+tolerance is an error.
+
+The default is a direct solve by MUMPS, whose symbolic analysis is kept as long as the matrix object
+is: overwriting its values and solving again refactorises in place. A factorisation says whether the
+matrix is singular to working precision; a singular one never yields a solution, and nothing of a
+solver that failed is used again. Systems of several fields are solved and judged in the scale that
+`cffem.engine.solve.scaling` brings them to. Other solvers come from `presets`, and the user's PETSc
+options are merged over them.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from petsc4py import PETSc
+
+from cffem.engine.solve.factorisation import WORKSPACE, failure, sound
+from cffem.engine.solve.petsc_options import options_for, warn_of_unread
+from cffem.engine.solve.presets import Plan, plan, symmetric
+from cffem.engine.solve.scaling import Equilibration, row_sizes
+from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
+
+_PREFIXES = itertools.count()
+
+# What a direct solve with two steps of refinement reaches on any problem that is not singular to
+# working precision.
+DIRECT_TOLERANCE = 1e-9
+ITERATIVE_TOLERANCE = 1e-10
+# A residual so small in every row, relative to what its sums are made of, is what their rounding
+# leaves: refinement gains nothing.
+ROUNDED = 1e-15
+# Beyond this condition number, measured after row scaling, fewer than three digits of a solution
+# are left.
+SINGULAR = 1e13
+
+
+@dataclass
+class SolveRecord:
+    """What the solves of one run cost and how well they did.
+
+    Attributes:
+        solves: linear solves, steps of refinement included.
+        iterations: Krylov iterations of all solves.
+        factorisations: how often the preconditioner or the factors were made anew.
+        newton_steps: Newton steps of nonlinear problems.
+        worst_residual: the largest true relative residual.
+        solver: the preset that was used last, or "own" for the user's PETSc options.
+        reasons: what was done otherwise than planned, in words.
+        notices: what one must know about the solution, in words: that it is unstable, or not the
+            only one.
+    """
+
+    solves: int = 0
+    iterations: int = 0
+    factorisations: int = 0
+    newton_steps: int = 0
+    worst_residual: float = 0.0
+    solver: str = ""
+    reasons: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def collect_garbage(comm: Any) -> None:
+    """Free PETSc objects that Python has let go of but that wait for a collective call; collective.
+
+    A single process frees them at once, or in its own time where they are part of a cycle.
+    """
+    if comm.size > 1:
+        gc.collect()
+        PETSc.garbage_cleanup(comm)
+
+
+class LinearSolver:
+    """A Krylov or direct solver bound to one matrix object whose values may be overwritten.
+
+    Args:
+        matrix: the matrix, with essential rows and columns eliminated.
+        options: a plan from `presets`, or PETSc options without prefix; nothing means the direct
+            solve.
+        record: where the costs are counted.
+
+    Example:
+        >>> from petsc4py import PETSc
+        >>> matrix = PETSc.Mat().createDense((2, 2), array=[[2.0, 0.0], [0.0, 0.0]], comm=PETSc.COMM_SELF).convert("aij")
+        >>> LinearSolver(matrix).solve(matrix.createVecLeft() + 1.0, matrix.createVecRight())
+        Traceback (most recent call last):
+        ...
+        cffem.engine.solve_errors.SolveError: the linear system has no unique solution: its matrix
+            is singular (...)
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        options: Plan | Mapping[str, Any] | None = None,
+        record: SolveRecord | None = None,
+    ):
+        self.matrix = matrix
+        self.record = record if record is not None else SolveRecord()
+        self.plan = options if isinstance(options, Plan) else plan(options)
+        self.prefix = f"cffem_{next(_PREFIXES)}_"
+        self.ksp: Any = None
+        self.direct = False
+        self.symmetric = True
+        self._current = False
+        self._helper: Any = None
+        self._transposed: LinearSolver | None = None
+        self._residual, self._correction = matrix.createVecLeft(), matrix.createVecRight()
+        self._rows: np.ndarray | None = (
+            None  # the sums of absolute values in each row, for direct solves
+        )
+        self.scaling: Equilibration | None = None
+        self._scaled: Any = None  # the matrix in that scale
+
+    @property
+    def operator(self) -> Any:
+        """What is factorised: the matrix itself, or the one in which all fields are of one
+        scale.
+        """
+        return self.matrix if self._scaled is None else self._scaled
+
+    # Setting up
+    # ----------------------------------------------------------------------------------------------
+
+    def refresh(self, what: str = "the linear system") -> None:
+        """Take over changed values of the matrix.
+
+        Raises:
+            SolveError: the matrix is singular to working precision, or holds numbers that are not
+                finite; nothing is left of a solver that failed.
+        """
+        self.record.factorisations += 1
+        self._current = False
+        self._drop_transposed()
+        # The Frobenius norm is a sum, in which a NaN stays a NaN.
+        if not np.isfinite(self.matrix.norm(PETSc.NormType.FROBENIUS)):
+            raise SolveError(
+                f"{what} has a matrix with entries that are not finite", cause="not finite"
+            )
+        try:
+            self._set_up(what)
+        except SolveError as error:
+            if not self.plan.automatic:
+                raise
+            self._give_way(str(error))
+            self._set_up(what)
+        self.record.solver = self.plan.name
+        self._current = True
+
+    def _set_up(self, what: str) -> None:
+        try:
+            with as_raised():
+                self._scale()
+                self._make(what)
+                if self.direct:
+                    self._check_factors(what)
+        except PETSc.Error as error:
+            self._forget()
+            solver = (
+                "the solver of the given options"
+                if self.plan.name == "own"
+                else f"the solver {self.plan.name!r}"
+            )
+            raise SolveError(
+                f"{what} could not be prepared by {solver} ({petsc_words(error)})"
+            ) from None
+        except Exception:
+            self._forget()
+            raise
+
+    def _scale(self) -> None:
+        """Bring the fields of a coupled system to one scale."""
+        blocks = self.plan.blocks
+        if blocks is not None:
+            self.scaling = Equilibration(blocks, self.matrix, np.asarray(self.plan.held))
+            self._scaled = self.scaling.scaled(self.matrix, self._scaled)
+
+    def _make(self, what: str) -> None:
+        """Make the solver, or bring the one that is there up to date."""
+        # One Krylov solver serves all steps of Newton's method, so that one must take any matrix.
+        steady = self.plan.equation is None or self.plan.equation.affine
+        is_symmetric = self.plan.name == "direct" or (
+            steady and symmetric(self.matrix, self.plan.held)
+        )
+        if self.ksp is not None and is_symmetric != self.symmetric:
+            self._forget_solver()
+        self.symmetric = is_symmetric
+        if self.ksp is not None:
+            self.ksp.setOperators(self.operator)
+            self._prepare()
+            self.ksp.setUp()
+            if failure(self.ksp.getPC()) is None:
+                return
+            self._forget_solver()
+        self.ksp = sound(self._create, self.operator, what)
+        self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in (
+            "lu",
+            "cholesky",
+        )
+        self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
+
+    def _create(self, percentage: int) -> Any:
+        """A new solver, set up, with this percentage of additional workspace for factors."""
+        ksp = self.ksp = PETSc.KSP().create(self.matrix.comm)
+        ksp.setOptionsPrefix(self.prefix)
+        ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
+        ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-300, max_it=1000)
+        ksp.setErrorIfNotConverged(False)
+        ksp.setOperators(self.operator)
+        options = self.plan.all_options(self.symmetric)
+        if "mat_mumps_icntl_14" in options and percentage > WORKSPACE.percentages[0]:
+            options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"]))
+        if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
+            ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
+        with options_for(self.prefix, options):
+            ksp.setFromOptions()
+            self._prepare()
+            ksp.setUp()
+            ksp.setUpOnBlocks()
+            warn_of_unread(self.plan.options, self.prefix, ksp)
+        return ksp
+
+    def _prepare(self) -> None:
+        """Give the preset's preconditioner what it needs besides the matrix."""
+        from cffem.engine.solve.preconditioners import AuxiliarySpaces, SaddlePoint
+
+        rows = np.asarray(self.plan.held, dtype=np.int64)
+        if self.plan.name == "ams":
+            self._helper = self._helper or AuxiliarySpaces(self.plan.equation)
+            self._helper.attach(self.ksp, self.matrix, rows)
+            if self._helper.without_mass and self.plan.automatic:
+                raise SolveError(
+                    "the curl-curl matrix has no mass, so its solution is determined up to "
+                    "gradients only"
+                )
+        elif self.plan.name == "stokes":
+            first = self._helper is None
+            self._helper = self._helper or SaddlePoint(self.plan)
+            self._helper.null_space(self.operator)
+            self._helper.measure(self.operator, rows, self.scaling)
+            if first:
+                self._helper.attach(self.ksp, self.operator)
+
+    def _check_factors(self, what: str) -> None:
+        """Refuse a matrix that is singular to working precision: by vanishing pivots, and by
+        a measured condition.
+        """
+        singular = f"{what} has no unique solution: its matrix is singular"
+        mumps = self.ksp.getPC().getFactorSolverType() == "mumps"
+        vanishing = self.ksp.getPC().getFactorMatrix().getMumpsInfog(28) if mumps else 0
+        if vanishing > 0:
+            raise SolveError(
+                f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)", cause="singular"
+            )
+        condition = self._condition()
+        if not condition < SINGULAR:
+            raise SolveError(
+                f"{singular} to working precision (condition number {condition:.0e})",
+                cause="singular",
+            )
+
+    def without_structure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The largest entry of each row, signs without structure, whose product meets every null
+        vector, and sizes of unknowns.
+
+        Rows and unknowns of several fields are compared in the scale that these share.
+        """
+        largest = row_sizes(self.operator)[0]
+        if self.scaling is None:
+            return largest, self._signs(), np.ones(len(largest))
+        return largest / self.scaling.rows, self._signs(), self.scaling.columns
+
+    def _signs(self) -> np.ndarray:
+        return np.cos(1.7 * np.arange(*self.matrix.getOwnershipRange()) ** 1.5)
+
+    def _condition(self) -> float:
+        """A lower bound of the condition number of the row-scaled matrix: one solve with a
+        right-hand side without structure.
+        """
+        (scale, self._rows), signs = row_sizes(self.operator), self._signs()
+        self._residual.array[:] = scale * signs
+        self.ksp.solve(self._residual, self._correction)
+        self._residual.array[:] = signs / scale
+        columns = self.matrix.createVecRight()
+        self.operator.multTranspose(self._residual, columns)
+        most = float(np.abs(columns.array_r * self._correction.array_r).max(initial=0.0))
+        columns.destroy()
+        return self.matrix.comm.tompi4py().allreduce(
+            most if np.isfinite(most) else np.inf, op=MPI.MAX
+        )
+
+    def _give_way(self, why: str) -> None:
+        self.record.reasons.append(
+            f"solver preset {self.plan.name!r} gave way to the direct solve: {why}"
+        )
+        self._forget()
+        self.plan.give_way(self.matrix)
+        self.record.solver = self.plan.name
+
+    def _forget_solver(self) -> None:
+        for thing in (self.ksp, self._helper):
+            if thing is not None:
+                thing.destroy()
+        self.ksp, self._helper = None, None
+
+    def _forget(self) -> None:
+        """Free all that was made of the matrix."""
+        self._forget_solver()
+        if self._scaled is not None:
+            self._scaled.destroy()
+        self._scaled, self.scaling, self._current = None, None, False
+
+    def _drop_transposed(self) -> None:
+        if self._transposed is not None:
+            self._transposed.matrix.destroy()
+            self._transposed.destroy()
+            self._transposed = None
+
+    # Solving
+    # ----------------------------------------------------------------------------------------------
+
+    def solve(
+        self, right: Any, solution: Any, what: str = "the linear system", enough: float = 0.0
+    ) -> float:
+        """Solve and return the true relative residual.
+
+        Args:
+            right: the right-hand side.
+            solution: where the solution goes.
+            what: words for the error.
+            enough: a relative residual that is not refined further; zero for what working precision
+                allows.
+
+        Raises:
+            SolveError: the matrix is singular, or the tolerance was missed.
+        """
+        if not self._current:
+            self.refresh(what)
+        try:
+            return self._refined(right, solution, what, enough=enough)
+        except SolveError as error:
+            if not self.plan.automatic:
+                raise
+            self._give_way(str(error))
+            self._set_up(what)
+            self._current = True
+            return self._refined(right, solution, what, enough=enough)
+
+    def solve_transpose(self, right: Any, solution: Any, what: str = "the adjoint system") -> float:
+        """Solve with the transposed matrix and return the true relative residual.
+
+        A direct solve uses its factors; a symmetric matrix needs no transpose; for any other one
+        the transposed matrix is made.
+        """
+        if not self._current:
+            self.refresh(what)
+        if self.direct:
+            return self._refined(right, solution, what, transposed=True)
+        if self.symmetric:
+            return self.solve(right, solution, what)
+        if self._transposed is None:
+            self._transposed = LinearSolver(
+                self.matrix.transpose(PETSc.Mat()), self.plan, self.record
+            )
+        return self._transposed.solve(right, solution, what)
+
+    @property
+    def orientation(self) -> int:
+        """The sign of the determinant of the matrix, zero where it is not known."""
+        if not (
+            self.direct and self._current and self.ksp.getPC().getFactorSolverType() == "mumps"
+        ):
+            return 0
+        return int(np.sign(self.ksp.getPC().getFactorMatrix().getMumpsRinfog(12)))
+
+    def apply(self, columns: np.ndarray) -> np.ndarray:
+        """What the factors of a direct solve make of columns of owned values, without
+        refinement; collective.
+        """
+        if not self._current:
+            self.refresh()
+        comm, sizes = self.matrix.comm, self.matrix.getSizes()[0]
+        right, result = (
+            PETSc.Mat().createDense((sizes, (None, columns.shape[1])), comm=comm) for _ in range(2)
+        )
+        right.getDenseArray()[:] = (
+            columns if self.scaling is None else self.scaling.rows[:, None] * columns
+        )
+        for matrix in (right, result):
+            matrix.assemble()
+        try:
+            self.ksp.getPC().getFactorMatrix().matSolve(right, result)
+        except PETSc.Error as error:
+            raise SolveError(
+                f"several right-hand sides could not be solved for: {petsc_words(error)}"
+            ) from None
+        # A copy: the array belongs to the matrix.
+        found = result.getDenseArray().copy()
+        right.destroy()
+        result.destroy()
+        return found if self.scaling is None else self.scaling.columns[:, None] * found
+
+    def _refined(
+        self, right: Any, solution: Any, what: str, transposed: bool = False, enough: float = 0.0
+    ) -> float:
+        tolerance = max(self.tolerance, enough)
+        self.plan.balance(right)
+        scale = right.norm()
+        if not np.isfinite(scale):
+            raise SolveError(f"{what} has a right-hand side that is not finite", cause="not finite")
+        solution.set(0.0)
+        if scale == 0.0:
+            return 0.0
+        history = []
+        relative = np.inf
+        multiply = self.matrix.multTranspose if transposed else self.matrix.mult
+        # One or two steps of iterative refinement make a direct solve as good as working precision
+        # allows.
+        right.copy(self._residual)
+        for _ in range(3 if self.direct else 1):
+            self._correct(what, transposed)
+            solution.axpy(1.0, self._correction)
+            multiply(solution, self._residual)
+            self._residual.aypx(-1.0, right)
+            relative = self._relative(right, transposed)
+            history.append(relative)
+            if (
+                not np.isfinite(relative)
+                or relative <= max(enough, 1e-13)
+                or (len(history) > 1 and relative > 0.5 * history[-2])
+            ):
+                break
+            if not transposed and self._only_rounded(right, solution):
+                break
+        if not relative <= tolerance:
+            raise SolveError(
+                f"{what} was solved to a relative residual of {relative:.1e} only, not "
+                f"{tolerance:.0e}",
+                history,
+            )
+        self.plan.shift(solution)
+        self.record.worst_residual = max(self.record.worst_residual, relative)
+        return relative
+
+    def _relative(self, right: Any, transposed: bool) -> float:
+        """The size of the residual relative to the right-hand side, both in the scale that
+        the fields share.
+        """
+        if self.scaling is None:
+            return float(self._residual.norm() / right.norm())
+        factors = self.scaling.columns if transposed else self.scaling.rows
+        return self.scaling.relative(self._residual.array_r, right.array_r, factors)
+
+    def _correct(self, what: str, transposed: bool) -> None:
+        """Put what the solver makes of the residual into the correction."""
+        before, after = (
+            (None, None) if self.scaling is None else (self.scaling.rows, self.scaling.columns)
+        )
+        if transposed:
+            before, after = after, before
+        if before is not None:
+            self._residual.array *= before
+        self._ksp_solve(
+            self._residual,
+            self._correction,
+            what,
+            self.ksp.solveTranspose if transposed else self.ksp.solve,
+        )
+        if after is not None:
+            self._correction.array *= after
+
+    def _only_rounded(self, right: Any, solution: Any) -> bool:
+        """Whether the residual of a direct solve is nowhere more than what rounding makes of exact
+        sums.
+
+        Fields of different size are told apart by refinement only.
+        """
+        if (
+            self.plan.equation is None
+            or self.scaling is not None
+            or not self.direct
+            or self._rows is None
+        ):
+            return False
+        comm = self.matrix.comm.tompi4py()
+        largest = comm.allreduce(float(np.abs(solution.array_r).max(initial=0.0)), op=MPI.MAX)
+        here = bool(
+            np.all(
+                np.abs(self._residual.array_r)
+                <= ROUNDED * (self._rows * largest + np.abs(right.array_r))
+            )
+        )
+        return bool(comm.allreduce(here, op=MPI.LAND))
+
+    def _ksp_solve(
+        self, right: Any, solution: Any, what: str, apply: Callable[[Any, Any], None]
+    ) -> None:
+        if not self.direct:
+            self.ksp.setConvergenceHistory()
+        try:
+            with as_raised():
+                apply(right, solution)
+        except PETSc.Error as error:
+            raise SolveError(f"{what} could not be solved: {petsc_words(error)}") from None
+        self.record.solves += 1
+        self.record.iterations += self.ksp.getIterationNumber()
+        reason = self.ksp.getConvergedReason()
+        if reason < 0:
+            names = {v: k for k, v in vars(PETSc.KSP.ConvergedReason).items() if isinstance(v, int)}
+            name = names.get(reason, str(reason)).lower()
+            steps = self.ksp.getIterationNumber()
+            raise SolveError(
+                f"{what} could not be solved by {self.ksp.getType()} with "
+                f"{self.ksp.getPC().getType()}: {name} after {steps} "
+                "iterations",
+                self.ksp.getConvergenceHistory(),
+            )
+
+    def destroy(self) -> None:
+        """Free the solver; collective."""
+        self._forget()
+        self._drop_transposed()
+        for thing in (self._residual, self._correction):
+            thing.destroy()

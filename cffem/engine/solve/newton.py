@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Newton's method with backtracking, in which no unit matters.
+
+A residual F(w) is judged against what it is made of: against the residual of the start, against Σ_k
+|c_k F_k|, the sizes of the terms whose sum it is, and against the rounding errors of that sum,
+which are those of |J| |w|. Fields of a coupled system are compared in the scale of
+`cffem.engine.solve.scaling`. Whatever is raised while a residual or a Jacobian is made arrives as
+it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mpi4py import MPI
+
+from cffem.engine.collective import summed
+from cffem.engine.solve.scaling import Equilibration, FieldBlocks
+from cffem.engine.solve_errors import SolveError
+
+if TYPE_CHECKING:
+    from cffem.engine.time.march import Stage
+
+
+@dataclass(frozen=True)
+class NewtonSettings:
+    """When Newton's method ends.
+
+    Attributes:
+        reduction: the residual relative to the start's and to the terms that make it up.
+        exact: relative to |J| |w|, a residual that is nothing but rounding.
+        rounded: relative to |J| |w|, a residual that may be rounding where no step makes it
+            smaller.
+        most: the largest number of steps.
+        decrease: the share of the decrease that a step promises which it must keep.
+        shortest: the shortest step that is tried.
+        linear: the relative residual that a linear solve must reach to be worth a step.
+    """
+
+    reduction: float = 1e-11
+    exact: float = 2e-15
+    rounded: float = 1e-13
+    most: int = 30
+    decrease: float = 1e-4
+    shortest: float = 1e-8
+    linear: float = 1e-6
+
+
+NEWTON = NewtonSettings()
+
+
+class ResidualScale:
+    """Sizes of residuals, without units where fields are coupled.
+
+    Args:
+        blocks: which field each row belongs to; None for a single field.
+        held: positions of the rows that are essential.
+        comm: the communicator.
+    """
+
+    def __init__(self, blocks: FieldBlocks | None, held: np.ndarray, comm: Any):
+        self.blocks, self.held, self.comm = blocks, held, comm
+        self._weights: np.ndarray | float = 1.0
+        self._fixed = blocks is None
+
+    def bounds(self, matrix: Any, state: np.ndarray) -> np.ndarray:
+        """|J| |w| row by row, with the largest value of each field in the place of all its
+        values; collective.
+        """
+        starts, columns, values = matrix.getValuesCSR()
+        fields = np.zeros(len(state), dtype=np.int64) if self.blocks is None else self.blocks.owned
+        largest = np.zeros(1 if self.blocks is None else self.blocks.count)
+        np.maximum.at(largest, fields, np.abs(state))
+        self.comm.Allreduce(MPI.IN_PLACE, largest, op=MPI.MAX)
+        sizes = np.abs(values) * (
+            largest[0] if self.blocks is None else largest[self.blocks.columns[columns]]
+        )
+        result, filled = np.zeros(len(starts) - 1), np.flatnonzero(np.diff(starts))
+        if len(filled):
+            result[filled] = np.add.reduceat(sizes, starts[:-1][filled])
+        result[self.held] = 0.0
+        return result
+
+    def fix(self, matrix: Any, rows: np.ndarray, sizes: np.ndarray) -> None:
+        """Choose the weights of rows of coupled fields once: all groups of fields count alike.
+
+        Args:
+            matrix: the matrix.
+            rows: global numbers of its rows that are rows of the identity.
+            sizes: of what the residual is made of, row by row.
+        """
+        if self._fixed or self.blocks is None:
+            return
+        self._weights, self._fixed = Equilibration(self.blocks, matrix, rows).weights(sizes), True
+
+    def __call__(self, values: np.ndarray) -> float:
+        """The size of a residual; collective."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighted = self._weights * values
+            return math.sqrt(float(summed(self.comm, weighted @ weighted)))
+
+
+class Newton:
+    """One nonlinear solve F(w) = 0.
+
+    Args:
+        stage: assembles the matrix and owns the linear solver.
+        residual: puts −F at a state into `stage.right`.
+        assemble: makes the matrix at a state and returns it.
+        sizes: Σ_k |c_k F_k| at a state, for problems whose start says nothing; None where it does.
+        what: how to call the solve in a message.
+        settings: when it ends.
+
+    Attributes:
+        history: the sizes of all residuals.
+        moves: the sizes of all steps as they were solved for, fields in one scale.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        residual: Callable[[Any], None],
+        assemble: Callable[[Any], Any],
+        sizes: Callable[[Any], np.ndarray] | None,
+        what: str,
+        settings: NewtonSettings = NEWTON,
+    ):
+        self.stage, self.what, self.settings = stage, what, settings
+        self._residual, self._assemble, self._sizes = residual, assemble, sizes
+        equation = stage.equation
+        blocks = equation.blocks if len(equation.spaces.fields) > 1 else None
+        self.scale = ResidualScale(blocks, stage.essential.owned, equation.comm)
+        self.history: list[float] = []
+        self.moves: list[float] = []
+
+    def solve(self, state: Any) -> None:
+        """Solve from a state, which is overwritten.
+
+        Raises:
+            SolveError: Newton's method does not converge from there.
+        """
+        stage, settings = self.stage, self.settings
+        trial = stage.equation.new_vector()
+        try:
+            self._residual(state)
+            for iteration in range(settings.most + 1):
+                matrix = self._assemble(state)
+                size, floor = self._measured(matrix, state)
+                if self._converged(size, floor, state):
+                    break
+                if iteration == settings.most:
+                    raise self._failed("the most iterations that are allowed")
+                stage.step(matrix, self.what, settings.linear)
+                stage.record.newton_steps += 1
+                self.moves.append(stage.size(stage.increment.array_r))
+                if not self._advance(state, trial, size):
+                    if size <= settings.rounded * floor:
+                        break
+                    raise self._failed("no step lowers the residual")
+        finally:
+            trial.destroy()
+        first, last = self.history[0], self.history[-1]
+        stage.record.worst_residual = max(
+            stage.record.worst_residual, last / first if first > 0 else 0.0
+        )
+
+    def _measured(self, matrix: Any, state: Any) -> tuple[float, float]:
+        """The sizes of the residual and of |J| |w| + |F|."""
+        residual = self.stage.right.array_r
+        sums = self.scale.bounds(matrix, state.array_r) + np.abs(residual)
+        self.scale.fix(matrix, self.stage.plan.held, sums)
+        size = self.scale(residual)
+        if not math.isfinite(size):
+            raise self._failed("the residual is not finite", "not finite")
+        self.history.append(size)
+        return size, self.scale(sums)
+
+    def _converged(self, size: float, floor: float, state: Any) -> bool:
+        settings = self.settings
+        if size <= settings.exact * floor:
+            return True
+        if len(self.history) == 1 or size > settings.reduction * self.history[0]:
+            return False
+        # A start far away has a residual that says nothing about the solution.
+        return self._sizes is None or size <= settings.reduction * self.scale(self._sizes(state))
+
+    def _advance(self, state: Any, trial: Any, size: float) -> bool:
+        """Go along the step as far as the residual becomes smaller; whether it does."""
+        stage, settings = self.stage, self.settings
+        increment = stage.increment.array_r.copy()
+        length = 1.0
+        while length >= settings.shortest:
+            trial.array[:] = state.array_r + length * increment
+            stage.essential.complete(trial.array)
+            self._residual(trial)
+            reached = self.scale(stage.right.array_r)
+            if reached <= (1.0 - settings.decrease * length) * size:
+                trial.copy(state)
+                return True
+            # The minimum of the parabola through both sizes and the slope, within limits.
+            best = (
+                0.5 * length**2 * size / max(reached - size + length * size, 1e-300)
+                if math.isfinite(reached)
+                else 0.0
+            )
+            length = min(max(best, 0.1 * length), 0.5 * length)
+        self._residual(state)
+        return False
+
+    def _failed(self, why: str, cause: str = "start") -> SolveError:
+        text = f"{self.what}: Newton's method did not converge ({why}), residuals {shown(self.history)}"
+        if self._sizes is not None and cause == "start":
+            text += "; there may be no solution, or a start near one helps: initial={…}"
+        return SolveError(text, self.history, cause)
+
+
+def shown(history: Sequence[float]) -> str:
+    """The first residuals and the last one."""
+    return ", ".join(f"{value:.1e}" for value in history[:3]) + (
+        f", …, {history[-1]:.1e}" if len(history) > 3 else ""
+    )

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT
+"""What the presets' preconditioners need besides the matrix: gradients for AMS, mass and Laplace
+matrices for saddle points.
+
+AMS (Hiptmair–Xu) splits a Nédélec field into a part of vector Lagrange functions and gradients of
+scalar ones, so it wants the discrete gradient and either the constant fields (degree 1) or the
+interpolation from vector Lagrange functions (higher degree).
+
+For a saddle point with velocity block ν K + σ M the inverse of the Schur complement is close to ν
+M_p⁻¹ + σ L_p⁻¹ (Cahouet and Chabard), M_p and L_p being mass and Laplace matrices of the pressure;
+ν and σ are read off the matrix itself.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import basix.ufl
+import numpy as np
+import ufl
+from dolfinx import fem
+from dolfinx.fem import petsc as fem_petsc
+from mpi4py import MPI
+from petsc4py import PETSc
+
+from cffem import _compat
+from cffem.engine.solve.presets import Plan
+from cffem.engine.solve.scaling import Equilibration, row_sizes
+from cffem.forms.elements import before
+from cffem.symbols.errors import InputError
+
+
+def extent(mesh: Any) -> float:
+    """The largest extent of a mesh along an axis; collective."""
+    points = mesh.geometry.x
+    ends = np.array([points.max(axis=0, initial=-np.inf), -points.min(axis=0, initial=np.inf)])
+    mesh.comm.Allreduce(MPI.IN_PLACE, ends, op=MPI.MAX)
+    return float(ends.sum(axis=0).max())
+
+
+class AuxiliarySpaces:
+    """Gradient and interpolation matrices that AMS needs, made once for a Nédélec space.
+
+    Args:
+        equation: the equation of one Nédélec field.
+    """
+
+    def __init__(self, equation: Any):
+        self.space = equation.spaces.space
+        self.mesh = self.space.mesh
+        element = equation.spaces.elements[equation.spaces.fields[0]]
+        scalar = before(element)
+        nodes = fem.functionspace(self.mesh, scalar)
+        self.gradient = fem_petsc.discrete_gradient(nodes, self.space)
+        self.gradient.assemble()
+        self.interpolation: Any = None
+        self.without_mass = False
+        if element.embedded_superdegree > 1:
+            vectors = basix.ufl.blocked_element(scalar, shape=(self.mesh.geometry.dim,))
+            self.interpolation = fem_petsc.interpolation_matrix(
+                fem.functionspace(self.mesh, vectors), self.space
+            )
+            self.interpolation.assemble()
+
+    def attach(self, solver: Any, matrix: Any, essential_rows: np.ndarray) -> None:
+        """Give hypre's AMS what it needs for this matrix."""
+        preconditioner = solver.getPC()
+        preconditioner.setHYPREDiscreteGradient(self.gradient)
+        dimension = self.mesh.geometry.dim
+        if self.interpolation is not None:
+            preconditioner.setHYPRESetInterpolations(
+                dimension, None, None, self.interpolation, None
+            )
+        else:
+            constants = [self._constant(axis) for axis in range(dimension)]
+            preconditioner.setHYPRESetEdgeConstantVectors(*constants, *([None] * (3 - dimension)))
+            for vector in constants:
+                vector.destroy()
+        self.without_mass = self.kills_gradients(matrix, essential_rows)
+        if self.without_mass:
+            preconditioner.setHYPRESetBetaPoissonMatrix(None)
+
+    def _constant(self, axis: int) -> Any:
+        field = fem.Function(self.space)
+        unit = np.eye(self.mesh.geometry.dim)[axis]
+        field.interpolate(lambda points: np.repeat(unit[:, None], points.shape[1], axis=1))
+        vector = PETSc.Vec().createMPI((self.gradient.getLocalSize()[0], None), comm=self.mesh.comm)
+        vector.array[:] = field.x.array[: vector.getLocalSize()]
+        return vector
+
+    def kills_gradients(self, matrix: Any, essential_rows: np.ndarray) -> bool:
+        """Whether the matrix vanishes on gradients of potentials that keep the essential
+        conditions: β = 0.
+        """
+        edges, potential = self.gradient.createVecLeft(), self.gradient.createVecRight()
+        start = edges.getOwnershipRange()[0]
+        edges.array[essential_rows - start] = 1.0 + np.cos(essential_rows) ** 2
+        touched = self.gradient.createVecRight()
+        self.gradient.multTranspose(edges, touched)
+        numbers = np.arange(*potential.getOwnershipRange())
+        potential.array[:] = np.where(touched.array_r == 0.0, np.cos(1.7 * numbers**1.5), 0.0)
+        self.gradient.mult(potential, edges)
+        image = matrix.createVecLeft()
+        matrix.mult(edges, image)
+        sums = row_sizes(matrix)[1]
+        sums[essential_rows - start] = 0.0
+        size = self.mesh.comm.allreduce(float(sums.max(initial=0.0)), op=MPI.MAX) * edges.norm()
+        vanishes = image.norm() <= 1e-12 * size
+        for vector in (edges, potential, touched, image):
+            vector.destroy()
+        return bool(vanishes and size > 0)
+
+    def destroy(self) -> None:
+        """Free the matrices; collective."""
+        for matrix in (self.gradient, self.interpolation):
+            if matrix is not None:
+                matrix.destroy()
+
+
+class SaddlePoint:
+    """The splitting of a velocity–pressure system, and the preconditioner of its Schur complement
+    as PETSc calls it.
+
+    Args:
+        plan: the plan with the equation; its `floating` constant becomes the null space.
+    """
+
+    def __init__(self, plan: Plan):
+        assert plan.equation is not None
+        self.plan, self.spaces = plan, plan.equation.spaces
+        velocity, pressure = self.spaces.fields
+        self.velocity_space, _ = self.spaces.own(velocity)
+        pressure_space, _ = self.spaces.own(pressure)
+        self.velocity_dofs, self.pressure_dofs = self._mine(velocity), self._mine(pressure)
+        p, q, comm = (
+            ufl.TrialFunction(pressure_space),
+            ufl.TestFunction(pressure_space),
+            self.spaces.comm,
+        )
+        self.mass = _compat.assemble_matrix(_compat.form(p * q * ufl.dx, comm))
+        # The Laplacian with natural conditions is singular; the hint of a mass keeps AMG's coarsest
+        # level regular.
+        self.size = extent(self.spaces.mesh)
+        laplace = (
+            ufl.inner(ufl.grad(p), ufl.grad(q)) * ufl.dx + 1e-8 / self.size**2 * p * q * ufl.dx
+        )
+        self.laplace = _compat.assemble_matrix(_compat.form(laplace, comm))
+        self.solvers = [
+            self._solver(self.mass, "cg", "jacobi"),
+            self._solver(self.laplace, "preonly", "hypre"),
+        ]
+        self.probe = fem.Function(self.velocity_space)
+        w = self.probe
+        squares = (ufl.inner(ufl.grad(w), ufl.grad(w)) * ufl.dx, ufl.inner(w, w) * ufl.dx)
+        self.squares = [_compat.form(square, comm) for square in squares]
+        self.order = np.argsort(self.pressure_dofs)
+        self.work = [self.mass.createVecLeft() for _ in range(3)]
+        self.viscosity, self.inertia = 1.0, 0.0
+
+    def _mine(self, unknown: Any) -> np.ndarray:
+        dofs = self.spaces.dofs(unknown)
+        return dofs[dofs < self.spaces.owned].astype(np.int64)
+
+    def _solver(self, matrix: Any, method: str, preconditioner: str) -> Any:
+        solver = PETSc.KSP().create(matrix.comm)
+        solver.setOperators(matrix)
+        solver.setType(method)
+        solver.getPC().setType(preconditioner)
+        solver.setTolerances(rtol=1e-3, max_it=30)
+        return solver
+
+    def attach(self, solver: Any, matrix: Any) -> None:
+        """Split the system and put the Schur complement's preconditioner in place."""
+        preconditioner, offset = solver.getPC(), matrix.getOwnershipRange()[0]
+        block = self.velocity_space.dofmap.index_map_bs
+        # PETSc wants sorted fields; the components of a node follow each other in the state's space
+        # too.
+        velocity = PETSc.IS().createGeneral(
+            (np.sort(self.velocity_dofs) + offset).astype(PETSc.IntType), comm=matrix.comm
+        )
+        if self.spaces.comm.allreduce(
+            bool(np.all(np.diff(self.velocity_dofs.reshape(-1, block), axis=1) == 1)), op=MPI.LAND
+        ):
+            velocity.setBlockSize(block)
+        pressure = PETSc.IS().createGeneral(
+            (self.pressure_dofs[self.order] + offset).astype(PETSc.IntType), comm=matrix.comm
+        )
+        preconditioner.setFieldSplitIS(("velocity", velocity), ("pressure", pressure))
+        preconditioner.setFieldSplitSchurPreType(PETSc.PC.FieldSplitSchurPreType.USER, self.mass)
+        velocity.destroy()
+        pressure.destroy()
+        preconditioner.setUp()
+        inner = preconditioner.getFieldSplitSchurGetSubKSP()[1].getPC()
+        if inner.getType() != "python":
+            inner.setType("python")
+            inner.setPythonContext(SimpleNamespace(apply=self.apply))
+
+    def null_space(self, matrix: Any) -> None:
+        """Tell PETSc about the constants of a floating multiplier, after checking that the
+        matrix does vanish on them.
+        """
+        floating = self.plan.floating
+        if floating is None:
+            return
+        vector, image = matrix.createVecRight(), matrix.createVecLeft()
+        vector.array[floating.positions] = 1.0
+        vector.normalize()
+        matrix.mult(vector, image)
+        defect = image.norm() / max(matrix.norm(PETSc.NormType.NORM_INFINITY), 1e-300)
+        if defect <= 1e-10:
+            constants = PETSc.NullSpace().create(constant=False, vectors=[vector], comm=matrix.comm)
+            matrix.setNullSpace(constants)
+            matrix.setTransposeNullSpace(constants)
+            constants.destroy()
+        vector.destroy()
+        image.destroy()
+        if defect > 1e-10:
+            raise InputError(
+                "constants of the multiplier are not in the null space of the matrix "
+                f"({defect:.1e}); use 'direct'"
+            )
+
+    def measure(
+        self, matrix: Any, essential_rows: np.ndarray, scaling: Equilibration | None = None
+    ) -> None:
+        """Read ν and σ off the velocity block: two fields on which K and M act differently
+        determine both.
+
+        Args:
+            matrix: the system.
+            essential_rows: global numbers of this rank's rows that are rows of the identity.
+            scaling: the factors that its blocks have been multiplied by.
+        """
+        start = matrix.getOwnershipRange()[0]
+        points = self.velocity_space.tabulate_dof_coordinates()
+        whole, image = matrix.createVecRight(), matrix.createVecLeft()
+        count, block = len(self.velocity_dofs), self.velocity_space.dofmap.index_map_bs
+        system, right = np.zeros((2, 2)), np.zeros(2)
+        for k, wave in enumerate((1.0, 1e5)):
+            values = np.repeat(np.cos(wave / self.size * points @ [1.0, 0.7, 0.4]), block)[:count]
+            whole.set(0.0)
+            whole.array[self.velocity_dofs] = values
+            whole.array[essential_rows - start] = 0.0
+            matrix.mult(whole, image)
+            right[k] = whole.dot(image)
+            self.probe.x.array[:count] = whole.array_r[self.velocity_dofs]
+            self.probe.x.scatter_forward()
+            system[k] = [
+                self.spaces.comm.allreduce(fem.assemble_scalar(square)) for square in self.squares
+            ]
+        nu, sigma = np.linalg.lstsq(system, right, rcond=None)[0]
+        self.viscosity = (
+            float(nu)
+            if nu > 0
+            else max(float(np.abs(right[0] / max(system[0, 0], 1e-300))), 1e-300)
+        )
+        self.inertia = max(float(sigma), 0.0)
+        if scaling is not None:
+            # S = −B A⁻¹ Bᵀ is larger by the factors of its own rows and columns only, A by those of
+            # the velocity.
+            own = scaling.rows * scaling.columns
+            ends = [
+                own[np.setdiff1d(dofs, essential_rows - start)]
+                for dofs in (self.velocity_dofs, self.pressure_dofs)
+            ]
+            whole_factor = np.prod(
+                [
+                    self.spaces.comm.allreduce(part.max(initial=0.0), op=MPI.MAX) or 1.0
+                    for part in ends
+                ]
+            )
+            self.viscosity, self.inertia = (
+                self.viscosity / whole_factor,
+                self.inertia / whole_factor,
+            )
+        whole.destroy()
+        image.destroy()
+
+    def apply(self, preconditioner: Any, x: Any, y: Any) -> None:
+        """y = −(ν M⁻¹ + σ L⁻¹) x, close to the inverse of the Schur complement −B (ν K + σ
+        M)⁻¹ Bᵀ.
+        """
+        right, result, part = self.work
+        right.array[self.order] = x.array_r
+        self.solvers[0].solve(right, result)
+        result.scale(-self.viscosity)
+        if self.inertia * self.size**2 > 1e-8 * self.viscosity:
+            self.solvers[1].solve(right, part)
+            result.axpy(-self.inertia, part)
+        y.array[:] = result.array_r[self.order]
+
+    def destroy(self) -> None:
+        """Free matrices and solvers; collective."""
+        for thing in (self.mass, self.laplace, *self.work, *self.solvers):
+            thing.destroy()

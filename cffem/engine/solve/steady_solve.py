@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Steady problems: where Newton's method starts, and which of several solutions is meant.
+
+The factual problem starts from `initial`, or from zero. A changed nonlinear problem starts at the
+factual solution and stays on the branch that begins there, see `cffem.engine.solve.continuation`,
+unless conditions change with it, which happens at once. What is to be said about either is kept
+with the record of its solves: several solutions that were met, or a factual solution that no march
+in time would stay at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cffem.engine.solve.continuation import Branch
+from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.petsc_options import log
+from cffem.engine.solve.steady_stability import is_looked_for, stability
+from cffem.engine.solve_errors import SolveError
+from cffem.symbols.problem.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.time.march import Stage
+
+
+def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
+    """The steady solution as a vector, which the caller frees; collective.
+
+    Args:
+        model: the model.
+        change: the intervention.
+        stage: the stage solver prepared for it.
+
+    Raises:
+        SolveError: there is no such solution, or it was not found.
+    """
+    factual = None if stage.equation.affine or change.initial else beginning(model, change)
+    if factual is None:
+        state = started(model, change, stage)
+        stage.solve(state, None, None, None, 0.0, "the steady problem")
+        if change == Intervention() and is_looked_for(model, stage):
+            tell_of_instability(model, state.array_r.copy(), stage.record)
+        return state
+    model.prepared(
+        change, stage.record
+    )  # again: the factual problem may have been solved meanwhile
+    state = stage.equation.new_vector()
+    state.array[:] = factual
+    stage.essential.set_values(state.array, 0.0)
+    if model.changes_coefficients_only(change):
+        along_branch(model, change, stage, state)
+    else:
+        stage.solve(state, None, None, None, 0.0, "the steady problem")
+    return state
+
+
+def tell_of_instability(model: Model, state: np.ndarray, record: SolveRecord) -> None:
+    """Note with the record of the solves where a factual solution is unstable, and warn."""
+    found = stability(model, state)
+    model.prepared(Intervention(), record)
+    if not found.stable:
+        record.notices.append(str(found))
+        if model.comm.rank == 0:
+            log.warning("%s", found)
+
+
+def started(model: Model, change: Intervention, stage: Stage) -> Any:
+    """Newton's start of a problem that has nothing else: zero, or what `initial` says."""
+    state = stage.equation.new_vector()
+    values = {**dict(model.experiment.initial), **dict(change.initial)}
+    for unknown in model.library.equations:
+        if unknown in values:
+            model.put(state.array, unknown, values[unknown])
+    stage.essential.set_values(state.array, 0.0)
+    return state
+
+
+def beginning(model: Model, change: Intervention) -> np.ndarray | None:
+    """The factual solution, for a changed problem to start from; None for the factual problem
+    itself.
+    """
+    if change.only_coefficients and change.apply(model.coefficients) == model.coefficients:
+        return None
+    try:
+        return model.factual.states[0]
+    except SolveError:
+        return None  # what cannot be solved factually can still be solved without a term
+
+
+def along_branch(model: Model, change: Intervention, stage: Stage, state: Any) -> None:
+    """Follow the branch from the factual solution, in place."""
+
+    def use(coefficients: Mapping[str, float]) -> None:
+        stage.equation.use(coefficients, model.experiment.forcing)
+
+    branch = Branch(stage, model.coefficients, change.apply(model.coefficients), use)
+    state.array[:] = branch.follow(state.array_r)
+    told = branch.told(state.array_r)
+    if told:
+        stage.record.notices.append(told)
+    stage.essential.centre(state.array)

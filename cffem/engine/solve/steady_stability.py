@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Whether a march in time would stay at a steady solution, and where it would go if not.
+
+A steady problem 0 = Σ_j α_j T_j[u] + f is the rest of dt(u) = Σ_j α_j T_j[u] + f. With J the
+Jacobian of its residual at u and M the mass matrix, small perturbations grow where J e = λ M e has
+an eigenvalue with a negative real part, and so has J⁻¹ M: its leftmost one is found by a few steps
+of a Krylov method with the factors at hand. Newton's method from zero can land on such a solution.
+The sign of an equation, which does not change its steady solutions, is taken from how its roughest
+fields act.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from petsc4py import PETSc
+
+from cffem.engine.assembly.equation import add
+from cffem.engine.collective import summed
+from cffem.engine.solution import Solution
+from cffem.engine.solve.linear import LinearSolver, SolveRecord
+from cffem.engine.solve.presets import factorised
+from cffem.engine.solve_errors import SolveError, as_raised
+from cffem.symbols.errors import InputError
+from cffem.symbols.problem.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
+@dataclass(frozen=True)
+class StabilitySettings:
+    """How stability is looked for, and how a march to a stable solution goes.
+
+    Attributes:
+        most: unknowns up to which it is looked for without being asked.
+        vectors: of the Krylov space.
+        restarts: of the Krylov method.
+        accuracy: relative, of the eigenvalue.
+        vanishing: relative to the largest eigenvalue of J⁻¹ M, one that counts as zero: what grows
+            so fast has no meaning.
+        push: the perturbation along the growing mode, relative to the solution.
+        growing: the factor between two time steps of the march.
+        steps: the largest number of them.
+        near: the change in one step relative to the solution from which Newton's method takes over.
+    """
+
+    most: int = 100_000
+    vectors: int = 30
+    restarts: int = 4
+    accuracy: float = 1e-2
+    vanishing: float = 1e-3
+    push: float = 1e-2
+    growing: float = 1.3
+    steps: int = 100
+    near: float = 1e-4
+
+
+SETTINGS = StabilitySettings()
+
+
+@dataclass(frozen=True)
+class Stability:
+    """What was found about the stability of a steady solution.
+
+    Attributes:
+        rate: the growth rate of a perturbation that grows; zero where none was found.
+        mode: the perturbation (owned values), nothing where none grows.
+    """
+
+    rate: float
+    mode: np.ndarray | None
+
+    @property
+    def stable(self) -> bool:
+        """Whether no growing perturbation was found."""
+        return self.mode is None
+
+    def __str__(self) -> str:
+        if self.stable:
+            return "no perturbation of the steady solution grows"
+        return (
+            "the factual solution is unstable: a perturbation of it grows at a rate of "
+            f"{self.rate:.3g}, and Newton's method found "
+            "it because of where it started; model.settled() marches on to a stable one, and "
+            "Experiment(initial={…}) with that "
+            "makes it the factual one"
+        )
+
+
+class Linearised:
+    """The Jacobian at a steady solution with its factors, and the mass of the equations in time.
+
+    Args:
+        model: a steady model.
+        state: owned values of a solution.
+    """
+
+    def __init__(self, model: Model, state: np.ndarray):
+        self.model = model
+        self.stage = model.prepared(Intervention(), SolveRecord())
+        self.vectors = [model.equation.new_vector() for _ in range(3)]
+        self.vectors[0].array[:] = state
+        self.matrix = self.stage.matrix((self.vectors[0], None, None), None, 0.0)
+        self.signs = self._signs()
+        self.mass = model.norm("L2").matrix
+
+    def _signs(self) -> np.ndarray:
+        """For each unknown the sign that its equation has as one in time; zero where it is
+        algebraic.
+        """
+        model, (_, rough, image) = self.model, self.vectors
+        result = np.zeros(model.spaces.owned)
+        first = self.matrix.getOwnershipRange()[0]
+        for unknown in model.discretisation.unknowns:
+            mask = model.spaces.mask([unknown])
+            mask[self.stage.essential.owned] = 0.0
+            rough.array[:] = mask * np.cos(1.7 * np.arange(first, first + len(mask)) ** 1.5)
+            self.matrix.mult(rough, image)
+            along, size = summed(
+                model.comm,
+                np.array(
+                    [rough.array_r @ image.array_r, np.abs(rough.array_r) @ np.abs(image.array_r)]
+                ),
+            )
+            result += mask * (np.sign(along) if abs(along) > 1e-3 * size else 0.0)
+        return result
+
+    def weighted(self, values: np.ndarray, out: Any) -> None:
+        """out = ± M values, on the rows that have a rate."""
+        self.vectors[1].array[:] = values * (self.signs != 0)
+        self.mass.mult(self.vectors[1], out)
+        out.array[:] *= self.signs
+
+    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
+        """out = J⁻¹ M vector, as PETSc calls it."""
+        self.weighted(vector.array_r, self.vectors[2])
+        assert self.stage.solver is not None
+        # Multipliers have no rate. Left in, they make a nilpotent part whose zero eigenvalues
+        # rounding moves to either side.
+        out.array[:] = self.stage.solver.apply(self.vectors[2].array_r[:, None])[:, 0] * (
+            self.signs != 0
+        )
+
+    def largest(self, start: Any, steps: int) -> float:
+        """About the largest eigenvalue of J⁻¹ M, by a few steps of the power method; collective."""
+        size, vector, image = 0.0, start.copy(), start.duplicate()
+        for _ in range(steps):
+            size = vector.norm()
+            if size == 0.0:
+                break
+            vector.scale(1.0 / size)
+            self.mult(None, vector, image)
+            image.copy(vector)
+            size = image.norm()
+        vector.destroy()
+        image.destroy()
+        return size
+
+    def destroy(self) -> None:
+        """Free the vectors; collective."""
+        for vector in self.vectors:
+            vector.destroy()
+
+
+def stability(model: Model, state: np.ndarray, settings: StabilitySettings = SETTINGS) -> Stability:
+    """Look for a growing perturbation of a steady solution; collective.
+
+    Args:
+        model: the model, steady and solved by factors.
+        state: owned values of its solution.
+        settings: how hard to look.
+    """
+    from slepc4py import SLEPc
+
+    about = Linearised(model, state)
+    about.stage.solver_of(about.matrix).refresh()
+    shell = PETSc.Mat().createPython(
+        about.matrix.sizes, SimpleNamespace(mult=about.mult), comm=model.comm
+    )
+    shell.setUp()
+    solver = SLEPc.EPS().create(model.comm)
+    solver.setOperators(shell)
+    solver.setProblemType(SLEPc.EPS.ProblemType.NHEP)
+    solver.setWhichEigenpairs(SLEPc.EPS.Which.SMALLEST_REAL)
+    solver.setDimensions(1, min(settings.vectors, about.matrix.size[0]))
+    solver.setTolerances(settings.accuracy, settings.restarts)
+    start = shell.createVecRight()
+    start.array[:] = np.cos(1.7 * np.arange(*start.getOwnershipRange()) ** 1.5) * (about.signs != 0)
+    largest = about.largest(start, settings.vectors // 4)
+    solver.setInitialSpace([start])
+    with as_raised():
+        solver.solve()
+    found = Stability(0.0, None)
+    if solver.getConverged():
+        value = solver.getEigenpair(0, start).real
+        if value < -settings.vanishing * largest:
+            found = Stability(-1.0 / value, start.array_r.copy())
+    for thing in (solver, shell, start, about):
+        thing.destroy()
+    model.equation.holds = None
+    return found
+
+
+def is_looked_for(model: Model, stage: Any, settings: StabilitySettings = SETTINGS) -> bool:
+    """Whether the stability of a steady solution is looked for without being asked:
+    nonlinear, factorised, of moderate size.
+    """
+    solver = stage.solver
+    nonlinear = model.experiment.time is None and not stage.equation.affine
+    return nonlinear and solver is not None and solver.direct and model.spaces.size <= settings.most
+
+
+def settled(model: Model, settings: StabilitySettings = SETTINGS) -> Solution:
+    """The steady solution that a march in time from the factual one leads to, which is that itself
+    where it is stable; collective.
+
+    Args:
+        model: a steady model.
+        settings: how the march goes.
+
+    Raises:
+        InputError: the model is not steady.
+        SolveError: the march comes to no rest.
+    """
+    if model.experiment.time is not None:
+        raise InputError("only a steady model settles; this one has a time window")
+    state = model.factual.states[0]
+    found = stability(model, state, settings)
+    record = SolveRecord()
+    if found.mode is not None:
+        state = _marched(model, state, found, record, settings)
+    solution = Solution(model, Intervention(), model.times, record)
+    solution.keep(0, state, None)
+    return solution
+
+
+def _marched(
+    model: Model,
+    state: np.ndarray,
+    found: Stability,
+    record: SolveRecord,
+    settings: StabilitySettings,
+) -> np.ndarray:
+    """Backward Euler with growing steps, one step of Newton's method each, and Newton's
+    method at its end.
+    """
+    norm, mode = model.norm("L2"), found.mode
+    assert mode is not None, "a march starts along a growing mode"
+    place = model.equation.new_vector()
+    # Of both directions the one that makes the solution larger.
+    mode = mode * (np.sign(norm.inner(mode, state)) or 1.0) / norm(mode)
+    place.array[:] = state + settings.push * (norm(state) or 1.0) * mode
+    step = 1.0 / found.rate
+    try:
+        for _ in range(settings.steps):
+            move = _moved(model, place, step, record)
+            place.array[:] += move
+            if norm(move) <= settings.near * norm(place.array_r):
+                stage = model.prepared(Intervention(), record)
+                stage.solve(place, None, None, None, 0.0, "the settled problem")
+                return place.array_r.copy()
+            step *= settings.growing
+    finally:
+        place.destroy()
+    raise SolveError(
+        f"a march in time from the factual solution came to no rest in {settings.steps} steps",
+        cause="start",
+    )
+
+
+def _moved(model: Model, place: Any, step: float, record: SolveRecord) -> np.ndarray:
+    """One step of backward Euler, linearised where it starts."""
+    about = Linearised(model, place.array_r)
+    stage, equation = about.stage, model.equation
+    stage.residual(place, None, None, None, 0.0)
+    mass = about.mass.copy()
+    signs = equation.new_vector()
+    signs.array[:] = about.signs
+    mass.diagonalScale(signs)
+    signs.array[:] = about.signs != 0
+    mass.diagonalScale(None, signs)
+    matrix = (
+        equation.eliminated(mass, np.empty(0, dtype=PETSc.IntType))
+        if equation.discretisation.periodicity
+        else mass
+    )
+    system = about.matrix.copy()
+    add(system, 1.0 / step, matrix)
+    solver = LinearSolver(system, factorised(equation, stage.plan.held), record)
+    solver.solve(stage.right, stage.increment, "a step towards rest")
+    stage.essential.complete(stage.increment.array)
+    result = stage.increment.array_r.copy()
+    solver.destroy()
+    for thing in {id(each): each for each in (mass, matrix, system, signs, about)}.values():
+        thing.destroy()
+    equation.holds = None
+    return result

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Marching in time: schemes, starts, growth and where trajectories are kept."""

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT
+"""Steady solves and time integration of the assembled equation.
+
+Time integration is by diagonally implicit Runge–Kutta schemes on F(w, ẇ, ẅ, t) = 0. With γ = a_ii
+Δt, stage i has the unknown W and the rates
+
+    Ẇ = (W − w_n − Δt Σ_{j<i} a_ij Ẇ_j)/γ, Ẅ = (Ẇ − v_n − Δt Σ_{j<i} a_ij Ẅ_j)/γ (fields with a
+    second-order anchor),
+
+and the step ends with w_{n+1} = w_n + Δt Σ b_i Ẇ_i, v_{n+1} = v_n + Δt Σ b_i Ẅ_i; algebraic
+unknowns (multipliers, auxiliary fields, steady equations) take their value from the last stage. The
+midpoint rule conserves quadratic energies and is Newmark's average acceleration scheme for waves;
+sdirk2 is L-stable and stiffly accurate. All stages share one matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cffem.engine.assembly.dirichlet import Clock, EssentialConditions
+from cffem.engine.assembly.equation import Equation
+from cffem.engine.collective import summed
+from cffem.engine.solve.linear import LinearSolver, SolveRecord
+from cffem.engine.solve.newton import NEWTON, Newton, NewtonSettings
+from cffem.engine.solve.presets import plan
+from cffem.engine.time.consistent import rates_and_values
+from cffem.engine.time.growth import Growth
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A diagonally implicit Runge–Kutta scheme with equal diagonal entries."""
+
+    name: str
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    order: int
+
+    @property
+    def c(self) -> tuple[float, ...]:
+        """Stage times."""
+        return tuple(sum(row) for row in self.a)
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """Whether the last stage is the end of the step."""
+        return self.a[-1] == self.b
+
+
+_G = 1.0 - np.sqrt(0.5)
+MIDPOINT = Scheme("midpoint", ((0.5,),), (1.0,), 2)
+SDIRK2 = Scheme("sdirk2", ((_G,), (1.0 - _G, _G)), (1.0 - _G, _G), 2)
+BACKWARD_EULER = Scheme("backward-euler", ((1.0,),), (1.0,), 1)
+SCHEMES = {scheme.name: scheme for scheme in (MIDPOINT, SDIRK2, BACKWARD_EULER)}
+
+
+class Stage:
+    """One implicit solve F(W, (W−W⁰)/γ, ((W−W⁰)/γ−V⁰)/γ, t) = 0 for W; γ = None is a steady solve.
+
+    Args:
+        equation: the assembled equation with its current coefficients.
+        essential: the essential conditions.
+        options: PETSc options.
+    """
+
+    def __init__(
+        self, equation: Equation, essential: EssentialConditions, options: Any, record: SolveRecord
+    ):
+        self.equation = equation
+        self.essential = essential
+        self.record = record
+        self.plan = plan(options, equation, essential)
+        self.solver: LinearSolver | None = None
+        new = equation.new_vector
+        self.rate, self.acceleration, self.right, self.increment = new(), new(), new(), new()
+
+    def rates(
+        self, state: Any, base: Any, velocity: Any, gamma: float | None
+    ) -> tuple[Any, Any, Any]:
+        """(W, Ẇ, Ẅ) for a stage value."""
+        if gamma is None:
+            return (state, None, None)
+        self.rate.waxpy(-1.0, base, state)
+        self.rate.scale(1.0 / gamma)
+        if velocity is None:
+            return (state, self.rate, None)
+        self.acceleration.waxpy(-1.0, velocity, self.rate)
+        self.acceleration.scale(1.0 / gamma)
+        return (state, self.rate, self.acceleration)
+
+    def weights(self, gamma: float | None, second_order: bool) -> tuple[float, float, float]:
+        """Factors of the Jacobians with respect to W."""
+        if gamma is None:
+            return (1.0, 0.0, 0.0)
+        return (1.0, 1.0 / gamma, 1.0 / gamma**2 if second_order else 0.0)
+
+    def residual(
+        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float
+    ) -> float:
+        """Put −F at a stage value into `right`, zero in essential rows, and return its norm."""
+        self.equation.residual(self.rates(state, base, velocity, gamma), time, self.right)
+        self.right.scale(-1.0)
+        self.essential.restrict(self.right, state.array_r)
+        return self.right.norm()
+
+    def refresh(
+        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float
+    ) -> None:
+        """Bring the matrix and its factorisation up to date, where that is needed."""
+        self.linearise(self.rates(state, base, velocity, gamma), gamma, time)
+
+    def linearise(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> None:
+        """Make `solver` the solver of the equation linearised at (W, Ẇ, Ẅ), where it is not
+        already.
+        """
+        key = (self.equation._current, gamma, self.essential)
+        if self.equation.linear and self.equation.holds == key and self.solver is not None:
+            return
+        self.solver_of(self.matrix(states, gamma, time)).refresh()
+        self.equation.holds = key
+
+    def matrix(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> Any:
+        """The matrix of the equation linearised at (W, Ẇ, Ẅ), for increments."""
+        weights = self.weights(gamma, states[2] is not None)
+        return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
+
+    def solver_of(self, matrix: Any) -> LinearSolver:
+        """The solver of the equation's matrix."""
+        if self.solver is not None and self.solver.matrix is not matrix:
+            self.solver.destroy()
+            self.solver = None
+        if self.solver is None:
+            self.solver = LinearSolver(matrix, self.plan, self.record)
+        return self.solver
+
+    def step(self, matrix: Any, what: str, enough: float) -> None:
+        """Put the step that Newton's method makes of `right` into `increment`."""
+        solver = self.solver_of(matrix)
+        solver.refresh()
+        solver.solve(self.right, self.increment, what, enough)
+        self.essential.complete(self.increment.array)
+
+    def size(self, values: np.ndarray) -> float:
+        """The size of a state, its fields in the scale of the solver; collective."""
+        scaling = None if self.solver is None else self.solver.scaling
+        scaled = values if scaling is None else values / scaling.columns
+        return math.sqrt(float(summed(self.equation.comm, scaled @ scaled)))
+
+    def begin(self, record: SolveRecord) -> None:
+        """Begin a problem: its solves are counted in a record, and a preset that gave way in
+        another one has its chance again.
+        """
+        self.record = record
+        if self.plan.restore() and self.solver is not None:
+            self.solver.destroy()
+            self.solver, self.equation.holds = None, None
+        if self.solver is not None:
+            self.solver.record = record
+
+    def solve(
+        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str
+    ) -> tuple[Any, Any, Any]:
+        """Solve for the stage value; returns (W, Ẇ, Ẅ).
+
+        Args:
+            state: the start, with the right essential values; it is overwritten.
+            base, velocity: W⁰ and V⁰.
+            gamma: γ, None for a steady solve.
+            time: the stage's time.
+            what: how to call the solve in a message.
+        """
+        if self.equation.affine:
+            self._solve_linear(state, base, velocity, gamma, time, what)
+        else:
+            self.newton(base, velocity, gamma, time, what).solve(state)
+        self.essential.centre(state.array)
+        return self.rates(state, base, velocity, gamma)
+
+    def _solve_linear(
+        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str
+    ) -> None:
+        self.residual(state, base, velocity, gamma, time)
+        self.refresh(state, base, velocity, gamma, time)
+        assert self.solver is not None
+        self.solver.solve(self.right, self.increment, what)
+        self.essential.complete(self.increment.array)
+        state.axpy(1.0, self.increment)
+
+    def newton(
+        self,
+        base: Any,
+        velocity: Any,
+        gamma: float | None,
+        time: float,
+        what: str,
+        settings: NewtonSettings = NEWTON,
+    ) -> Newton:
+        """Newton's method for a stage of a nonlinear equation."""
+
+        def residual(state: Any) -> None:
+            self.residual(state, base, velocity, gamma, time)
+
+        def assemble(state: Any) -> Any:
+            return self.matrix(self.rates(state, base, velocity, gamma), gamma, time)
+
+        def sizes(state: Any) -> np.ndarray:
+            return self.equation.sizes(self.rates(state, base, velocity, gamma), time)
+
+        return Newton(self, residual, assemble, sizes if gamma is None else None, what, settings)
+
+    def destroy(self) -> None:
+        """Free the solver; collective. The matrix belongs to the equation."""
+        if self.solver is not None:
+            self.solver.destroy()
+        for vector in (self.rate, self.acceleration, self.right, self.increment):
+            vector.destroy()
+
+
+@dataclass
+class Marching:
+    """What a march needs to know besides the equation.
+
+    Attributes:
+        scheme: the Runge–Kutta scheme.
+        dynamic: over owned unknowns, 1 for those with a rate, 0 for algebraic ones.
+        second_order: over owned unknowns, 1 for those with a second-order anchor; None if there are
+            none.
+    """
+
+    scheme: Scheme
+    dynamic: np.ndarray
+    second_order: np.ndarray | None
+
+
+def consistent_start(
+    stage: Stage,
+    marching: Marching,
+    held: np.ndarray,
+    state: np.ndarray,
+    velocity: np.ndarray | None,
+    time: float,
+) -> None:
+    """Solve for the algebraic unknowns of an initial state, in place; those that have rates are
+    held.
+
+    Args:
+        stage: the stage solver with its equation and boundary conditions.
+        marching: which unknowns have rates.
+        held: over owned unknowns, not zero for those to hold.
+        state, velocity: owned values.
+        time: the initial time.
+    """
+    if stage.equation.rates_in_algebraic():
+        rates_and_values(stage, marching, state, velocity, time)
+        return
+    solver = Stage(stage.equation, stage.essential.holding(held), None, stage.record)
+    whole = stage.equation.new_vector()
+    whole.array[:] = state
+    solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")
+    state[:] = whole.array_r
+    whole.destroy()
+    solver.destroy()
+
+
+def march(
+    stage: Stage,
+    marching: Marching,
+    times: np.ndarray,
+    start: np.ndarray,
+    velocity: np.ndarray | None,
+    keep: Callable[[int, np.ndarray, np.ndarray | None], bool | None],
+    keep_stage: Callable[[int, int, tuple[Any, Any, Any], float], None] | None = None,
+) -> None:
+    """Integrate from the first to the last time.
+
+    Args:
+        stage: the implicit stage solver.
+        marching: scheme and kinds of unknowns.
+        times: all time levels.
+        start, velocity: owned values at the first time; velocity only for second-order anchors.
+        keep: called with (level, state, velocity) at every level; a true result ends the march.
+        keep_stage: called with (step, stage, (W, Ẇ, Ẅ), time) after every stage solve.
+    """
+    equation, scheme = stage.equation, marching.scheme
+    w, base, v0 = equation.new_vector(), equation.new_vector(), None
+    w.array[:] = start
+    v = None if velocity is None else np.array(velocity)
+    if v is not None:
+        v0 = equation.new_vector()
+    keep(0, w.array_r.copy(), v)
+    guess = equation.new_vector()
+    # One number for all steps: differences of rounded times would each ask for a factorisation of
+    # their own.
+    step = float(times[-1] - times[0]) / (len(times) - 1)
+    growth = Growth(
+        stage, marching.dynamic, times, start, velocity, scheme.a[-1][-1] * step, scheme.c
+    )
+    for level in range(1, len(times)):
+        w_rates: list[np.ndarray] = []
+        v_rates: list[np.ndarray] = []
+        for i, row in enumerate(scheme.a):
+            clock = Clock(
+                float(times[level - 1]), step, scheme.c[i], row[-1] * step, scheme.stiffly_accurate
+            )
+            base.array[:] = w.array_r + step * sum(
+                (a * r for a, r in zip(row[:-1], w_rates, strict=False)), np.zeros(1)
+            )
+            if v0 is not None and v is not None:
+                v0.array[:] = v + step * sum(
+                    (a * r for a, r in zip(row[:-1], v_rates, strict=False)), np.zeros(1)
+                )
+            # A second-order unknown goes on with its velocity: the better start for Newton, and
+            # irrelevant for a linear solve.
+            guess.array[:] = base.array_r if v is None else base.array_r + clock.gamma * v
+            stage.essential.set_stage(guess.array, base.array_r, clock)
+            states = stage.solve(
+                guess, base, v0, clock.gamma, clock.time, f"step {level} of {len(times) - 1}"
+            )
+            w_rates.append(states[1].array_r * marching.dynamic)
+            if v0 is not None:
+                v_rates.append(states[2].array_r * marching.second_order)
+            if keep_stage is not None:
+                keep_stage(level - 1, i, states, clock.time)
+        algebraic = guess.array_r * (1.0 - marching.dynamic)
+        w.array[:] = (
+            w.array_r + step * sum(b * r for b, r in zip(scheme.b, w_rates, strict=True))
+        ) * marching.dynamic + algebraic
+        stage.essential.set_values(w.array, times[level])
+        if v is not None:
+            v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))
+            stage.essential.set_velocities(v, times[level])
+        growth.check(level, w.array_r)
+        if keep(level, w.array_r.copy(), v):
+            break
+    for vector in (w, base, guess, v0):
+        if vector is not None:
+            vector.destroy()

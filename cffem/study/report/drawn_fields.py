@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Small pictures of fields as data: the factual solution and each deleted one on the points of one
+drawing, in `fields.npz`.
+
+A report is drawn again from `report.json` and this file alone, without a mesh or a solver.
+`cffem.study.report.camera` takes the values from solutions; what is kept here is capped in size, so
+that a study on millions of cells still leaves a file that can be mailed.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from cffem.symbols.errors import InputError
+
+FORMAT = "cffem-fields/1"
+FILE = "fields.npz"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Values of solutions on the points of a drawing at the end of the window.
+
+    Args:
+        points: n × 1 for a line or n × 2 for an area: coordinates in the drawing.
+        cells: m × 2 intervals or m × 3 triangles of the points.
+        axes: names of the drawing's coordinates, ("x", "y") say.
+        factual: by field, n × components; nan outside the domain.
+        deleted: by term, then by field, the same for the problem without that term.
+        where: what is drawn where that is not the whole domain, "slice z = 0.5" say.
+        time: the time of the pictures; None for a steady problem.
+
+    Example:
+        >>> line = Fields(np.array([[0.0], [1.0]]), np.array([[0, 1]]), ("x",), {"u": np.ones((2, 1))})
+        >>> line.with_deleted("lap", {"u": np.zeros((2, 1))}).difference("lap", "u").max()
+        np.float64(1.0)
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+    axes: tuple[str, ...]
+    factual: Mapping[str, np.ndarray]
+    deleted: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    where: str = ""
+    time: float | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.points)
+        if self.points.shape[1:] != (len(self.axes),) or self.cells.shape[1:] != (
+            len(self.axes) + 1,
+        ):
+            raise ValueError("a drawing has one coordinate for each axis and simplices as cells")
+        if self.cells.size and not 0 <= self.cells.min() <= self.cells.max() < count:
+            raise ValueError("a cell of the drawing names a point that is not there")
+        for values in (self.factual, *self.deleted.values()):
+            if set(values) != set(self.factual) or any(
+                array.shape[:1] != (count,) or array.ndim != 2 for array in values.values()
+            ):
+                raise ValueError(
+                    "each field of a drawing needs values at each point, also without a term"
+                )
+
+    def difference(self, term: str, name: str) -> np.ndarray:
+        """Factual minus deleted."""
+        return self.factual[name] - self.deleted[term][name]
+
+    def with_deleted(self, term: str, values: Mapping[str, np.ndarray]) -> Fields:
+        """The same drawing with one more deleted problem."""
+        return Fields(
+            self.points,
+            self.cells,
+            self.axes,
+            self.factual,
+            {**self.deleted, term: values},
+            self.where,
+            self.time,
+        )
+
+    def write(self, folder: str | Path) -> Path:
+        """Write `fields.npz` into a folder, whole or not at all."""
+        path = Path(folder) / FILE
+        names, terms = list(self.factual), list(self.deleted)
+        about = {
+            "format": FORMAT,
+            "fields": names,
+            "terms": terms,
+            "axes": self.axes,
+            "where": self.where,
+            "time": self.time,
+        }
+        arrays = {
+            "about": np.array(json.dumps(about)),
+            "points": self.points,
+            "cells": self.cells.astype(np.int32),
+        }
+        for i, name in enumerate(names):
+            arrays[f"factual_{i}"] = self.factual[name].astype(np.float32)
+            for j, term in enumerate(terms):
+                # The difference is kept, not the deleted field: it may be far smaller than single
+                # precision of either.
+                arrays[f"difference_{i}_{j}"] = self.difference(term, name).astype(np.float32)
+        part = path.with_name(f".{FILE}.part")
+        with open(part, "wb") as file:
+            np.savez_compressed(file, **arrays)
+        part.replace(path)
+        return path
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Fields | None:
+        """The drawing of a folder; None where there is none.
+
+        Raises:
+            InputError: the file is there but is not such a drawing.
+        """
+        path = Path(folder) / FILE
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                return cls._from_arrays(dict(stored))
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError) as error:
+            raise InputError(
+                f"{path} cannot be read as pictures of fields ({error}); delete it and run the "
+                "study again"
+            ) from None
+
+    @classmethod
+    def _from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Fields:
+        about = json.loads(str(arrays["about"]))
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
+        factual = {
+            str(name): arrays[f"factual_{i}"].astype(float)
+            for i, name in enumerate(about["fields"])
+        }
+        deleted = {
+            str(term): {
+                name: factual[name] - arrays[f"difference_{i}_{j}"]
+                for i, name in enumerate(factual)
+            }
+            for j, term in enumerate(about["terms"])
+        }
+        time = None if about["time"] is None else float(about["time"])
+        axes = tuple(map(str, about["axes"]))
+        return cls(
+            arrays["points"], arrays["cells"], axes, factual, deleted, str(about["where"]), time
+        )

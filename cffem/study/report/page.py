@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The page of a report: one HTML file that opens offline, needs no script and fetches nothing, and
+prints on paper.
+
+It opens with three sentences; then verdicts with their picture, the scope, and after that what
+stands behind them, each part in `page_parts` and `page_data`. A content security policy in the page
+itself forbids scripts and every request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cffem.study.report import page_evidence as page_data
+from cffem.study.report import page_verdicts as page_parts
+from cffem.study.report.markup import Raw, paragraph, section, text
+from cffem.study.report.summary import notice, screen_sentence, sentences
+from cffem.study.report.verdict_pictures import error_bars
+
+if TYPE_CHECKING:
+    from cffem.study.report.report import Report
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff; margin:
+  0 auto; padding: 1.5rem 1.2rem 4rem; max-width: 62rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .2rem; }
+h2 { font-size: 1.3rem; margin: 2.6rem 0 .6rem; border-bottom: 1px solid #ccc; padding-bottom: .2rem; }
+h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
+.summary { border-left: 4px solid #00598c; background: #f3f7fa; padding: .7rem 1rem; margin: 1rem 0; }
+.summary p { margin: .35rem 0; }
+.summary p.doubt { font-weight: 650; color: #8a1c00; }
+nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .92rem; }
+a { color: #00598c; }
+.skipped { color: #4a4a4a; font-style: italic; }
+.small { font-size: .88rem; color: #4a4a4a; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: .6rem 0 1rem; font-size: .92rem; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { padding: .28rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+thead th { border-bottom: 2px solid #888; white-space: nowrap; }
+tbody th { font-weight: 600; }
+th > div, td > div { max-width: 24rem; overflow-wrap: break-word; }
+th > div { max-width: 18rem; }
+th.number { text-align: right; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td ul { margin: 0; padding-left: 1.1rem; }
+.verdict { font-weight: 650; white-space: nowrap; }
+figure { margin: 1rem 0; }
+figcaption { font-size: .88rem; color: #333; }
+img.picture { max-width: 100%; height: auto; }
+img.formula { vertical-align: middle; max-height: 2.4em; }
+details { margin: .5rem 0; border: 1px solid #ddd; border-radius: 4px; padding: .3rem .8rem; }
+summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
+code { font-size: .92em; overflow-wrap: break-word; }
+blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888; overflow-wrap: anywhere; }
+@media print { nav { display: none; } body { font-size: 10.5pt; max-width: none; padding: 0; } h2 { break-after: avoid; }
+  figure, tr, .summary { break-inside: avoid; } .wide { overflow: visible; } details { border: none; padding: 0; }
+  details::details-content { content-visibility: visible; display: block; block-size: auto; } }
+"""
+
+
+def as_page(report: Report, drawing: Any = None) -> str:
+    """The whole page.
+
+    Args:
+        report: the report.
+        drawing: the `Fields` of its study, if there are any.
+    """
+    parts = [
+        ("verdicts", "Verdicts", page_parts.verdicts(report)),
+        ("scope", "What the verdicts hold for", page_parts.scope(report)),
+        ("observables", "Observables", page_parts.observables(report)),
+        ("constraint", "Constraint class", page_data.constraint(report)),
+        ("design", "What the data can tell", page_data.design(report)),
+        ("screening", "Screening", page_data.screening(report)),
+        ("gap", "Residual contribution against deletion score", page_parts.gap(report)),
+        ("fields", "Fields with and without each term", page_parts.fields(report, drawing)),
+        ("certificates", "How each error bar was obtained", page_parts.certificates(report)),
+        ("cost", "Cost and convergence", page_data.cost(report)),
+        ("environment", "Environment", page_data.environment(report)),
+    ]
+    links = "".join(f'<li><a href="#{key}">{text(title)}</a></li>' for key, title, _ in parts)
+    body = "".join(section(*part) for part in parts)
+    fields = ", ".join(report.sections["scope"].get("library", {})) or ", ".join(report.terms)
+    title = f"Which terms matter? {len(report.terms)} candidate terms: {fields}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{text(title[:160])}</title><style>{STYLE}</style></head>\n'
+        '<body><header><h1>Which terms matter?</h1><p class="small">'
+        f"Deletion study of {len(report.terms)} candidate terms; report of schema "
+        f"cffem-report/1.</p>{summary(report)}</header>"
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main></body></html>\n'
+    )
+
+
+def summary(report: Report) -> Raw:
+    """Whether the fit can be believed, and the three sentences."""
+    first = screen_sentence(report)
+    told = [paragraph(first, "doubt" if first.startswith("NOT") else "")] if first else []
+    if second := notice(report):
+        told.append(paragraph(second, "doubt"))
+    return Raw(
+        f'<div class="summary">{"".join([*told, *(paragraph(sentence) for sentence in sentences(report))])}</div>'
+    )
+
+
+def as_snippet(report: Report) -> str:
+    """The sentences, the table of verdicts and its picture for a notebook, without styles
+    that reach beyond it.
+    """
+    scope = paragraph(report.sections["scope"].get("sentence", ""))
+    return (
+        f"<div>{summary(report)}{page_parts.verdict_table(report)}{error_bars(report)}{scope}</div>"
+    )

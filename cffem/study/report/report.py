@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""The report of a study (schema `cffem-report/1`): every section is always there, a skipped one
+says why.
+
+A report is data: it is made once, written as JSON, and shown as a table, as a page or in LaTeX;
+nothing in it needs the solver again. `report.schema.json` beside this file states what the JSON
+holds; the keys of the paper's reporting contract are required.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cffem.symbols.errors import InputError
+
+FAMILY, VERSION = "cffem-report", 1
+SCHEMA = f"{FAMILY}/{VERSION}"
+SECTIONS = (
+    "scope",
+    "constraint",
+    "design",
+    "screening",
+    "observables",
+    "sets",
+    "cost",
+    "environment",
+)
+JSON_FILE, CSV_FILE, PAGE_FILE = "report.json", "terms.csv", "report.html"
+
+
+@dataclass(frozen=True)
+class TermReport:
+    """What is known about one term; None where it was not computed.
+
+    Attributes:
+        epsilon: the tolerance of the verdict; None where it is the scope's.
+        experiment: the experiment that the numbers are from, where there are several.
+        conditions: which essential conditions the deleted equation cannot carry and were released.
+        misfit: how far the deleted solution is from the data, relative to them, where there are
+            data.
+        code: what `reason` is about, as a `Code`, for programs.
+        field, fields: the field that the numbers are about, and the decision for each field, where
+            each is judged by itself.
+        proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
+    """
+
+    name: str
+    latex: str
+    coefficient: float
+    selected: bool | None = None
+    residual_contribution: float | None = None
+    rci: float | None = None
+    one_step: float | None = None
+    linearised: float | None = None
+    deletion: float | None = None
+    eta_factual: float | None = None
+    eta_counterfactual: float | None = None
+    margin: float | None = None
+    epsilon: float | None = None
+    experiment: str | None = None
+    certificate: str | None = None
+    method: str | None = None
+    decision: str = "unresolved"
+    reason: str = ""
+    proof: Mapping[str, Any] | None = None
+    code: str = ""
+    misfit: float | None = None
+    conditions: str = ""
+    field: str = ""
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields"))
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a study.
+
+    Attributes:
+        terms: one entry for each term of the library, by name.
+        sections: the other sections of the schema.
+    """
+
+    terms: Mapping[str, TermReport]
+    sections: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        missing = [name for name in SECTIONS if name not in self.sections]
+        if missing:
+            raise ValueError(
+                f"a report needs all sections; {', '.join(missing)} missing (a skipped one holds "
+                f"{{'skipped': reason}})"
+            )
+
+    # Files
+    # ----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The report as JSON text; numbers that are not finite become null."""
+        content = {
+            "schema": SCHEMA,
+            **self.sections,
+            "terms": [asdict(term) for term in self.terms.values()],
+        }
+        return json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Read a report back, also one that another version of this schema's family wrote with more
+        or fewer keys.
+
+        Raises:
+            InputError: the text is not a report, or one of a newer schema.
+        """
+        try:
+            content = json.loads(text)
+            schema = content.pop("schema", None)
+            entries = content.pop("terms") if schema == SCHEMA else []
+            known = {f.name for f in fields(TermReport)}
+            terms = {
+                entry["name"]: TermReport(**{k: v for k, v in entry.items() if k in known})
+                for entry in entries
+            }
+            sections = {
+                str(name): dict(section) for name, section in content.items() if schema == SCHEMA
+            }
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            raise InputError(
+                f"this is not a report of schema {SCHEMA} ({type(error).__name__}: {error})"
+            ) from None
+        if schema != SCHEMA:
+            newer = isinstance(schema, str) and schema.startswith(f"{FAMILY}/")
+            raise InputError(
+                f"this is not a report of schema {SCHEMA}"
+                + (f" but of {schema}; use a newer cffem" if newer else "")
+            )
+        absent = {"skipped": "the report was written without this section"}
+        return cls(terms, {**dict.fromkeys(SECTIONS, absent), **sections})
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Report:
+        """The report in a folder that a study has written."""
+        path = Path(folder) / JSON_FILE
+        try:
+            text = path.read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                f"there is no {JSON_FILE} in {folder}; the study is not finished, or this is "
+                "another folder"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
+        return cls.from_json(text)
+
+    def to_csv(self) -> str:
+        """The table of terms as CSV."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for term in self.terms.values():
+            writer.writerow(
+                ["" if (value := getattr(term, name)) is None else value for name in COLUMNS]
+            )
+        return out.getvalue()
+
+    def write(self, folder: str | Path) -> None:
+        """Write `terms.csv`, `report.html` and, last, `report.json`, each whole or not at all."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = self.to_json()
+        # What is shown is what is stored, so that rendering again gives the same page.
+        Report.from_json(text)._write_views(folder)
+        write_whole(folder / JSON_FILE, text)
+
+    def _write_views(self, folder: Path) -> Path:
+        from cffem.study.report.drawn_fields import Fields
+
+        write_whole(folder / CSV_FILE, self.to_csv())
+        return write_whole(folder / PAGE_FILE, self.to_html(Fields.read(folder)))
+
+    # Views
+    # ----------------------------------------------------------------------------------------------
+
+    def to_html(self, drawing: Any = None) -> str:
+        """The report as one self-contained page that opens offline.
+
+        Args:
+            drawing: the `Fields` of the study, for pictures of factual and deleted solutions.
+        """
+        from cffem.study.report.page import as_page
+
+        return as_page(self, drawing)
+
+    def to_latex(self) -> str:
+        """Tables for a paper (booktabs): verdicts, scope and design."""
+        from cffem.study.report.latex import as_latex
+
+        return as_latex(self)
+
+    def _repr_html_(self) -> str:
+        from cffem.study.report.page import as_snippet
+
+        return as_snippet(self)
+
+    def __str__(self) -> str:
+        from cffem.study.report.terminal_table import as_text
+
+        return as_text(self)
+
+
+def render(folder: str | Path) -> Path:
+    """Write `report.html` and `terms.csv` of a folder again from its `report.json` and
+    `fields.npz`; nothing is computed.
+
+    Returns:
+        The page.
+    """
+    return Report.read(folder)._write_views(Path(folder))
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write a file so that it is there whole or not at all, whenever the program ends."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types only."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool | str | int) or value is None:
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None

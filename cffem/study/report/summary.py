@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: MIT
+"""A report in three plain sentences: what was decided, what could not be decided and why, and
+what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cffem.symbols.reasons import Code
+
+if TYPE_CHECKING:
+    from cffem.study.report.report import Report, TermReport
+
+LONGEST = 60  # characters of a name that are shown
+LONGEST_REASON = 160  # and of a reason; the table has it in full
+
+
+def up_to_one(value: float, shown: str) -> str:
+    """A number between 0 and 1 as it is shown, but not as 1 where it is only near to it.
+
+    Example:
+        >>> up_to_one(0.98765, "0.99"), up_to_one(1 - 1.7e-7, "1.00"), up_to_one(1.0, "1.00")
+        ('0.99', '1 − 1.7e-07', '1.00')
+    """
+    rest = 1.0 - value
+    # What differs by rounding errors only is 1.
+    return f"1 − {rest:.1e}" if float(shown) == 1.0 and rest > 1e-14 else shown
+
+
+def sentences(report: Report) -> tuple[str, str, str]:
+    """What was decided, what could not be, and what to do next.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report, TermReport
+        >>> lap = TermReport("lap", "", 1.0, deletion=0.3, margin=0.01, epsilon=0.1, certificate="guaranteed", decision="relevant")
+        >>> print(sentences(Report({"lap": lap}, {name: {"skipped": "an example"} for name in SECTIONS}))[0])
+        Decided: lap is relevant (deleting it changes the solution by more than ε = 0.1), with a
+            guaranteed error bar.
+    """
+    return decided(report), undecided(report), next_step(report)
+
+
+def screen_sentence(report: Report) -> str:
+    """Whether the fitted coefficients can be believed; empty where they were given.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> screened = {"reliable": False, "reasons": ["unstable"], "skill": {"skill": 0.2}}
+        >>> print(screen_sentence(Report({}, {**sections, "screening": screened})))
+        NOT RELIABLE: the screen does not trust its own fit (unstable); skill on left-out rows 0.20;
+            the verdicts are about the ...
+    """
+    section = report.sections["screening"]
+    if "reliable" not in section:
+        return ""
+    screens = (section.get("equations") or {"": section}).items()
+    doubtful = [(label, found) for label, found in screens if not found.get("reliable")]
+    skills = [(found.get("skill") or {}).get("skill") for _, found in screens]
+    told = ", ".join(f"{value:.2f}" for value in skills if value is not None)
+    skill = f"skill on left-out rows {told}" if told else "no skill was measured"
+    if not doubtful:
+        return f"Screen: reliable; {skill}."
+    many = len(screens) > 1
+    reasons = dict.fromkeys(
+        f"{label + ': ' if many else ''}{plain(str(reason), LONGEST_REASON)}"
+        for label, found in doubtful
+        for reason in found.get("reasons", ())
+    )
+    why = "; ".join(reasons) or "no reason is stated"
+    return (
+        f"NOT RELIABLE: the screen does not trust its own fit ({why}); {skill}; the verdicts are "
+        "about the fitted model and say "
+        "nothing about the law behind the data."
+    )
+
+
+def notice(report: Report) -> str:
+    """What one must know about the solutions behind the verdicts; empty where there is nothing.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> print(notice(Report({}, {**sections, "cost": {"notices": ["the factual solution is unstable"]}})))
+        Note: the factual solution is unstable.
+    """
+    told = report.sections["cost"].get("notices") or ()
+    return f"Note: {'; '.join(plain(str(text)) for text in told)}." if told else ""
+
+
+def by_field(term: TermReport) -> str:
+    """For which fields a term matters, in brackets; nothing where there is one field.
+
+    Example:
+        >>> from cffem.study.report.report import TermReport
+        >>> by_field(TermReport("thermal", "", 1.0, decision="relevant", fields={"u": "relevant", "T": "irrelevant"}))
+        ' (u: relevant, T: irrelevant)'
+    """
+    return (
+        f" ({', '.join(f'{plain(name)}: {decision}' for name, decision in term.fields.items())})"
+        if term.fields
+        else ""
+    )
+
+
+def decided(report: Report) -> str:
+    """The terms with a verdict and what it says."""
+    found = [term for term in report.terms.values() if term.decision in ("relevant", "irrelevant")]
+    if not found:
+        return "Decided: nothing; no term has an error bar that keeps clear of ε."
+    parts = []
+    for decision, change in (("relevant", "more"), ("irrelevant", "less")):
+        mine = [term for term in found if term.decision == decision]
+        if mine:
+            which = "it" if len(mine) == 1 else "any of them alone"
+            effect = (
+                f"deleting {which} changes the solution by {change} than {tolerance(report, mine)}"
+            )
+            parts.append(
+                f"{joined(t.name for t in mine)} {'is' if len(mine) == 1 else 'are'} {decision} "
+                f"({effect})"
+            )
+    kinds = sorted({str(term.certificate) for term in found})
+    bars = (
+        f"a {kinds[0]} error bar".replace("a e", "an e")
+        if len(found) == 1
+        else f"{' or '.join(reversed(kinds))} error bars"
+    )
+    return f"Decided: {'; '.join(parts)}, with {bars}."
+
+
+def tolerance(report: Report, terms: Sequence[TermReport]) -> str:
+    """ε of some terms, as a number where it is one."""
+    values = {term_epsilon(report, term) for term in terms}
+    (value,) = values if len(values) == 1 else (None,)
+    return "its ε" if value is None else f"ε = {value:.3g}"
+
+
+def term_epsilon(report: Report, term: TermReport) -> float | None:
+    """The tolerance of a term's verdict."""
+    return term.epsilon if term.epsilon is not None else report.sections["scope"].get("epsilon")
+
+
+def undecided(report: Report) -> str:
+    """The terms without a verdict, grouped by reason."""
+    reasons: dict[str, list[str]] = {}
+    for term in report.terms.values():
+        if term.decision not in ("relevant", "irrelevant"):
+            reasons.setdefault(why(term), []).append(term.name)
+    if not reasons:
+        return "Not decided: nothing; every term of the library has its verdict."
+    return f"Not decided: {'; '.join(f'{joined(names)} ({reason})' for reason, names in reasons.items())}."
+
+
+def why(term: TermReport) -> str:
+    """Why a term has no verdict, without a full stop."""
+    if term.decision == "constraint_null":
+        return (
+            "vanishes on the constraint class, so that no data of this class tell its coefficient"
+        )
+    if term.decision == "unsolvable":
+        return f"the problem without it was not solved: {plain(term.reason, LONGEST_REASON)}"
+    return plain(term.reason, LONGEST_REASON).rstrip(".") or "no reason is stated"
+
+
+def next_step(report: Report) -> str:
+    """What would decide more; the experiment that the design asks for comes first."""
+    steps = []
+    proposal = report.sections["design"].get("next")
+    if isinstance(proposal, Mapping) and proposal.get("sentence"):
+        sentence = plain(str(proposal["sentence"])).rstrip(".")
+        steps.append(sentence[:1].lower() + sentence[1:])
+    open_terms: dict[str, list[TermReport]] = {}
+    for term in report.terms.values():
+        if term.decision in ("unresolved", "unsolvable"):
+            open_terms.setdefault(code_of(report, term), []).append(term)
+    for code, advice in ADVICE.items():
+        if code in open_terms and not (code == Code.ALIASED and steps):
+            steps.append(advice(report, open_terms[code]))
+    misfit = missing_terms(report.sections["screening"])
+    if misfit:
+        steps.append(misfit)
+    if steps:
+        return f"Next: {'; '.join(steps)}."
+    if open_terms:
+        return "Next: what is missing for the other terms is said above."
+    return "Next: nothing is needed for these verdicts; they hold for the scope below and say nothing beyond it."
+
+
+def code_of(report: Report, term: TermReport) -> str:
+    """What keeps a term from its verdict; reports of earlier versions say it by their numbers
+    only.
+    """
+    if term.code:
+        return term.code
+    if term.decision == "unsolvable":
+        return Code.UNSOLVABLE
+    if term.deletion is None:
+        return Code.UNSELECTED if term.selected is not None else Code.ZERO_COEFFICIENT
+    gap = closeness(report, term)
+    if gap is None or term.margin is None:
+        return Code.NO_THEOREM
+    return Code.MARGIN_DISCRETISATION if gap <= term.margin else Code.ALIASED
+
+
+# Advice
+# --------------------------------------------------------------------------------------------------
+
+
+def refine(report: Report, terms: Sequence[TermReport]) -> str:
+    """The discretisation makes the error bar."""
+    hardest = min(terms, key=lambda term: closeness(report, term) or 0.0)
+    gap = closeness(report, hardest) or 0.0
+    return (
+        f"refine {discretisation(report)} for {joined(t.name for t in terms)}: the margin of "
+        f"{plain(hardest.name)} is "
+        f"{hardest.margin:.2g} and must fall below |δ − ε| = {gap:.2g}"
+    )
+
+
+def narrow(report: Report, terms: Sequence[TermReport]) -> str:
+    """The intervals of the coefficients make the error bar."""
+    return (
+        f"take more data, or data with less noise, for {joined(t.name for t in terms)}: the "
+        "intervals of the coefficients make "
+        "the error bar, and a finer mesh would not change that"
+    )
+
+
+def start_finer(report: Report, terms: Sequence[TermReport]) -> str:
+    """The levels of an estimate do not saturate."""
+    finer = (
+        discretisation(report)
+        .replace("mesh", "a finer mesh")
+        .replace("time steps", "smaller time steps")
+    )
+    return (
+        f"start from {finer} for {joined(t.name for t in terms)}, for which these give no error bar"
+    )
+
+
+def spend(report: Report, terms: Sequence[TermReport]) -> str:
+    """The levels of an estimate are too large."""
+    return f"give certification a larger budget for {joined(t.name for t in terms)}: the size that is needed is said above"
+
+
+def find_bar(report: Report, terms: Sequence[TermReport]) -> str:
+    """No theorem applies."""
+    return f"find an error bar for {joined(t.name for t in terms)}: what is missing is said above"
+
+
+def look_closer(report: Report, terms: Sequence[TermReport]) -> str:
+    """The data do not show whether the terms are there."""
+    names = joined(t.name for t in terms)
+    return f"take more data, data with less noise, or rougher fields, to learn about {names}"
+
+
+def separate(report: Report, terms: Sequence[TermReport]) -> str:
+    """The data identify combinations only."""
+    return f"add an experiment with other fields, which tells {joined(t.name for t in terms)} apart"
+
+
+def give_coefficient(report: Report, terms: Sequence[TermReport]) -> str:
+    """Terms with coefficient zero."""
+    return f"give {joined(t.name for t in terms)} a coefficient to have it deleted"
+
+
+def mend_model(report: Report, terms: Sequence[TermReport]) -> str:
+    """The fitted model has no solution to delete from."""
+    return (
+        "mend the fitted model, which was not solved: look at the signs of its coefficients, at "
+        "what the screen says against it, "
+        "and at the terms that the library lacks"
+    )
+
+
+def mend_deletion(report: Report, terms: Sequence[TermReport]) -> str:
+    """Deleted problems without a solution."""
+    return f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of it the problem was not solved"
+
+
+def give_tolerance(report: Report, terms: Sequence[TermReport]) -> str:
+    """A field that vanishes has no relative tolerance."""
+    return f"give an absolute ε (relative=False) for {joined(t.name for t in terms)}: a field vanishes in the factual solution"
+
+
+ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {
+    Code.MODEL_BACKWARD: mend_model,
+    Code.MODEL_UNSOLVED: mend_model,
+    Code.MODEL_GROWS: mend_model,
+    Code.ALIASED: separate,
+    Code.MARGIN_DISCRETISATION: refine,
+    Code.MARGIN_COEFFICIENTS: narrow,
+    Code.NOT_SATURATED: start_finer,
+    Code.OVER_BUDGET: spend,
+    Code.NO_THEOREM: find_bar,
+    Code.DETECTION_LIMIT: look_closer,
+    Code.UNSELECTED: look_closer,
+    Code.ZERO_COEFFICIENT: give_coefficient,
+    Code.UNSOLVABLE: mend_deletion,
+    Code.FIELD_VANISHES: give_tolerance,
+}
+
+
+def discretisation(report: Report) -> str:
+    """What there is to refine: a steady problem has no time steps."""
+    scope = report.sections["scope"]
+    experiments = (scope.get("experiments") or {"": scope.get("experiment") or {}}).values()
+    steady = bool(experiments) and all(e.get("window", ()) is None for e in experiments)
+    return "mesh" if steady else "mesh and time steps"
+
+
+def closeness(report: Report, term: TermReport) -> float | None:
+    """|δ − ε| of a term that has a margin."""
+    epsilon = term_epsilon(report, term)
+    return None if None in (term.deletion, term.margin, epsilon) else abs(term.deletion - epsilon)  # type: ignore[operator]
+
+
+def missing_terms(screening: Mapping[str, Any]) -> str:
+    """A hint where the fitted model does not reproduce the data."""
+    found = screening.get("misfit")
+    wrong = (
+        [
+            name
+            for name, fact in found.items()
+            if isinstance(fact, Mapping) and fact.get("missing_terms")
+        ]
+        if isinstance(found, Mapping)
+        else []
+    )
+    return (
+        f"add terms to the library: the fitted model does not reproduce the data of {joined(wrong)}"
+        if wrong
+        else ""
+    )
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names as a list in a sentence."""
+    shown = [plain(name, LONGEST) for name in names]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def plain(text: str, longest: int | None = None) -> str:
+    """Text on one line without control characters, shortened if a length is given.
+
+    Example:
+        >>> plain("a" + chr(27) + "[31m" + chr(10) + "b", 6)
+        'a�[31…'
+    """
+    shown = "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in str(text))
+    return shown if longest is None or len(shown) <= longest else shown[: longest - 1] + "…"

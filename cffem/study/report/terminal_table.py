@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The table of a report as a person reads it on a terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cffem.study.report.summary import by_field, notice, plain, screen_sentence, sentences
+
+if TYPE_CHECKING:
+    from cffem.study.report.report import Report
+
+LONGEST_NAME = 32
+
+
+def as_text(report: Report, width: int = 110) -> str:
+    """Whether the fit can be believed, the verdicts with their numbers, three sentences about
+    them, then the scope in one.
+    """
+    table = Table(title=None, header_style="", box=None, pad_edge=False)
+    for name, right in (
+        ("term", False),
+        ("coefficient", True),
+        ("deletion δ", True),
+        ("linearised", True),
+        ("margin", True),
+        ("error bar", False),
+        ("verdict", False),
+    ):
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
+    for term in report.terms.values():
+        verdict = f"{term.decision}{by_field(term)}" + (
+            f": {plain(term.reason)}" if term.reason else ""
+        )
+        numbers = [
+            f"{term.coefficient:g}",
+            *(shown(value) for value in (term.deletion, term.linearised, term.margin)),
+        ]
+        # Names are the user's: shown as they are, never read as markup.
+        table.add_row(
+            Text(plain(term.name, LONGEST_NAME)),
+            *numbers,
+            Text(term.certificate or "none"),
+            Text(verdict),
+        )
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    if first := screen_sentence(report):
+        console.print(Text(first + "\n"), soft_wrap=False)
+    console.print(table)
+    for sentence in (
+        notice(report),
+        *sentences(report),
+        plain(str(report.sections["scope"].get("sentence", ""))),
+    ):
+        if sentence:
+            console.print(Text("\n" + sentence), soft_wrap=False)
+    return out.getvalue().rstrip()
+
+
+def shown(value: float | None) -> str:
+    """A number with three digits, or a dash where there is none."""
+    return "–" if value is None else f"{value:.3g}"

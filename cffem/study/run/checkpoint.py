@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: MIT
+"""Checkpoints: what a run has finished, stored at once and whole, so that a run that was killed
+goes on where it was.
+
+A piece of finished work is a *fact*, plain data under a key, one JSON file each; fields lie beside
+them as `.npz` archives of `cffem.engine.store.storage`. A report is made of facts alone, hence a
+run that was resumed ends in the same report as one that was not. Files appear under their names
+when they are complete and on the disk, nothing is ever unpickled, and a lock that dies with its
+process keeps two runs from sharing a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cffem.engine.collective import collectively
+from cffem.study.run.description import differences
+from cffem.symbols.errors import InputError
+
+FORMAT = "cffem-checkpoint/1"
+FOLDER = "checkpoint"
+# What a study leaves in its folder; any of it without a checkpoint belongs to somebody else.
+RESULTS = ("report.json", "report.html", "terms.csv", "fields.npz", FOLDER)
+log = logging.getLogger("cffem.study")
+
+
+class OutputError(InputError):
+    """The folder for the results cannot be used: another study's, in use, or not writable."""
+
+
+class Checkpoint:
+    """The facts of one run, in memory and, given a folder, on disk; all calls are collective.
+
+    Args:
+        comm: the communicator of the run; rank 0 reads and writes.
+        folder: the folder for the results, or None to keep nothing.
+        description: what the study is; a checkpoint of another one is refused.
+        resume: whether to go on where an earlier run ended.
+
+    Raises:
+        OutputError: on all ranks, where the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        folder: str | Path | None,
+        description: Mapping[str, Any],
+        resume: bool = False,
+    ):
+        self.comm = comm
+        self.folder = None if folder is None else Path(folder)
+        self._lock: int | None = None
+        self._facts: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {}
+        if self.folder is not None:
+            found = collectively(
+                comm, lambda: self._open(json.loads(json.dumps(description)), resume)
+            )
+            self._facts = comm.bcast(found)
+
+    # Opening, on rank 0
+    # ----------------------------------------------------------------------------------------------
+
+    def _open(self, description: dict[str, Any], resume: bool) -> dict[str, Any]:
+        assert self.folder is not None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._acquire()
+            return self._enter(description, resume)
+        except OSError as error:
+            self.release()
+            why = (
+                "it is no folder"
+                if error.errno in (errno.EEXIST, errno.ENOTDIR)
+                else error.strerror or error
+            )
+            raise OutputError(
+                f"the folder {self.folder} cannot be written: {why}; choose another one"
+            ) from None
+        except InputError:
+            self.release()
+            raise
+
+    def _acquire(self) -> None:
+        """Lock the folder; the lock goes with the process that holds it, however that ends."""
+        assert self.folder is not None
+        self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise OutputError(
+                    f"another run is writing to {self.folder}; wait for it or choose another folder"
+                ) from None
+            log.warning(
+                "%s is on a file system without locks; take care not to run twice there",
+                self.folder,
+            )
+
+    def _enter(self, description: dict[str, Any], resume: bool) -> dict[str, Any]:
+        base = self.base
+        stored = self._stored_description()
+        if stored is None:
+            strange = [name for name in RESULTS if (base.parent / name).exists()]
+            if strange:
+                raise OutputError(
+                    f"{base.parent} holds {strange[0]} of another study; choose another folder"
+                )
+        else:
+            changed = differences(stored, description)
+            if changed:
+                raise OutputError(
+                    f"{base.parent} holds another study ({'; '.join(changed)}); choose another "
+                    "folder"
+                )
+            unfinished = not (base.parent / "report.json").exists() and any(
+                (base / "facts").glob("*.json")
+            )
+            if unfinished and not resume:
+                raise OutputError(
+                    f"{base.parent} holds an unfinished run of this study; resume it (--resume, "
+                    "or resume=True), or choose another "
+                    "folder"
+                )
+            if not resume:
+                shutil.rmtree(base)
+        for part in ("facts", "fields"):
+            (base / part).mkdir(parents=True, exist_ok=True)
+        write_durably(
+            base / "study.json", json.dumps({"format": FORMAT, "study": description}, indent=1)
+        )
+        for leftover in (*base.rglob("*.part"), *base.parent.glob(".*.part")):
+            leftover.unlink(missing_ok=True)
+        return dict(self._read(path) for path in sorted((base / "facts").glob("*.json")))
+
+    def _stored_description(self) -> dict[str, Any] | None:
+        path = self.base / "study.json"
+        if not path.is_file():
+            return None
+        try:
+            stored = json.loads(path.read_text())
+            if stored["format"] != FORMAT:
+                raise ValueError(f"its format is {stored['format']!r}")
+            return stored["study"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutputError(
+                f"the checkpoint {path} cannot be read ({error}); choose another folder"
+            ) from None
+
+    def _read(self, path: Path) -> tuple[str, Any]:
+        try:
+            entry = json.loads(path.read_text())
+            return str(entry["key"]), entry["fact"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutputError(
+                f"the checkpoint {path} is damaged ({error}); delete it and resume"
+            ) from None
+
+    # Facts
+    # ----------------------------------------------------------------------------------------------
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._facts
+
+    def __getitem__(self, key: str) -> Any:
+        return self._facts[key]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """All facts so far."""
+        return self._facts
+
+    def store(self, key: str, fact: Any) -> Any:
+        """Keep a fact, on disk before this returns; given back as it would be read again.
+
+        Raises:
+            OutputError: the disk is full or not writable.
+        """
+        # Rank 0's numbers count: they may differ between ranks by what a clock says.
+        text = self.comm.bcast(
+            json.dumps({"key": key, "fact": fact}) if self.comm.rank == 0 else None
+        )
+        if self.folder is not None:
+            collectively(
+                self.comm, lambda: self._write(self.base / "facts" / f"{slug(key)}.json", text)
+            )
+        self._facts[key] = json.loads(text)["fact"]
+        return self._facts[key]
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            write_durably(path, text)
+        except OSError as error:
+            raise OutputError(
+                f"{path} cannot be written: {error.strerror or error}; make room and resume"
+            ) from None
+
+    # Fields
+    # ----------------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> Path:
+        """Where facts and fields are."""
+        assert self.folder is not None
+        return self.folder / FOLDER
+
+    def store_field(self, key: str, solution: Any) -> None:
+        """Keep a solution: on disk, or in memory where there is no folder."""
+        if self.folder is None:
+            self._fields[key] = solution
+            return
+        try:
+            solution.store(self.base / "fields" / f"{slug(key)}.npz")
+        except OSError as error:
+            raise OutputError(
+                f"the field {key} cannot be written: {error.strerror or error}; make room and "
+                "resume"
+            ) from None
+
+    def restore_field(self, key: str, model: Any, intervention: Any) -> Any:
+        """A stored solution, or None where there is none."""
+        if self.folder is None:
+            return self._fields.get(key)
+        path = self.base / "fields" / f"{slug(key)}.npz"
+        there = self.comm.bcast(path.is_file() if self.comm.rank == 0 else None)
+        return model.restore(path, intervention) if there else None
+
+    def close(self, finished: bool) -> None:
+        """Release the folder; of a finished study the fields are deleted, the facts stay."""
+        self._fields.clear()
+        if self.folder is not None and self.comm.rank == 0:
+            if finished:
+                shutil.rmtree(self.base / "fields", ignore_errors=True)
+            self.release()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._lock)
+            self._lock = None
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file that is there with all its content and on the disk, or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    with open(part, "w", encoding="utf-8") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(part, path)
+
+
+def slug(key: str) -> str:
+    """A file name for a key: readable, and different for different keys.
+
+    Example:
+        >>> slug("deletion/curl curl")
+        'deletion-curl-curl-732544b3'
+    """
+    words = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")[:60]
+    return f"{words}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"

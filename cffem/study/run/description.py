@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""What a study is, as plain data: everything that its numbers depend on, so that a checkpoint of
+another study is recognised.
+
+Expressions are described by their text, meshes by a hash of their cells and measurements by a hash
+of their values; neither depends on how many ranks there are. Functions that users write in Python
+cannot be described and count by their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+
+import cffem
+from cffem.symbols.problem.observables import Observable
+
+if TYPE_CHECKING:
+    from cffem.study.study import Study
+
+SHOWN = 4
+
+
+def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a study; collective.
+
+    Args:
+        study: the study.
+        meshes: the mesh of each experiment, distributed.
+    """
+    return {
+        "version": cffem.__version__,
+        "library": {
+            str(unknown): {
+                "anchor": str(equation.anchor),
+                "terms": {name: str(term) for name, term in equation.terms.items()},
+            }
+            for unknown, equation in study.library.equations.items()
+        },
+        "parameters": {str(name): plain(value) for name, value in study.library.parameters.items()},
+        "coefficients": None
+        if study.coefficients is None
+        else {name: float(v) for name, v in study.coefficients.items()},
+        "experiments": {
+            name: experiment_of(e, meshes[name]) for name, e in study.experiments.items()
+        },
+        "data": {name: plain(data) for name, data in study.data.items()},
+        "candidates": {name: experiment_of(e, None) for name, e in study.candidates.items()},
+        "refit": study.refit,
+        "screening": plain(study.screening.get_params()),
+        "certification": plain(dataclasses.asdict(study.certification)),
+        "observables": {
+            name: [plain(o), float(epsilon)] for name, (o, epsilon) in study.observables.items()
+        },
+        "petsc_options": plain(study.petsc_options),
+        "seed": study.seed,
+    }
+
+
+def experiment_of(experiment: Any, mesh: Any) -> dict[str, Any]:
+    """One experiment; the mesh by its cells."""
+    return {
+        "mesh": None if mesh is None else mesh_fingerprint(mesh),
+        "elements": {str(key): plain(value) for key, value in experiment.elements.items()},
+        "initial": {str(key): plain(value) for key, value in experiment.initial.items()},
+        "boundary": [plain(condition) for condition in experiment.boundary],
+        "time": plain(experiment.time),
+        "constraint": plain(experiment.constraint),
+        "forcing": {str(key): plain(value) for key, value in experiment.forcing.items()},
+    }
+
+
+def mesh_fingerprint(mesh: Any) -> str:
+    """A hash of all cells by the coordinates of their vertices, the same on any number of
+    ranks; collective.
+    """
+    from cffem.engine.store.numbering import cell_keys
+
+    keys, _ = cell_keys(mesh, mesh.topology.index_map(mesh.topology.dim).size_local)
+    parts = mesh.comm.gather(keys)
+    text = None
+    if parts is not None:
+        cells = np.sort(np.concatenate(parts))
+        text = (
+            f"{len(cells)} cells {hashlib.sha256(cells.astype('<u8').tobytes()).hexdigest()[:16]}"
+        )
+    return mesh.comm.bcast(text)
+
+
+def plain(value: Any) -> Any:
+    """JSON's own types for what users write.
+
+    Example:
+        >>> import cffem as cf
+        >>> plain(cf.Window(0, 1, steps=4))
+        {'Window': {'start': 0, 'end': 1, 'steps': 4, 'scheme': None}}
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, sp.Basic | sp.MatrixBase):
+        return str(value)
+    if isinstance(value, np.ndarray):
+        return f"array {value.shape} {digest(value)}"
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        named = {
+            f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare
+        }
+        return {type(value).__name__: named}
+    return str(
+        getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__
+    )
+
+
+def digest(array: np.ndarray) -> str:
+    """A short hash of an array's values."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Where two descriptions differ, a few of the places, each with both values.
+
+    Example:
+        >>> differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}})
+        ['a.c was 2 and is 3']
+    """
+    found = list(_differences(old, new, ""))
+    more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return found[:SHOWN] + more
+
+
+def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in (*old, *(key for key in new if key not in old)):
+            place = f"{where}.{key}" if where else str(key)
+            if key not in old:
+                yield f"{place} is new"
+            elif key not in new:
+                yield f"{place} is gone"
+            else:
+                yield from _differences(old[key], new[key], place)
+        if old == new and list(old) != list(new):
+            yield f"the order of {where} has changed"
+    elif old != new:
+        yield f"{where} was {_short(old)} and is {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def observable_text(observable: Observable) -> str:
+    """An observable in words.
+
+    Example:
+        >>> import cffem as cf
+        >>> observable_text(cf.Integral(cf.ScalarField("u")))
+        'Integral of u at end'
+    """
+    where = f" on {observable.on}" if observable.on else ""
+    return f"{type(observable).__name__} of {observable.expr}{where} at {observable.at}"

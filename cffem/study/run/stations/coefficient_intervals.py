@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Station: what the uncertainty of fitted coefficients does to the scores.
+
+Each coefficient is moved to both ends of its interval and the scores are computed again: δ_j may
+differ from the computed one by the sum over the coefficients of the larger change, to first order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from cffem.engine.solve.linear import SolveError
+from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.study.run.running import Run, WatchedModel
+from cffem.symbols.errors import InputError
+from cffem.symbols.problem.interventions import delete
+from cffem.symbols.problem.interventions import set as set_coefficient
+
+Facts = dict[str, Any]
+
+
+def spreads(
+    run: Run, intervals: Mapping[str, list[float]], deletions: Facts, adjoints: Facts
+) -> Facts:
+    """For each experiment and coefficient, how much scores, observables and the solution
+    itself change within its interval.
+    """
+    found: Facts = {}
+    if not intervals:
+        return found
+    run.progress.begin("coefficient intervals", len(run.models) * len(intervals))
+    for name, model in run.models.items():
+        found[name] = {
+            term: run.once(
+                f"intervals/{name}/{term}",
+                lambda m=model, n=term, e=ends: spread(
+                    run, m, n, e, deletions[m.name], adjoints[m.name]
+                ),
+                term,
+            )
+            for term, ends in intervals.items()
+        }
+    return found
+
+
+def spread(
+    run: Run, model: WatchedModel, term: str, ends: list[float], facts: Facts, adjoints: Facts
+) -> Facts:
+    """Move one coefficient to both ends of its interval; the largest change of each score and
+    of each effect on an observable.
+    """
+    norm, observables = run.study.certification.norm, run.study.observables
+    solved = [name for name, fact in facts.items() if fact["status"] == "solved"]
+    scores, moved = dict.fromkeys(solved, 0.0), 0.0
+    effects = {label: dict.fromkeys(solved, 0.0) for label in observables}
+    for end in ends:
+        at_end = set_coefficient(term, end) if end else delete(term)
+        try:
+            # Growth without bound need not overflow within the window.
+            check_direction_of_time(
+                run.study.library,
+                at_end.apply(model.coefficients),
+                model.discretisation.mesh.geometry.dim,
+            )
+            there = model.solve(at_end)
+            moved = max(moved, there.distance(model.factual, norm))
+            for name in solved:
+                without = model.solve(delete(name) if name == term else delete(name) & at_end)
+                scores[name] = max(
+                    scores[name], abs(there.distance(without, norm) - facts[name]["score"])
+                )
+                for label, (observable, _) in observables.items():
+                    value = model.measurement(observable).value
+                    before = abs(adjoints[label]["value"] - facts[name]["observables"][label])
+                    effects[label][name] = max(
+                        effects[label][name], abs(abs(value(there) - value(without)) - before)
+                    )
+        except (SolveError, InputError):
+            nothing = dict.fromkeys(solved, math.inf)
+            return {
+                "scores": nothing,
+                "observables": dict.fromkeys(observables, nothing),
+                "solution": math.inf,
+            }
+    return {"scores": scores, "observables": effects, "solution": moved}
+
+
+def total_spread(
+    facts: Facts, experiment: str, term: str, observable: str | None = None
+) -> float | None:
+    """How much a score, or the effect on an observable, may change within all intervals; None
+    for known coefficients.
+    """
+    if experiment not in facts:
+        return None
+    found = [
+        entry["scores"] if observable is None else entry["observables"][observable]
+        for entry in facts[experiment].values()
+    ]
+    return float(sum(changes.get(term, 0.0) for changes in found))
+
+
+def relative_spread(facts: Facts, sizes: Mapping[str, float]) -> dict[str, float]:
+    """For each experiment the share of the solution that the intervals leave open."""
+    return {
+        name: sum(entry["solution"] for entry in found.values()) / sizes[name]
+        if sizes[name]
+        else 0.0
+        for name, found in facts.items()
+    }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Station: terms that the screen did not select, at the largest coefficient that the data still
+allow.
+
+A term that is not seen need not be absent: the screen states an interval for the coefficient that
+it could still have. Adding the term with the end of that interval that is farther from zero shows
+what it could do. If that stays below ε the term is irrelevant whatever its coefficient is; else it
+is unresolved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cffem.engine.solve.linear import SolveError
+from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.study.run.counted import norm_of
+from cffem.study.run.running import Run, WatchedModel
+from cffem.symbols.errors import InputError
+from cffem.symbols.problem.interventions import set as set_coefficient
+
+Facts = dict[str, Any]
+# The discretisation error of a change, relative to it, that is allowed for where nothing sharper is
+# known.
+ALLOWANCE = 0.25
+
+
+def limits(run: Run, screening: Facts) -> Facts:
+    """For each experiment what every unselected term could do to the solution."""
+    wanted = {
+        term: ends
+        for screen in screening.values()
+        if screen["reliable"]
+        for term, ends in screen["limits"].items()
+        if term not in screen["support"] and None not in ends
+    }
+    if not wanted or not run.models:
+        return {}
+    run.progress.begin("detection limits", len(run.models) * len(wanted))
+    return {
+        name: {
+            term: run.once(
+                f"limits/{name}/{term}", lambda m=model, n=term, e=ends: effect(run, m, n, e), term
+            )
+            for term, ends in wanted.items()
+        }
+        for name, model in run.models.items()
+    }
+
+
+def effect(run: Run, model: WatchedModel, term: str, ends: list[float]) -> Facts:
+    """How far the solution moves where a term is added with the largest coefficient that it could
+    have.
+
+    An end at which the problem is ill-posed or not solved says nothing; the same coefficient with
+    the other sign is tried then.
+    """
+    largest = max(ends, key=abs)
+    norm, fields = run.study.certification.norm, run.study.fields
+    for coefficient in (largest, -largest):
+        change = set_coefficient(term, coefficient)
+        try:
+            check_direction_of_time(
+                run.study.library,
+                change.apply(model.coefficients),
+                model.discretisation.mesh.geometry.dim,
+            )
+            moved = model.solve(change)
+        except (SolveError, InputError):
+            continue
+        sizes = {
+            field: float(moved.distance(model.factual, norm_of(norm, field))) for field in fields
+        }
+        return {
+            "limit": largest,
+            "effects": sizes or {"": float(moved.distance(model.factual, norm))},
+        }
+    return {"limit": largest, "effects": None}

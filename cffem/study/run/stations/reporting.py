@@ -1,0 +1,643 @@
+# SPDX-License-Identifier: MIT
+"""Station: the report, made of the facts of the other stations and of nothing else."""
+
+from __future__ import annotations
+
+import platform
+import resource
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
+from typing import Any
+
+import sympy as sp
+
+import cffem
+from cffem.study.report.report import Report, TermReport
+from cffem.study.run.description import observable_text
+from cffem.study.run.measured_fields import measures
+from cffem.study.run.running import Run
+from cffem.study.run.stations.coefficient_intervals import total_spread
+from cffem.study.run.stations.constraining import nulls_everywhere, nulls_of
+from cffem.study.run.stations.deciding import (
+    UNSOLVABLE,
+    Verdict,
+    at_limit,
+    combined,
+    observable_verdict,
+    vanishing,
+    verdict,
+    with_identification,
+    without_model,
+)
+from cffem.study.run.stations.deleting import ALONE, REFITTED, in_field
+from cffem.study.run.stations.detecting import ALLOWANCE
+from cffem.study.run.stations.identifying import alias_groups
+from cffem.study.run.stations.solving import unsolved
+from cffem.symbols.reasons import Code, Reason
+from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
+
+Facts = dict[str, Any]
+KNOWN = "the coefficients are known, so nothing is screened"
+RULE = "relevant if relevant in one experiment, irrelevant only if irrelevant in all"
+
+
+@dataclass
+class Findings:
+    """The facts of all stations."""
+
+    coefficients: Mapping[str, float]
+    constraint: Facts = field(default_factory=dict)
+    design: Facts = field(default_factory=dict)
+    screening: Facts = field(default_factory=dict)
+    factual: Facts = field(default_factory=dict)
+    deletions: Facts = field(default_factory=dict)
+    linearised: Facts = field(default_factory=dict)
+    residuals: Facts = field(default_factory=dict)
+    adjoints: Facts = field(default_factory=dict)
+    observable_bounds: Facts = field(default_factory=dict)
+    spreads: Facts = field(default_factory=dict)
+    misfits: Facts = field(default_factory=dict)
+    limits: Facts = field(default_factory=dict)
+    proposal: Facts | None = None
+
+
+def domain_text(domain: Any) -> str:
+    """What kind of set a mesh, given with its names, stands for.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> import cffem as cf
+        >>> domain_text(cf.mesh.square(MPI.COMM_SELF, 0.5))
+        'the meshed polygon'
+    """
+    from cffem._compat import cell_geometry
+
+    mesh = domain.mesh
+    kinds = {1: "interval", 2: "polygon", 3: "polyhedron"}
+    if mesh.geometry.dim != mesh.topology.dim:
+        return "the meshed curve or surface"
+    if cell_geometry(mesh)[1] > 1:
+        return "what the curved cells of the mesh fill"
+    if domain.curved is not None:
+        kind = kinds[mesh.topology.dim]
+        return f"bounded by the curves that the mesh was made from, and error bars contain its gap to the meshed {kind}"
+    return f"the meshed {kinds[mesh.topology.dim]}"
+
+
+class Reporting:
+    """Turns the findings of a run into its report.
+
+    Args:
+        run: the run.
+        found: what its stations found.
+    """
+
+    def __init__(self, run: Run, found: Findings):
+        self.run, self.study, self.found = run, run.study, found
+        self.names = run.study.library.names
+        self.nulls = nulls_everywhere(found.constraint, run)
+        self.groups = alias_groups(found.design)
+        self.estimated = run.study.coefficients is None
+        self.single = {kind: self._verdicts(kind) for kind in found.deletions}
+        self.headline = REFITTED if run.study.refit == "remaining" else ALONE
+
+    def report(self) -> Report:
+        """The whole report."""
+        terms = {name: self._term(name) for name in self.names}
+        sections = {
+            "scope": self._scope(),
+            "constraint": self._constraint(),
+            "design": self._design(),
+            "screening": self._screening(),
+            "observables": self._observables(),
+            "sets": self._sets(terms),
+            "cost": self._cost(),
+            "environment": self._environment(),
+        }
+        return Report(terms, sections)
+
+    # Verdicts
+    # ----------------------------------------------------------------------------------------------
+
+    def threshold(self, experiment: str, field: str = "") -> float | None:
+        """The absolute tolerance in one experiment; None where it is relative to a solution
+        that does not exist.
+        """
+        certification, fact = self.study.certification, self.found.factual[experiment]
+        size = fact["norms"][field] if field and fact["norm"] is not None else fact["norm"]
+        if size is None and certification.relative:
+            return None
+        return certification.threshold(size)
+
+    def _verdicts(self, kind: str) -> dict[str, list[Verdict]]:
+        """Verdicts of one intervention class by term, one for each experiment."""
+        result: dict[str, list[Verdict]] = {}
+        for name in self.names:
+            result[name] = [
+                self._verdict(kind, name, experiment, field)
+                for experiment in self.run.experiments
+                for field in self.study.fields or ("",)
+            ]
+        return result
+
+    def _verdict(self, kind: str, name: str, experiment: str, field: str) -> Verdict:
+        """The verdict on one term in one experiment, for one field where fields are judged by
+        themselves.
+        """
+        found = self._whole_verdict(kind, name, experiment, field)
+        return replace(found, field=field)
+
+    def _whole_verdict(self, kind: str, name: str, experiment: str, field: str) -> Verdict:
+        null = nulls_of(self.found.constraint, experiment).get(name)
+        epsilon, reason = (
+            self.threshold(experiment, field),
+            unsolved(self.found.factual[experiment]),
+        )
+        if epsilon is None or (reason is not None and null is None):
+            return without_model(
+                name, experiment, kind, epsilon, reason or Reason(Code.MODEL_UNSOLVED)
+            )
+        fact = self.found.deletions[kind].get(experiment, {}).get(name)
+        if field and fact is not None:
+            fact = in_field(fact, field)
+        if epsilon == 0:
+            return vanishing(name, experiment, kind, fact)
+        spread, certification = (
+            total_spread(self.found.spreads, experiment, name),
+            self.study.certification,
+        )
+        relative = certification.epsilon if certification.relative else None
+        return verdict(name, experiment, kind, epsilon, fact, null, spread, relative)
+
+    def _term(self, name: str) -> TermReport:
+        chosen = combined(self.single[self.headline][name])
+        decision, reason = with_identification(
+            chosen, self.groups, self.found.coefficients if self.estimated else None
+        )
+        if self.estimated and reason.code == Code.ZERO_COEFFICIENT:
+            decision, reason = self._unselected(name)
+            chosen = self._at_limit(name, chosen)
+            if decision != "irrelevant" and chosen.score is not None:
+                decision, reason = chosen.decision, Reason(Code(chosen.code), chosen.reason)
+        residual = self.found.residuals.get(chosen.experiment, {}).get(name, {})
+        return TermReport(
+            name=name,
+            latex=sp.latex(self.study.library[name]),
+            coefficient=float(self.found.coefficients.get(name, 0.0)),
+            selected=bool(self.found.coefficients.get(name)) if self.estimated else None,
+            residual_contribution=residual.get("contribution"),
+            rci=residual.get("rci"),
+            one_step=residual.get("one_step"),
+            linearised=self.found.linearised.get(chosen.experiment, {"scores": {}})["scores"].get(
+                name
+            ),
+            deletion=chosen.score,
+            misfit=(self.found.deletions[ALONE].get(chosen.experiment, {}).get(name) or {}).get(
+                "misfit"
+            ),
+            eta_factual=chosen.eta_factual,
+            eta_counterfactual=chosen.eta_counterfactual,
+            margin=chosen.margin,
+            epsilon=chosen.epsilon,
+            experiment=chosen.experiment,
+            field=chosen.field,
+            fields=self._by_field(name),
+            certificate=chosen.kind,
+            method=chosen.method,
+            decision=decision,
+            reason=reason.text,
+            code=str(reason.code),
+            conditions=(
+                self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
+            ).get("conditions", ""),
+            proof=self._proof(name, chosen),
+        )
+
+    def _by_field(self, name: str) -> dict[str, str]:
+        """What the verdicts on a term are for each field that is judged by itself."""
+        singles = self.single[self.headline][name]
+        return {
+            field: combined([v for v in singles if v.field == field]).decision
+            for field in self.study.fields
+        }
+
+    def _proof(self, name: str, chosen: Verdict) -> Facts | None:
+        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name)
+        return (
+            None
+            if fact is None
+            else in_field(fact, chosen.field)["certificate"]
+            if chosen.field
+            else fact["certificate"]
+        )
+
+    def _unselected(self, name: str) -> tuple[str, Reason]:
+        """Irrelevant where the screen provably kept every active term; else nobody deleted
+        the term.
+        """
+        for screen in self.found.screening.values():
+            if name in screen["frequencies"]:
+                decision, why = PruningContract(
+                    screen["contract"], HOLDS, estimated=screen["contract_estimated"]
+                ).unscreened()
+                often = f"selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates"
+                return decision, Reason(Code.UNSELECTED, f"{why} ({often})")
+        return "unresolved", Reason(
+            Code.UNSELECTED, "not screened: it cannot be identified on the constraint class"
+        )
+
+    def _at_limit(self, name: str, chosen: Verdict) -> Verdict:
+        """The verdict on an unselected term at the largest coefficient that it could have; as
+        it was where none is known.
+        """
+        found = []
+        for experiment, facts in self.found.limits.items():
+            for which, effect in ((facts.get(name) or {}).get("effects") or {}).items():
+                epsilon = self.threshold(experiment, which)
+                if epsilon:
+                    made = at_limit(
+                        name,
+                        experiment,
+                        self.headline,
+                        epsilon,
+                        effect,
+                        facts[name]["limit"],
+                        ALLOWANCE,
+                    )
+                    found.append(replace(made, field=which))
+        return combined(found) if found else chosen
+
+    def _pruning(self, terms: Mapping[str, TermReport]) -> Facts:
+        """The screening-to-pruning contract: whether the relevant terms found are exactly the
+        relevant ones.
+        """
+        fit = [name for name in self.names if self.found.coefficients.get(name)]
+        screens = list(self.found.screening.values()) if self.estimated else []
+        recalls = {screen["contract"] for screen in screens} or {
+            HOLDS if not self.estimated else UNKNOWN
+        }
+        recall = next(known for known in (FAILS, UNKNOWN, HOLDS) if known in recalls)
+        kinds = {name: term.certificate for name, term in terms.items() if term.certificate}
+        contract = pruning_contract(
+            {name: terms[name].decision for name in fit}, recall=recall, kinds=kinds
+        )
+        estimated = contract.estimated or any(screen["contract_estimated"] for screen in screens)
+        contract = replace(contract, estimated=estimated)
+        return {
+            **asdict(contract),
+            "breaking": list(contract.breaking),
+            "verdict": contract.verdict,
+            "sentence": str(contract),
+        }
+
+    # Sections
+    # ----------------------------------------------------------------------------------------------
+
+    def _scope(self) -> Facts:
+        certification = self.study.certification
+        experiments = {name: self._experiment(name) for name in self.run.experiments}
+        first = next(iter(experiments))
+        unknowns = self.study.library.unknowns
+        measured = [
+            u for u in unknowns if any(measures(data, u) for data in self.study.data.values())
+        ]
+        fields = ", ".join(map(str, measured or unknowns))
+        observation = (
+            f"measured values of {fields}" if self.study.data else f"full observation of {fields}"
+        )
+        relative = (
+            f"{certification.epsilon:.3g}·‖u_h‖"
+            if certification.relative
+            else f"{certification.epsilon:.3g}"
+        )
+        absolute = self.threshold(first)
+        epsilon = f"{absolute:.3g}" if len(experiments) == 1 and absolute is not None else relative
+        if self.study.fields:
+            each = "each field's own norm" if certification.relative else "each field"
+            epsilon = (
+                f"{certification.epsilon:.3g} of {each}"
+                if certification.relative
+                else f"{relative} for {each}"
+            )
+        which = (
+            f"this experiment {self._when(first)}"
+            if len(experiments) == 1
+            else f"these {len(experiments)} experiments ({RULE})"
+        )
+        refit = (
+            "with the other coefficients refitted"
+            if self.headline == REFITTED
+            else "without refitting the other coefficients"
+        )
+        return {
+            "library": {name: str(self.study.library[name]) for name in self.names},
+            "anchor": {
+                str(u): str(0 if equation.anchor is None else equation.anchor)
+                for u, equation in self.study.library.equations.items()
+            },
+            "experiment": experiments[first],
+            "experiments": experiments,
+            "combination": RULE,
+            "observation": observation,
+            "norm": certification.norm,
+            "epsilon": self.threshold(first),
+            "relative": certification.relative,
+            "factual_norm": self.found.factual[first]["norm"],
+            "intervention": "deletion",
+            "interventions": list(self.found.deletions),
+            "refit": self.study.refit,
+            "coefficients": "estimated from data" if self.estimated else "given",
+            "sentence": (
+                f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, "
+                f"{observation}, the norm "
+                f"{certification.norm} and ε = {epsilon}; deletion {refit}. "
+                f"{self._domain()}{self._notes()}"
+            ),
+        }
+
+    def _domain(self) -> str:
+        """What the domain of the verdicts is; a curve that the mesh was made from may be
+        another one.
+        """
+        domains = {domain_text(model.discretisation.domain) for model in self.run.models.values()}
+        return f"The domain Ω is {' or '.join(sorted(domains))}." if domains else ""
+
+    def _notes(self) -> str:
+        """What was changed or chosen in the models, as sentences."""
+        notes = dict.fromkeys(
+            note for fact in self.found.factual.values() for note in fact.get("notes", ())
+        )
+        return "".join(f" Note: {note}." for note in notes)
+
+    def _when(self, name: str) -> str:
+        window = self.run.experiments[name].time
+        return (
+            "steady" if window is None else f"on the time window ({window.start:g}, {window.end:g})"
+        )
+
+    def _experiment(self, name: str) -> Facts:
+        experiment = self.run.experiments[name]
+        window = experiment.time
+        return {
+            "window": None
+            if window is None
+            else [float(window.start), float(window.end), int(window.steps)],
+            "boundary": [str(condition) for condition in experiment.boundary],
+            "initial": {str(key): str(value) for key, value in experiment.initial.items()},
+            "forcing": {str(key): str(value) for key, value in experiment.forcing.items()},
+            "elements": {
+                str(key): element_text(value) for key, value in experiment.elements.items()
+            },
+            "factual_norm": self.found.factual[name]["norm"],
+            "epsilon": self.threshold(name),
+            "notes": list(self.found.factual[name].get("notes", ())),
+        }
+
+    def _constraint(self) -> Facts:
+        found = self.found.constraint
+        if not found:
+            return {"skipped": "no constraint is declared"}
+        first = next(iter(found.values()))
+        return {
+            **first,
+            "null_terms": list(self.nulls.values()),
+            **({"experiments": found} if len(found) > 1 else {}),
+        }
+
+    def _design(self) -> Facts:
+        found = self.found.design
+        if "skipped" in found:
+            return dict(found)
+        first = dict(next(iter(found.values())))
+        if self.estimated:
+            first["selected"] = next(iter(self.found.screening.values()))["selected"]
+        result = {**first, "alias_groups": self.groups, "next": self.found.proposal}
+        return {**result, "equations": found} if len(found) > 1 else result
+
+    def _screening(self) -> Facts:
+        found = self.found.screening
+        if not found:
+            return {
+                "skipped": KNOWN,
+                **({"misfit": self.found.misfits} if self.found.misfits else {}),
+            }
+        first = next(iter(found.values()))
+        more = {"equations": found} if len(found) > 1 else {}
+        return {**first, "misfit": self.found.misfits, **more}
+
+    def _observables(self) -> Facts:
+        if not self.study.observables:
+            return {"skipped": "no observable is given"}
+        return {
+            label: self._observable(label, *pair) for label, pair in self.study.observables.items()
+        }
+
+    def _observable(self, label: str, observable: Any, epsilon: float) -> Facts:
+        values = {name: found[label]["value"] for name, found in self.found.adjoints.items()}
+        terms = {}
+        for term in self.names:
+            each = {name: self._change(name, term, label) for name in values}
+            nothing = {
+                "deletion": None,
+                "margin": None,
+                "certificate": None,
+                "method": None,
+                "why": "",
+            }
+            chosen = max(
+                each.values(),
+                key=lambda change: -1.0 if change["deletion"] is None else change["deletion"],
+                default=nothing,
+            )
+            unsolved = self._unsolved(term)
+            decision = observable_verdict(
+                [(c["deletion"], c["margin"]) for c in each.values()], epsilon, unsolved is not None
+            )
+            terms[term] = {
+                **chosen,
+                "adjoint": max(
+                    (f[label]["scores"].get(term, 0.0) for f in self.found.adjoints.values()),
+                    default=None,
+                ),
+                "decision": "constraint_null" if term in self.nulls else decision,
+                "reason": unsolved
+                if decision == UNSOLVABLE
+                else self._observable_reason(term, chosen, decision),
+            }
+        return {
+            "observable": observable_text(observable),
+            "epsilon": float(epsilon),
+            "value": next(iter(values.values()), None),
+            "values": values,
+            "terms": terms,
+        }
+
+    def _unsolved(self, term: str) -> str | None:
+        """Why the deleted problem of some experiment could not be solved; None where all could."""
+        found = (facts.get(term) for facts in self.found.deletions[ALONE].values())
+        return next(
+            (fact["reason"] for fact in found if fact is not None and fact["status"] != "solved"),
+            None,
+        )
+
+    def _observable_reason(self, term: str, chosen: Facts, decision: str) -> str:
+        if term in self.nulls:
+            return "vanishes on the constraint class"
+        if chosen["deletion"] is None:
+            lost = next(filter(None, map(unsolved, self.found.factual.values())), None)
+            return "not deleted: its coefficient is zero" if lost is None else lost.text
+        if chosen["margin"] is None:
+            return f"no error bar: {chosen['why']}"
+        return "the error bar reaches ε" if decision == "unresolved" else ""
+
+    def _change(self, experiment: str, term: str, label: str) -> Facts:
+        """|O(u) − O(u_j)| with its error bar in one experiment."""
+        fact = self.found.deletions[ALONE][experiment].get(term)
+        if fact is None or label not in fact["observables"]:
+            return {
+                "deletion": None,
+                "margin": None,
+                "certificate": None,
+                "method": None,
+                "why": "",
+            }
+        change = abs(self.found.adjoints[experiment][label]["value"] - fact["observables"][label])
+        bound = self.found.observable_bounds[experiment][label].get(
+            term, {"reason": "none was computed"}
+        )
+        spread = total_spread(self.found.spreads, experiment, term, label)
+        margin, kind = bound.get("margin"), bound.get("kind")
+        if margin is not None and spread is not None:
+            margin, kind = margin + spread, "estimated"
+        why = bound.get("reason", "")
+        return {
+            "deletion": change,
+            "margin": margin,
+            "certificate": kind,
+            "method": bound.get("method"),
+            "why": why,
+        }
+
+    def _sets(self, terms: Mapping[str, TermReport]) -> Facts:
+        sets: Facts = {"fit": [name for name in self.names if self.found.coefficients.get(name)]}
+        for key in ("relevant", "irrelevant", "unresolved", "constraint_null", "unsolvable"):
+            sets[key] = [name for name, term in terms.items() if term.decision == key]
+        sets["aliased"] = sorted({term for group in self.groups for term in group["terms"]})
+        sets["pruning"] = self._pruning(terms)
+        sets["verdicts"] = [
+            single.plain()
+            for kind in self.single
+            for each in self.single[kind].values()
+            for single in each
+        ]
+        return sets
+
+    def _cost(self) -> Facts:
+        found, comm = self.found, self.run.comm
+        everything = [
+            fact
+            for kinds in found.deletions.values()
+            for facts in kinds.values()
+            for fact in facts.values()
+        ]
+        records = [
+            fact["record"]
+            for fact in (*found.factual.values(), *everything)
+            if fact["record"] is not None
+        ]
+        memory = comm.allgather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return {
+            "factual": len(found.factual),
+            "deleted": len(everything),
+            "strategies": dict(Counter(fact["strategy"] for fact in everything)),
+            "linearised": sum(len(each["scores"]) for each in found.linearised.values()),
+            "adjoint": sum(len(each) for each in found.adjoints.values()),
+            "linear_solves": sum(record["solves"] for record in records),
+            "iterations": sum(record["iterations"] for record in records),
+            "factorisations": sum(record["factorisations"] for record in records),
+            "newton_steps": sum(record["newton_steps"] for record in records),
+            "worst_residual": max((record["worst_residual"] for record in records), default=None),
+            "seconds": self.run.seconds(),
+            "ranks": comm.size,
+            "peak_memory": round(sum(memory), 1),
+            "notices": self._notices(),
+            "refinement": [
+                {"term": term, "experiment": name, "intervention": kind, **level}
+                for kind, each in found.deletions.items()
+                for name, facts in each.items()
+                for term, fact in facts.items()
+                for level in fact.get("levels", ())
+            ],
+        }
+
+    def _notices(self) -> list[str]:
+        """What one must know about factual and deleted solutions: that they are unstable, or
+        not the only ones.
+        """
+        found = [("", fact) for fact in self.found.factual.values()]
+        for kinds in self.found.deletions.values():
+            found += [
+                (f"without {term}, ", fact)
+                for facts in kinds.values()
+                for term, fact in facts.items()
+            ]
+        told = [
+            f"{where}{text}"
+            for where, fact in found
+            for text in (fact["record"] or {}).get("notices", ())
+        ]
+        return list(dict.fromkeys(told))
+
+    def _environment(self) -> Facts:
+        first = next(iter(self.found.factual.values()))
+        return {
+            "cffem": cffem.__version__,
+            "python": platform.python_version(),
+            "versions": versions(
+                (
+                    "fenics-dolfinx",
+                    "petsc4py",
+                    "slepc4py",
+                    "mpi4py",
+                    "numpy",
+                    "scipy",
+                    "sympy",
+                    "scikit-learn",
+                )
+            ),
+            "unknowns": first["unknowns"],
+            "cells": first["cells"],
+            "meshes": {
+                name: {key: found[key] for key in ("unknowns", "cells", "cell", "steps")}
+                for name, found in self.found.factual.items()
+            },
+            "seed": self.study.seed,
+            "seeds": {"study": self.study.seed, "screening": self.study.screening.random_state},
+        }
+
+
+def versions(names: Sequence[str]) -> dict[str, str]:
+    """The installed versions of packages, of those that are there."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def element_text(element: Any) -> str:
+    """An element as people write it.
+
+    Example:
+        >>> element_text(("Lagrange", 2))
+        'Lagrange, degree 2'
+    """
+    return (
+        f"{element[0]}, degree {element[1]}"
+        if isinstance(element, tuple) and len(element) == 2
+        else str(element)
+    )

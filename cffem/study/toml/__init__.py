@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Studies written as TOML: data, never code."""

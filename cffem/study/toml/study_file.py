@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: MIT
+"""Studies written as TOML: data, never code.
+
+`read_study` turns a file into the same `Study` that a Python script would make. Terms and values
+are read by the safe parser, meshes and measurements as data, PETSc options and paths pass the lists
+of `cffem.study.toml.allowed`, and everything has a limit. The format is documented in
+`docs/study_toml.md`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cffem.engine.collective import collectively
+from cffem.engine.mesh import mesh_shapes
+from cffem.engine.mesh.meshes import mesh_path
+from cffem.screening.screening import Screening
+from cffem.study.study import Study
+from cffem.study.toml.allowed import check_petsc_options, inside
+from cffem.study.toml.named_data import read_dataset
+from cffem.study.toml.study_keys import StudyFileError, Table, is_number
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.operators import dt
+from cffem.symbols.parser.parse import parse
+from cffem.symbols.problem import conditions as boundary
+from cffem.symbols.problem import constraint_classes as constraints
+from cffem.symbols.problem import observables
+from cffem.symbols.problem.conditions import Dirichlet, Neumann, Periodic, Robin, Tangential
+from cffem.symbols.problem.experiment import Experiment, Window
+from cffem.symbols.problem.library import Library
+from cffem.symbols.problem.system import System
+from cffem.symbols.problem.term_checks import nearest
+from cffem.verdicts.certification import Certification
+
+MOST_BYTES, MOST_TERMS, MOST_STEPS, MOST_DEGREE = 1_000_000, 200, 1_000_000, 8
+SHAPES = (
+    "interval",
+    "square",
+    "l_shape",
+    "disk",
+    "annulus",
+    "channel",
+    "box",
+    "box_with_void",
+    "torus",
+)
+CONDITIONS = {kind.__name__: kind for kind in (Dirichlet, Neumann, Robin, Tangential)}
+CONSTRAINTS = ("DivergenceFree", "CurlFree", "ZeroMean", "Constraint")
+OBSERVABLES = ("Integral", "Average", "Flux", "Energy", "PointAverage", "Front")
+DATA = "data"
+EXPERIMENT = (
+    "mesh",
+    "elements",
+    "initial",
+    "boundary",
+    "time",
+    "constraint",
+    "forcing",
+    DATA,
+)  # keys of each of the experiments
+
+
+def read_study(
+    path: str | Path, comm: Any, overrides: Sequence[str] = (), anywhere: bool = False
+) -> Study:
+    """The study that a TOML file describes; collective.
+
+    Args:
+        path: the file.
+        comm: the communicator for meshes.
+        overrides: `key=value` pairs that replace or add keys, with dots between tables,
+            `experiments.1.time.steps=40` say.
+        anywhere: whether the file may name paths outside its own folder.
+
+    Raises:
+        StudyFileError: the file does not describe a study; the message names the file, the key and
+            what was expected.
+    """
+    path = Path(path)
+    text = comm.bcast(collectively(comm, lambda: file_text(path)))
+    try:
+        content = tomllib.loads(text)
+    except ValueError as error:  # also numbers with thousands of digits
+        # Python's words for a key that is given twice, two anchors say, do not tell that.
+        said = str(error).replace(
+            "Cannot overwrite a value", "a key is given twice, keep one of them"
+        )
+        raise StudyFileError(f"{path.name}: this is not TOML: {said}") from None
+    except RecursionError:
+        raise StudyFileError(f"{path.name}: tables or lists are nested too deeply") from None
+    for pair in overrides:
+        override(content, pair)
+    return StudyReader(content, path, comm, anywhere).study()
+
+
+def file_text(path: Path) -> str:
+    """The text of a study file, refused if it is no ordinary file or too large."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    if path.stat().st_size > MOST_BYTES:
+        raise StudyFileError(f"{path.name}: a study file has at most {MOST_BYTES} bytes")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise StudyFileError(f"{path.name}: this is not text in UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def override(content: dict[str, Any], pair: str) -> None:
+    """Replace or add one key.
+
+    Example:
+        >>> study = {"experiments": [{"time": {"steps": 10}}]}
+        >>> override(study, "experiments.1.time.steps=40")
+        >>> study
+        {'experiments': [{'time': {'steps': 40}}]}
+    """
+    key, equals, text = pair.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"--set takes key=value, not {pair!r}")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        value = text
+    here: Any = content
+    *path, last = key.strip().split(".")
+    for name in path:
+        if isinstance(here, list) and name.isdigit() and 1 <= int(name) <= len(here):
+            here = here[int(name) - 1]
+        elif isinstance(here, dict):
+            here = here.setdefault(name, {})
+        else:
+            raise InputError(f"--set {key}: there is no {name!r} to go into")
+    if not isinstance(here, dict):
+        raise InputError(f"--set {key}: {last!r} is not in a table")
+    here[last] = value
+
+
+class StudyReader:
+    """Makes a study from the content of a file.
+
+    Args:
+        content: the file as TOML gave it.
+        path: the file.
+        comm: the communicator for meshes.
+        anywhere: whether paths outside the file's folder are allowed.
+    """
+
+    def __init__(self, content: dict[str, Any], path: Path, comm: Any, anywhere: bool):
+        self.table = Table(content, path.name)
+        self.folder, self.comm, self.anywhere = path.parent, comm, anywhere
+        self.fields: dict[str, Field] = {}
+        self.parameters: dict[str, float] = {}
+
+    def study(self) -> Study:
+        """The whole study."""
+        table = self.table
+        self._check_places()
+        table.text("title", "")
+        self._declare(table.table("fields"), table.table("parameters", {}))
+        library = self._library()
+        experiments, data = self._experiments("experiments")
+        candidates, _ = self._experiments("candidates", optional=True)
+        seed = table.whole("seed", 0)
+        options = {
+            "coefficients": self._coefficients(),
+            "refit": table.choice("refit", ("none", "remaining"), "none"),
+            "screening": self._screening(table.table("screening", {}), seed),
+            "certification": self._certification(table.table("certification", {})),
+            "observables": self._observables(table.table("observables", {})),
+            "petsc_options": self._petsc(table),
+            "candidates": candidates or None,
+            "seed": seed,
+        }
+        table.done()
+        with table.naming():
+            return Study(library, experiments, data=data or None, **options)
+
+    # What the equations are
+    # ----------------------------------------------------------------------------------------------
+
+    def _declare(self, fields: Table, parameters: Table) -> None:
+        for name in fields.entries(most=50):
+            value = fields.get(name)
+            with fields.naming(name):
+                if value == "scalar":
+                    self.fields[name] = ScalarField(name)
+                elif isinstance(value, dict):
+                    entry = fields.table(name)
+                    self.fields[name] = VectorField(name, dim=entry.whole("vector", most=3))
+                    entry.done()
+                else:
+                    raise fields.refuse(name, '"scalar" or { vector = 2 } or { vector = 3 }')
+        if not self.fields:
+            raise StudyFileError(
+                f'{fields.file}: fields must declare at least one field, u = "scalar" say'
+            )
+        for name in parameters.entries(most=100):
+            self.parameters[name] = float(parameters.number(name))
+
+    def expression(self, table: Table, name: str, with_fields: bool = True) -> Any:
+        """An expression, or a tuple of them, under a key."""
+        value = table.get(name)
+        with table.naming(name):
+            return self.parsed(value, table, name, with_fields)
+
+    def parsed(self, value: Any, table: Table, name: str, with_fields: bool) -> Any:
+        """A number or text as an expression, a list as a tuple."""
+        if isinstance(value, list) and 1 <= len(value) <= 3:
+            return tuple(self.parsed(part, table, name, with_fields) for part in value)
+        if not isinstance(value, str):
+            if not is_number(value):
+                raise table.refuse(name, "a number, an expression in quotes, or a list of them")
+            return value
+        return parse(
+            value,
+            self.fields.values() if with_fields else (),
+            self.parameters if with_fields else (),
+        )
+
+    def numbers(self, table: Table, name: str) -> tuple[float, ...]:
+        """A list of up to three numbers."""
+        value = table.get(name)
+        if (
+            not isinstance(value, list)
+            or not 1 <= len(value) <= 3
+            or not all(map(is_number, value))
+        ):
+            raise table.refuse(name, "a list of one to three numbers")
+        return tuple(value)
+
+    def field(self, name: str, table: Table, key: str) -> Field:
+        """A declared field."""
+        if name not in self.fields:
+            raise StudyFileError(
+                f"{table.file}: {table.key(key)}: there is no field {name!r}; "
+                f"{nearest(name, self.fields)}"
+            )
+        return self.fields[name]
+
+    def _library(self) -> Any:
+        table = self.table
+        if "libraries" in table and "library" not in table:
+            several = table.table("libraries")
+            made = {
+                name: self._one_library(several.table(name), name)
+                for name in several.entries(most=20)
+            }
+            with several.naming():
+                return System(made)
+        return self._one_library(table.table("library"), None)
+
+    def _one_library(self, table: Table, unknown: str | None) -> Library:
+        anchor = self.expression(table, "anchor") if "anchor" in table else None
+        terms = table.table("terms")
+        made = {name: self.expression(terms, name) for name in terms.entries(most=MOST_TERMS)}
+        named = table.text("unknown", unknown)
+        field = None if named is None else self.field(named, table, "unknown")
+        table.done()
+        used = {
+            str(symbol)
+            for e in (anchor, *made.values())
+            if e is not None
+            for symbol in getattr(e, "free_symbols", ())
+        }
+        values = {name: value for name, value in self.parameters.items() if name in used}
+        with table.naming():
+            return Library(anchor, made, field, parameters=values)
+
+    def _coefficients(self) -> dict[str, float] | None:
+        if "coefficients" not in self.table:
+            return None
+        table = self.table.table("coefficients")
+        return {name: float(table.number(name)) for name in table.entries(most=MOST_TERMS)}
+
+    # Experiments
+    # ----------------------------------------------------------------------------------------------
+
+    def _check_places(self) -> None:
+        """A table that is begun after an experiment does not belong to it: TOML takes
+        [forcing] for a key of the whole file.
+        """
+        for name in EXPERIMENT:
+            if name in self.table:
+                raise StudyFileError(
+                    f"{self.table.file}: {name} belongs to an experiment: below [[experiments]] "
+                    f"write {name} = … or, as a table, "
+                    f"[experiments.{name}]"
+                )
+
+    def _experiments(
+        self, key: str, optional: bool = False
+    ) -> tuple[dict[str, Experiment], dict[str, Any]]:
+        experiments, data = {}, {}
+        if key not in self.table and not optional:
+            raise StudyFileError(
+                f"{self.table.file}: the key {key!r} is missing; write [[{key}]] with mesh, "
+                "elements and the rest"
+            )
+        for number, table in enumerate(self.table.tables(key, [], most=50), 1):
+            name = table.text("name", f"experiment {number}")
+            if name in experiments:
+                raise StudyFileError(
+                    f"{table.file}: {table.key('name')}: two of the {key} are called {name!r}"
+                )
+            experiments[name], measured = self._experiment(table)
+            if measured is not None:
+                data[name] = measured
+        return experiments, data
+
+    def _experiment(self, table: Table) -> tuple[Experiment, Any]:
+        measured = None
+        if DATA in table:
+            measured = read_dataset(
+                table.table(DATA), self.fields, self.folder, self.anywhere, self.comm
+            )
+        options = {
+            "mesh": self._mesh(table),
+            "elements": self._elements(table.table("elements")),
+            "initial": self._values(table.table("initial", {}), measured, rates=True),
+            "boundary": [
+                self._condition(entry, measured) for entry in table.tables("boundary", [])
+            ],
+            "time": self._window(table),
+            "constraint": self._constraint(table) if "constraint" in table else None,
+            "forcing": self._values(table.table("forcing", {}), None, rates=False),
+            "comm": self.comm,
+        }
+        table.done()
+        with table.naming():
+            return Experiment(**options), measured
+
+    def _mesh(self, table: Table) -> Any:
+        value = table.get("mesh")
+        if isinstance(value, str):
+            with table.naming("mesh"):
+                return inside(self.folder, value, self.anywhere)
+        entry = table.table("mesh")
+        with entry.naming():
+            if "shipped" in entry:
+                shipped = entry.text("shipped")
+                entry.done()
+                return mesh_path(shipped)
+            make = getattr(mesh_shapes, entry.choice("shape", SHAPES))
+            keys = [name for name in inspect.signature(make).parameters if name != "comm"]
+            numbers = {
+                name: entry.text(name) if name == "cells" else entry.number(name)
+                for name in keys
+                if name in entry
+            }
+            entry.number("h")
+            entry.done()
+            return make(self.comm, **numbers)
+
+    def _elements(self, table: Table) -> dict[Field, Any]:
+        return {
+            self.field(name, table, name): self._element(table, name)
+            for name in table.entries(most=50)
+        }
+
+    def _element(self, table: Table, name: str) -> tuple[str, int]:
+        value = table.get(name)
+        good = (
+            isinstance(value, list)
+            and len(value) == 2
+            and isinstance(value[0], str)
+            and isinstance(value[1], int)
+        )
+        if not good or isinstance(value[1], bool) or not 0 <= value[1] <= MOST_DEGREE:
+            raise table.refuse(
+                name, f'a family and a degree up to {MOST_DEGREE}, ["Lagrange", 2] say'
+            )
+        return value[0], value[1]
+
+    def _values(self, table: Table, measured: Any, rates: bool) -> dict[Any, Any]:
+        """Initial values or forcing; rates are written `"dt(u)"`."""
+        found: dict[Any, Any] = {}
+        for name in table.entries(most=50):
+            is_rate = rates and name.startswith("dt(") and name.endswith(")")
+            field = self.field(name[3:-1] if is_rate else name, table, name)
+            found[dt(field) if is_rate else field] = self._value(table, name, measured)
+        return found
+
+    def _value(self, table: Table, name: str, measured: Any) -> Any:
+        if table.get(name) == DATA:
+            if measured is None:
+                raise StudyFileError(
+                    f"{table.file}: {table.key(name)} is to come from data, but this experiment "
+                    "has none"
+                )
+            return measured
+        return self.expression(table, name, with_fields=False)
+
+    def _condition(self, table: Table, measured: Any) -> Any:
+        kind = table.choice("type", [*CONDITIONS, "Periodic"])
+        if kind == "Periodic":
+            options: dict[str, Any] = {"on": table.text("on"), "to": table.text("to")}
+            table.done()
+            with table.naming():
+                return Periodic(**options)
+        name, bracket, index = table.text("field").partition("[")
+        target: Field | Component = self.field(name, table, "field")
+        value = self._value(table, "value", measured) if "value" in table else 0
+        on = table.get("on", "all")
+        more = (
+            {"coefficient": self.expression(table, "coefficient", False)}
+            if kind == "Robin" and "coefficient" in table
+            else {}
+        )
+        if kind == "Dirichlet" and "balance" in table:
+            more["balance"] = table.flag("balance")
+        table.done()
+        with table.naming():
+            if bracket:
+                target = target[int(index.rstrip("]"))]
+            parts = tuple(on) if isinstance(on, list) else on
+            made: boundary.BoundaryCondition = CONDITIONS[kind](target, value, parts, **more)
+            return made
+
+    def _window(self, table: Table) -> Window | None:
+        if "time" not in table:
+            return None
+        entry = table.table("time")
+        options = {
+            "start": entry.number("start", 0),
+            "end": entry.number("end"),
+            "steps": entry.whole("steps", most=MOST_STEPS),
+            "scheme": entry.text("scheme", None),
+        }
+        entry.done()
+        with entry.naming():
+            return Window(**options)
+
+    def _constraint(self, parent: Table) -> Any:
+        table = parent.table("constraint")
+        kind = table.choice("type", CONSTRAINTS)
+        options: dict[str, Any] = {}
+        if kind == "Constraint":
+            options["expr"] = self.expression(table, "expr")
+        else:
+            options["field"] = self.field(table.text("field"), table, "field")
+        if kind != "ZeroMean" and "multiplier" in table:
+            entry = table.table("multiplier")
+            options["multiplier"] = {
+                self.field(n, entry, n): self._element(entry, n) for n in entry.entries(most=1)
+            }
+        if kind == "DivergenceFree" and "weight" in table:
+            options["weight"] = self.expression(table, "weight", with_fields=False)
+        table.done()
+        with table.naming():
+            return getattr(constraints, kind)(**options)
+
+    # What is asked
+    # ----------------------------------------------------------------------------------------------
+
+    def _certification(self, table: Table) -> Certification:
+        return self._dataclass(table, Certification)
+
+    def _dataclass(self, table: Table, kind: type) -> Any:
+        """An object whose arguments are plain numbers, flags and words, checked against its
+        defaults.
+        """
+        options = {
+            f.name: self._like(table, f.name, f.default)
+            for f in dataclasses.fields(kind)
+            if f.name in table
+        }
+        table.done()
+        with table.naming():
+            return kind(**options)
+
+    def _like(self, table: Table, name: str, default: Any) -> Any:
+        read = (
+            table.flag
+            if isinstance(default, bool)
+            else table.text
+            if isinstance(default, str)
+            else table.number
+        )
+        return read(name)
+
+    def _screening(self, table: Table, seed: int) -> Screening:
+        parameters = inspect.signature(Screening).parameters
+        plain = (name for name in parameters if name in table and name not in ("bounds", "largest"))
+        options = {name: self._like(table, name, parameters[name].default) for name in plain}
+        if "largest" in table:
+            options["largest"] = table.whole("largest")
+        if "bounds" in table:
+            options["bounds"] = self._bounds(table.table("bounds"))
+        table.done()
+        with table.naming():
+            return Screening(**{"random_state": seed, **options})
+
+    def _bounds(self, table: Table) -> dict[str, Any]:
+        """Known coefficients and bounds of others: a number, or a table with `low`, `high` or
+        both.
+        """
+        found: dict[str, Any] = {}
+        for name in table.entries():
+            if isinstance(table.get(name), Mapping):
+                ends = table.table(name)
+                found[name] = (ends.number("low", None), ends.number("high", None))
+                ends.done()
+            else:
+                found[name] = table.number(name)
+        return found
+
+    def _observables(self, table: Table) -> dict[str, tuple[Any, float]]:
+        return {name: self._observable(table.table(name)) for name in table.entries(most=50)}
+
+    def _observable(self, table: Table) -> tuple[Any, float]:
+        kind = table.choice("type", OBSERVABLES)
+        epsilon = table.number("epsilon")
+        options: dict[str, Any] = {"expr": self.expression(table, "expr")}
+        if "on" in table:
+            options["on"] = table.text("on")
+        if "at" in table:
+            options["at"] = table.get("at")
+        if kind == "PointAverage":
+            options |= {"point": self.numbers(table, "point"), "radius": table.number("radius")}
+        if kind == "Front":
+            options |= {name: table.number(name) for name in ("level", "width") if name in table}
+            options |= {"speed": table.flag("speed")} if "speed" in table else {}
+            options |= (
+                {"along": dict(zip("xyz", SPACE, strict=True))[table.choice("along", "xyz")]}
+                if "along" in table
+                else {}
+            )
+        table.done()
+        with table.naming():
+            return getattr(observables, kind)(**options), epsilon
+
+    def _petsc(self, table: Table) -> Mapping[str, Any]:
+        entry = table.table("petsc_options", {})
+        with entry.naming():
+            return check_petsc_options({name: entry.get(name) for name in entry.entries(most=100)})

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""SymPy nodes of operators and products: normal forms, components, rewrites and derivatives."""

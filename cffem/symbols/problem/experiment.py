@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""One experiment: domain, elements, data and the time window in which the equation is observed.
+
+It holds what the user says and checks what can be checked without a mesh; the engine turns it into
+spaces and forms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.errors import InputError
+from cffem.symbols.fields import Field, fields_of
+from cffem.symbols.operators import as_expr
+from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
+from cffem.symbols.problem.measured import Measured, as_data
+
+SCHEMES = ("midpoint", "sdirk2", "backward-euler")
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time window (start, end), divided into equal steps.
+
+    Args:
+        start, end: its ends.
+        steps: the number of time steps.
+        scheme: "midpoint" (second order, conserves quadratic energies; equals Crank–Nicolson for
+            linear problems), "sdirk2" (second order, L-stable, for stiff parabolic problems and
+            constraints) or "backward-euler". None: midpoint, or sdirk2 where a constraint with
+            multiplier is declared.
+
+    Example:
+        >>> import cffem as cf
+        >>> cf.Window(0, 1, steps=4).times
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+
+    start: float
+    end: float
+    steps: int
+    scheme: str | None = None
+
+    def __post_init__(self) -> None:
+        numbers = all(
+            isinstance(end, int | float | np.number | sp.Number) for end in (self.start, self.end)
+        )
+        if not (
+            numbers
+            and math.isfinite(self.start)
+            and math.isfinite(self.end)
+            and self.end > self.start
+        ):
+            raise InputError(
+                f"a time window needs finite start < end, not ({self.start}, {self.end})"
+            )
+        if (
+            not isinstance(self.steps, int | np.integer)
+            or isinstance(self.steps, bool)
+            or self.steps < 1
+        ):
+            raise InputError(
+                f"a time window needs a whole number of steps, at least 1, not {self.steps!r}"
+            )
+        if self.scheme is not None and self.scheme not in SCHEMES:
+            raise InputError(f"unknown scheme {self.scheme!r}; there are {', '.join(SCHEMES)}")
+
+    @property
+    def step(self) -> float:
+        """The length of a time step."""
+        return (self.end - self.start) / self.steps
+
+    @property
+    def times(self) -> np.ndarray:
+        """All time levels, start and end included."""
+        return np.linspace(self.start, self.end, self.steps + 1)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Domain, elements, initial and boundary data, time window and constraint of one experiment.
+
+    Args:
+        mesh: a path, a DOLFINx mesh, or what `cffem.mesh` makes.
+        elements: for each field a pair (family, degree) such as ("Lagrange", 2), ("N1curl", 1),
+            ("RT", 1), or a Basix element.
+        initial: values at the start; second order in time needs both the field and its rate
+            `dt(E)`.
+        boundary: boundary conditions; every part of the boundary where a natural trace remains
+            needs one.
+        time: a `Window`, or None for a steady problem.
+        constraint: `DivergenceFree(...)` or `Constraint(...)`, enforced in every solve.
+        forcing: for each field the right-hand side that no term carries.
+        comm: the MPI communicator; only needed where the mesh does not bring one.
+    """
+
+    mesh: Any
+    elements: Mapping[Field, Any]
+    initial: Mapping[sp.Expr, Any] = field(default_factory=dict)
+    boundary: Sequence[Any] = ()
+    time: Window | None = None
+    constraint: Any = None
+    forcing: Mapping[Field, Any] = field(default_factory=dict)
+    comm: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.elements or not all(isinstance(key, Field) for key in self.elements):
+            raise InputError(
+                "elements must give each field its element, for instance {u: ('Lagrange', 2)}"
+            )
+        if not isinstance(self.boundary, Sequence):
+            raise InputError(
+                "boundary must be a list of boundary conditions, [Dirichlet(u, 0)] say, not "
+                f"{self.boundary}"
+            )
+        for condition in self.boundary:
+            if not isinstance(condition, BoundaryCondition | Periodic):
+                raise InputError(
+                    f"{condition!r} is not a boundary condition; use Dirichlet, Neumann, Robin, "
+                    "Tangential or Periodic"
+                )
+            if isinstance(condition, BoundaryCondition):
+                self._check_known(condition.unknown, str(condition))
+                check_data(condition.value, str(condition))
+                check_data(getattr(condition, "coefficient", 0), f"the coefficient of {condition}")
+        for name in ("initial", "forcing"):
+            object.__setattr__(
+                self, name, {key: as_data(value) for key, value in getattr(self, name).items()}
+            )
+        for key, value in self.initial.items():
+            if not isinstance(_base_field(key), Field):
+                raise InputError(
+                    f"initial values are given for fields u or rates dt(u), not for {key}"
+                )
+            self._check_known(_base_field(key), f"the initial value of {key}")
+            check_data(value, f"the initial value of {key}")
+        for key, value in self.forcing.items():
+            self._check_known(key, f"the forcing of {key}")
+            check_data(value, f"the forcing of {key}")
+        if self.time is not None and not isinstance(self.time, Window):
+            raise InputError(f"time must be a Window or None, not {self.time!r}")
+
+    def _check_known(self, unknown: Any, what: str) -> None:
+        if unknown not in self.elements:
+            known = ", ".join(sorted(str(f) for f in self.elements))
+            raise InputError(
+                f"{what} is for a field that has no element here; fields with elements: {known}"
+            )
+
+
+def _base_field(key: Any) -> Any:
+    """u for u, dt(u) and dt(dt(u))."""
+    if isinstance(key, sp.Derivative) and set(key.variables) == {t}:
+        return key.expr
+    return key
+
+
+def check_data(value: Any, what: str) -> None:
+    """Refuse data that contain unknowns, undeclared symbols, NaN or infinities, before
+    anything is solved.
+    """
+    if isinstance(value, tuple | list):
+        for part in value:
+            check_data(part, what)
+        return
+    if hasattr(value, "function_space") or isinstance(value, Measured):
+        return  # its values are looked at on all ranks together, when the mesh is known
+    if callable(value) and not isinstance(value, sp.Basic):
+        return
+    try:
+        expr = as_expr(value)
+    except (TypeError, sp.SympifyError):
+        raise InputError(
+            f"{what}: {value!r} is neither a number, a SymPy expression, a tuple, a function nor "
+            "a dataset"
+        ) from None
+    if expr.has(sp.nan, sp.oo, -sp.oo, sp.zoo) or any(
+        not math.isfinite(float(number)) for number in expr.atoms(sp.Float)
+    ):
+        raise InputError(f"{what} is not finite: {expr}")
+    strange = expr.free_symbols - {*SPACE, t}
+    if fields_of(expr) or strange:
+        names = ", ".join(sorted(map(str, strange | fields_of(expr))))
+        raise InputError(f"{what} may contain x, y, z, t and numbers only, but contains {names}")

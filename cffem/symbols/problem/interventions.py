@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: MIT
+"""Interventions: what a deleted problem changes about the factual one.
+
+Deleting term j is the intervention do(α_j := 0) of the paper; scaling by 1 − ρ is the branch from
+the factual to the deleted problem. Everything an intervention does not mention stays as it is:
+coefficients, forcing, initial and boundary data. Interventions never change and combine with `&`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from cffem.symbols.coordinates import COORDINATES, t
+from cffem.symbols.errors import LibraryError
+from cffem.symbols.fields import Field
+from cffem.symbols.latex_text import escape_latex
+from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression, nearest
+
+Change = tuple[str, str, float]  # term, "set" or "scale", number
+Values = tuple[tuple[sp.Expr, Any], ...]
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """A change of a problem; made by `delete`, `scale`, `set`, `force`, `start`, `boundary` and
+    `release`.
+
+    Attributes:
+        changes: what happens to coefficients, as (term, "set" or "scale", number).
+        forcing: new forcing by field; the forcing of other fields stays.
+        initial: new initial values by field or by dt(field); others stay.
+        conditions: boundary conditions that take the place of those on the same field and part of
+            the boundary.
+        released: whether the declared constraint is no longer enforced.
+        carried: whether essential conditions are kept only where the changed equation can carry
+            them.
+
+    Example:
+        >>> from cffem.symbols.problem.interventions import delete, scale
+        >>> both = delete("lap") & scale("u", 0.5)
+        >>> both.apply({"u": 0.6, "u_x": 1.0, "lap": 1e-3})
+        {'u': 0.3, 'u_x': 1.0, 'lap': 0.0}
+        >>> print(both)
+        delete('lap') & scale('u', 0.5)
+    """
+
+    changes: tuple[Change, ...] = ()
+    forcing: Values = ()
+    initial: Values = ()
+    conditions: tuple[Any, ...] = ()
+    released: bool = False
+    carried: bool = False
+
+    def __post_init__(self) -> None:
+        for what, keys in (
+            ("the coefficient of", [name for name, _, _ in self.changes]),
+            ("the forcing of", [field for field, _ in self.forcing]),
+            ("the initial value of", [field for field, _ in self.initial]),
+        ):
+            twice = next((key for key in keys if keys.count(key) > 1), None)
+            if twice is not None:
+                raise LibraryError(f"the intervention changes {what} {twice} twice; say it once")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The terms whose coefficients change."""
+        return tuple(name for name, _, _ in self.changes)
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """The terms that are deleted, that is whose coefficients become zero."""
+        return tuple(name for name, _, number in self.changes if number == 0)
+
+    @property
+    def only_coefficients(self) -> bool:
+        """Whether nothing but coefficients is changed."""
+        return not (self.forcing or self.initial or self.conditions or self.released)
+
+    def taken(self, coefficients: Mapping[str, float]) -> dict[str, float]:
+        """What is taken from each coefficient that changes; a deletion takes all of one.
+
+        Example:
+            >>> delete("u").taken({"u": 3.0, "lap": 1.0})
+            {'u': 3.0}
+        """
+        after = self.apply(coefficients)
+        return {
+            name: coefficients[name] - after[name]
+            for name in self.names
+            if after[name] != coefficients[name]
+        }
+
+    def apply(self, coefficients: Mapping[str, float]) -> dict[str, float]:
+        """The coefficients of the changed problem, in the same order.
+
+        Raises:
+            LibraryError: a term is not among the coefficients; the message says which name is
+                nearest.
+        """
+        result = dict(coefficients)
+        for name, how, number in self.changes:
+            if name not in result:
+                raise LibraryError(
+                    f"{self} needs a term called {name!r}; {nearest(name, coefficients)}"
+                )
+            result[name] = number if how == "set" else result[name] * number
+        return result
+
+    def __and__(self, other: Intervention) -> Intervention:
+        if not isinstance(other, Intervention):
+            return NotImplemented
+        return Intervention(
+            self.changes + other.changes,
+            self.forcing + other.forcing,
+            self.initial + other.initial,
+            self.conditions + other.conditions,
+            self.released or other.released,
+            self.carried or other.carried,
+        )
+
+    def __str__(self) -> str:
+        kept = "" if self.carried else ", conditions='kept'"
+        parts = [f"delete({', '.join(map(repr, self.deleted))}{kept})"] if self.deleted else []
+        parts += [
+            f"{how}({name!r}, {number:g})" for name, how, number in self.changes if number != 0
+        ]
+        parts += [f"force({{{field}: {value}}})" for field, value in self.forcing]
+        parts += [f"start({{{field}: {value}}})" for field, value in self.initial]
+        parts += [f"boundary({condition})" for condition in self.conditions]
+        parts += ["release()"] if self.released else []
+        return " & ".join(parts) or "nothing changed"
+
+    def _latex(self, printer: Any = None) -> str:
+        parts = []
+        for name, how, number in self.changes:
+            coefficient = rf"\alpha_{{\text{{{escape_latex(name)}}}}}"
+            parts.append(
+                f"{coefficient} := {sp.latex(sp.nsimplify(number))}"
+                + ("" if how == "set" else rf"\, {coefficient}")
+            )
+        parts += [
+            f"f_{{{sp.latex(field)}}} := {_latex_value(value)}" for field, value in self.forcing
+        ]
+        parts += [
+            rf"{sp.latex(field)}|_{{t=0}} := {_latex_value(value)}" for field, value in self.initial
+        ]
+        parts += [rf"\text{{{escape_latex(str(condition))}}}" for condition in self.conditions]
+        parts += [r"\text{constraint released}"] if self.released else []
+        return rf"\operatorname{{do}}\left({', '.join(parts)}\right)"
+
+    def _repr_latex_(self) -> str:
+        return f"${self._latex()}$"
+
+
+def joint(interventions: Intervention | Iterable[Intervention]) -> Intervention:
+    """One intervention from several, all applied together.
+
+    Example:
+        >>> from cffem.symbols.problem.interventions import delete, joint
+        >>> joint([delete("a"), delete("b")]) == delete("a", "b")
+        True
+    """
+    if isinstance(interventions, Intervention):
+        return interventions
+    result = Intervention()
+    for intervention in interventions:
+        if not isinstance(intervention, Intervention):
+            raise LibraryError(
+                f"{intervention!r} is not an intervention; write cf.delete(…), cf.scale(…), "
+                "cf.set(…), …"
+            )
+        result = result & intervention
+    return result
+
+
+def delete(*names: str, conditions: str = "carried") -> Intervention:
+    """Delete terms, several of them jointly: their coefficients become zero.
+
+    Args:
+        names: the terms.
+        conditions: "carried": the deleted equation keeps the essential conditions that it can
+            carry, and the others are released, as transport that has lost its diffusion carries
+            values at its inflow only; "kept": all stay.
+
+    Example:
+        >>> from cffem.symbols.problem.interventions import delete
+        >>> delete("lap").apply({"u": 0.6, "lap": 1e-3})
+        {'u': 0.6, 'lap': 0.0}
+    """
+    if not names:
+        raise LibraryError("delete needs the name of at least one term")
+    if conditions not in ("carried", "kept"):
+        raise LibraryError(f"conditions are 'carried' or 'kept', not {conditions!r}")
+    return Intervention(
+        tuple((_name(name), "set", 0.0) for name in names), carried=conditions == "carried"
+    )
+
+
+def scale(name: str, factor: float) -> Intervention:
+    """Multiply a term's coefficient, by 1 − ρ for a partial deletion."""
+    number = _finite(factor, f"the factor of {name!r}")
+    return Intervention(((_name(name), "set" if number == 0 else "scale", number),))
+
+
+def set(name: str, value: float) -> Intervention:
+    """Give a term another coefficient."""
+    return Intervention(((_name(name), "set", _finite(value, f"the coefficient of {name!r}")),))
+
+
+def force(forcing: Mapping[Field, Any]) -> Intervention:
+    """Replace the forcing of these fields by functions of x, y, z, t."""
+    return Intervention(forcing=_values(forcing, "forcing", derivatives=False))
+
+
+def start(initial: Mapping[sp.Expr, Any]) -> Intervention:
+    """Replace the initial values of these fields, or of their time derivatives dt(u)."""
+    return Intervention(initial=_values(initial, "initial value", derivatives=True))
+
+
+def boundary(*conditions: Any) -> Intervention:
+    """Put these boundary conditions in the place of those on the same field and part of the
+    boundary.
+    """
+    if not conditions:
+        raise LibraryError("boundary needs at least one boundary condition")
+    return Intervention(conditions=conditions)
+
+
+def release() -> Intervention:
+    """Do not enforce the declared constraint: its multiplier is deleted. The initial data stay as
+    they are.
+
+    Example:
+        >>> from cffem.symbols.problem.interventions import delete, release
+        >>> print(delete("lap") & release())
+        delete('lap') & release()
+    """
+    return Intervention(released=True)
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise LibraryError(f"an intervention names a term by a string, not {name!r}")
+    return name
+
+
+def _finite(value: Any, what: str) -> float:
+    try:
+        number = sp.sympify(value, strict=True)
+    except sp.SympifyError:
+        number = sp.nan
+    if isinstance(value, bool) or not (number.is_number and number.is_real and number.is_finite):
+        raise LibraryError(f"{what} must be a finite real number, not {value!r}")
+    return float(number)
+
+
+def _values(given: Mapping[sp.Expr, Any], what: str, derivatives: bool) -> Values:
+    """Check functions of the coordinates; other objects (a function on a mesh, a dataset) are
+    the engine's to judge.
+    """
+    if not isinstance(given, Mapping) or not given:
+        raise LibraryError(f"give each {what} as {{field: expression}}")
+    result = []
+    for key, value in given.items():
+        field = (
+            key.expr
+            if derivatives and isinstance(key, sp.Derivative) and key.variables == (t,)
+            else key
+        )
+        if not isinstance(field, Field):
+            raise LibraryError(
+                f"the {what} is given for a field{' or dt(field)' if derivatives else ''}, not "
+                f"for {key}"
+            )
+        if isinstance(value, sp.Basic | sp.MatrixBase | int | float | tuple | list):
+            label = f"the {what} of {key}"
+            value = named_expression(label, value)
+            check_symbols(label, value, COORDINATES)
+            if value.has(Field):
+                raise LibraryError(
+                    f"{label} is a function of x, y, z, t and cannot contain the field "
+                    f"{min(map(str, value.atoms(Field)))}"
+                )
+            if value != 0:
+                check_shape(label, value, field.shape, f"the field {field}")
+        result.append((key, value))
+    return tuple(result)
+
+
+def _latex_value(value: Any) -> str:
+    return (
+        sp.latex(value)
+        if isinstance(value, sp.Basic)
+        else rf"\text{{{escape_latex(type(value).__name__)}}}"
+    )

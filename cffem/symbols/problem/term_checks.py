@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Checks of candidate terms, each raising an error that names the term and says what to do.
+
+They run when a library is built, so that a misspelt parameter or a term that is another one in
+disguise is found before anything is solved.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy as sp
+from sympy.core.function import AppliedUndef
+
+from cffem.symbols.algebra.analysis import is_zero, ratio
+from cffem.symbols.algebra.nodes import as_expr, dimensions
+from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
+from cffem.symbols.coordinates import COORDINATES, Parameter
+from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError
+from cffem.symbols.fields import Field, Normal
+
+MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
+
+
+def nearest(name: object, known: Iterable[object]) -> str:
+    """The end of an error message: the known name most like this one, else the list of them."""
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"the known names are {', '.join(names)}" if names else "there are none"
+
+
+def checked_name(name: Any, what: str = "term") -> str:
+    """A term's name: a printable string; a System puts its field and '/' before it, and
+    fields have no '/' in theirs.
+    """
+    if not isinstance(name, str):
+        raise LibraryError(f"a {what}'s name must be a string, not {name!r}")
+    if not name or name != name.strip() or not name.isprintable():
+        raise LibraryError(
+            f"{name!r} is not a name: use printable characters and no blanks at the ends"
+        )
+    return name
+
+
+def checked_terms(terms: Any) -> dict[str, sp.Expr]:
+    """Named expressions from a mapping or from pairs, with every name occurring once."""
+    if not isinstance(terms, Iterable):
+        raise LibraryError(f"terms give each expression its name, {{'u': u}} say, not {terms!r}")
+    result: dict[str, sp.Expr] = {}
+    for pair in terms.items() if isinstance(terms, Mapping) else terms:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise LibraryError(
+                f"terms are pairs of a name and an expression, {{'u': u}} say, not {pair!r}"
+            )
+        name = checked_name(pair[0])
+        if name in result:
+            raise LibraryError(f"two terms are called {name!r}; give each its own name")
+        result[name] = named_expression(f"term {name!r}", pair[1])
+    return result
+
+
+def named_expression(label: str, value: Any) -> sp.Expr:
+    """Turn a user's value into an expression whose shape makes sense, naming the term if it
+    does not.
+    """
+    try:
+        expr = as_expr(value)
+        shape_of(expr)
+    except ShapeError as error:
+        raise TermShapeError(f"{label}: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise LibraryError(f"{label}: {error}") from None
+    return expr
+
+
+def check_symbols(
+    label: str, expr: sp.Expr, known: Iterable[object], on_boundary: bool = False
+) -> None:
+    """Refuse symbols and functions nobody declared, the normal inside the domain, and numbers
+    that are not real.
+    """
+    for symbol in sorted(expr.atoms(sp.Symbol) - {*COORDINATES}, key=str):
+        if symbol.name in {"x", "y", "z", "t"}:
+            raise LibraryError(
+                f"{label} uses a symbol {symbol} that is not the coordinate; write `from cffem "
+                f"import {symbol}`"
+            )
+        if not isinstance(symbol, Parameter):
+            hint = f"a constant is cf.Parameter({symbol.name!r})"
+            raise LibraryError(
+                f"{label} uses the undeclared symbol {symbol}; {nearest(symbol, known)} ({hint})"
+            )
+    for function in sorted(expr.atoms(AppliedUndef), key=str):
+        raise LibraryError(
+            f"{label} uses the undeclared function {function}; {nearest(function.func, known)}"
+        )
+    for shifted in sorted(expr.atoms(sp.Subs), key=str):
+        raise LibraryError(
+            f"{label} contains {shifted}, a derivative at another place or time; delays have no "
+            "term here"
+        )
+    if expr.has(Normal) and not on_boundary:
+        raise LibraryError(
+            f"{label} uses the boundary normal n, which has no value inside the domain"
+        )
+    for number in MEANINGLESS:
+        if expr.has(number):
+            raise LibraryError(f"{label} contains {number}, but terms are real and finite")
+
+
+def check_fields(labelled: Iterable[tuple[str, sp.Expr]]) -> int | None:
+    """Refuse two things of one name and fields of different dimensions; return the dimension
+    of space if some part tells.
+    """
+    named: dict[str, sp.Basic] = {}
+    told: dict[int, str] = {}
+    for label, expr in labelled:
+        for symbol in sorted(expr.atoms(Field, Parameter), key=str):
+            other = named.setdefault(symbol.name, symbol)
+            if other != symbol:
+                raise LibraryError(
+                    f"{label} uses {sp.srepr(symbol)}, but {sp.srepr(other)} has the same name; "
+                    "declare it once"
+                )
+        for dim in dimensions(expr):
+            told.setdefault(dim, label)
+    if len(told) > 1:
+        (a, first), (b, second), *_ = sorted(told.items())
+        raise TermShapeError(
+            f"{first} lives in {a}D but {second} in {b}D; all fields share one space"
+        )
+    return next(iter(told), None)
+
+
+def check_shape(label: str, expr: sp.Expr, shape: Shape, owner: str) -> None:
+    """Refuse a term that is a scalar where the equation is a vector, or of another length."""
+    try:
+        unify(shape, shape_of(expr), f"{label} with {owner}")
+    except ShapeError as error:
+        if len(shape) != len(shape_of(expr)):
+            raise TermShapeError(
+                f"{label} is a {rank_name(shape_of(expr))}, but {owner} is a {rank_name(shape)}"
+            ) from None
+        raise TermShapeError(str(error)) from None
+
+
+def check_distinct(terms: Mapping[str, sp.Expr], anchor: sp.Expr | None, dim: int | None) -> None:
+    """Refuse terms that vanish, and terms that are a constant times another or times the anchor."""
+    for name, expr in terms.items():
+        if is_zero(expr, dim):
+            raise LibraryError(f"term {name!r} is identically zero: {expr}")
+    listed = [("the anchor", anchor)] if anchor is not None else []
+    for name, expr in terms.items():
+        for label, other in listed:
+            factor = ratio(other, expr, dim)
+            if factor is not None:
+                relation = (
+                    ("equals" if factor == 1 else f"is {factor} times")
+                    + f" {label}"
+                    + (f" in {dim}D" if dim else "")
+                )
+                raise LibraryError(
+                    f"term {name!r} {relation}: {expr} and {other}; keep one of them"
+                )
+        listed.append((f"term {name!r}", expr))

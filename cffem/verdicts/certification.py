@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What a study asks of its verdicts: the tolerance, the norm, and how much may be spent on
+the error bars.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+from cffem.symbols.errors import InputError
+
+BUDGET = 5e5
+SCORES = ("auto", "full", "decide")
+# Unknowns times time steps of one solution from which a study is a large one, and the accuracy of
+# scores that verdicts need there.
+LARGE, ENOUGH = 2e6, 1e-5
+
+
+@dataclass(frozen=True)
+class Certification:
+    """The decision rule of a study.
+
+    Args:
+        epsilon: the tolerance ε of a deletion score, positive.
+        relative: whether ε is multiplied by the norm of the factual solution; by default where
+            there are several fields, each of which is judged against its own norm.
+        norm: the norm in which deletions are measured: "L2", "H1", "H(curl)", "H(div)" or "energy".
+        refine: whether the mesh and the time step are refined for terms whose error bars reach ε,
+            until they are decided or the budget is spent.
+        budget: the size of the largest problem that may be solved for an error bar, in unknowns
+            times time steps of one solution (unknowns for a steady problem). It is a number of
+            unknowns and not of seconds, so that verdicts do not depend on the machine.
+        enriched: whether the guaranteed certificates solve the problem with one degree more, which
+            is sharper and costs more.
+        scores: "full", every deletion is solved to working precision; "decide", only as far as the
+            verdict needs, which is cheaper in time and enters the error bar; "auto", "decide" for
+            large studies.
+
+    Example:
+        >>> Certification(epsilon=1e-3, relative=True).threshold(2.0)
+        0.002
+    """
+
+    epsilon: float = 1e-3
+    relative: bool | None = None
+    norm: str = "L2"
+    refine: bool = False
+    budget: float = BUDGET
+    enriched: bool = False
+    scores: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.scores not in SCORES:
+            raise InputError(f"scores are {', '.join(map(repr, SCORES))}, not {self.scores!r}")
+        for name in ("relative", "refine", "enriched"):
+            if not isinstance(getattr(self, name), bool) and not (
+                name == "relative" and self.relative is None
+            ):
+                raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
+        for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, Real)
+                or not math.isfinite(value)
+                or value <= 0
+            ):
+                raise InputError(f"{meaning} must be a positive number, not {value!r}")
+
+    def accuracy(self, size: float) -> float:
+        """The relative accuracy of scores that is asked of deletions with so many unknowns
+        times time steps; zero: all digits.
+        """
+        return (
+            ENOUGH if self.scores == "decide" or (self.scores == "auto" and size > LARGE) else 0.0
+        )
+
+    def threshold(self, size: float) -> float:
+        """The absolute tolerance for a factual solution of this norm."""
+        return float(self.epsilon) * (size if self.relative else 1.0)
+
+    def uncertainty(self, error: float) -> float:
+        """How far the tolerance may be from that of the exact solution, whose norm is within
+        `error` of the computed one.
+
+        A relative tolerance is known as an interval only, [ε(‖u_h‖ − η), ε(‖u_h‖ + η)].
+
+        Example:
+            >>> Certification(epsilon=0.5, relative=True).uncertainty(0.01), Certification(epsilon=0.5).uncertainty(0.01)
+            (0.005, 0.0)
+        """
+        return float(self.epsilon) * error if self.relative else 0.0
