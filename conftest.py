@@ -4,8 +4,10 @@ on any Python.
 
 from importlib.util import find_spec
 
-FINITE_ELEMENT_WING = ("forms", "engine", "constraints", "bounds", "study", "cases")
+FINITE_ELEMENT_WING = ("forms", "engine", "constraints", "bounds", "study", "validation")
 
 collect_ignore_glob = (
-    [] if find_spec("dolfinx") else [f"cffem/{room}/*" for room in FINITE_ELEMENT_WING]
+    []
+    if find_spec("dolfinx")
+    else [*(f"cffem/{room}/*" for room in FINITE_ELEMENT_WING), "benchmarks/*"]
 )

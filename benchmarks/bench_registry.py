@@ -23,27 +23,21 @@ def leray(arguments: Sequence[str]) -> int:
 
 
 def certify(arguments: Sequence[str]) -> int:
-    """Error bars against exact and much finer solutions: coverage, sharpness, decisions,
-    injected faults, cost.
-    """
+    """Error bars against exact solutions: coverage, sharpness, decisions, faults and cost."""
     from benchmarks.certify.certify_bench import main
 
     return main(arguments)
 
 
 def sweep(arguments: Sequence[str]) -> int:
-    """What all deletions cost, in units of one factual solve, beside the same study written
-    by hand in DOLFINx.
-    """
+    """What all deletions cost beside the same study written by hand in DOLFINx."""
     from benchmarks.sweep.sweep_bench import main
 
     return main(arguments)
 
 
 def projection(arguments: Sequence[str]) -> int:
-    """What one projection onto a constraint class costs, in units of one scalar Poisson solve
-    on the same mesh.
-    """
+    """What one projection onto a constraint class costs, in units of one Poisson solve."""
     from benchmarks.projection_bench import main
 
     return main(arguments)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What benchmarks share: a board of figures and targets; options, a stop watch and the machine of
-those that measure times; and the environment of a run on ranks of its own."""
+"""What benchmarks share: a board of figures and targets, and for those that measure times
+options, a stop watch and the machine.
+"""
 
 from __future__ import annotations
 
@@ -56,20 +57,6 @@ def machine() -> dict[str, str]:
         "PETSc": ".".join(map(str, PETSc.Sys.getVersion())),
         "Python": platform.python_version(),
     }
-
-
-def environment_of_ranks() -> dict[str, str]:
-    """The environment without what tells a process that it belongs to a run on ranks, for an
-    `mpirun` below this process.
-
-    Example:
-        >>> os.environ["PMIX_RANK"] = "0"
-        >>> "PMIX_RANK" in environment_of_ranks()
-        False
-        >>> del os.environ["PMIX_RANK"]
-    """
-    belonging = ("OMPI_COMM", "PMIX_", "PMI_", "PRTE_LAUNCHED")
-    return {name: value for name, value in os.environ.items() if not name.startswith(belonging)}
 
 
 def bench_parser(

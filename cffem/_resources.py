@@ -5,6 +5,7 @@ in a checkout.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -23,3 +24,17 @@ def shared_folder(kind: str) -> Path:
     raise FileNotFoundError(
         f"this installation of cffem has no {kind}; reinstall it from a complete checkout"
     )
+
+
+def find_benchmarks() -> None:
+    """Make `benchmarks`, which stands beside the package in a checkout, importable.
+
+    Raises:
+        FileNotFoundError: cffem was installed without a checkout.
+    """
+    if not (_PACKAGE.parent / "benchmarks" / "bench_registry.py").is_file():
+        raise FileNotFoundError(
+            "the benchmarks are not part of an installed cffem; run cffem bench from a checkout"
+        )
+    if str(_PACKAGE.parent) not in sys.path:
+        sys.path.append(str(_PACKAGE.parent))

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import cffem
+from cffem._resources import find_benchmarks
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -257,6 +258,7 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
 
 def run_bench(options: argparse.Namespace) -> int:
     """Run one of the benchmarks, which read their own options, or list them."""
+    find_benchmarks()
     from benchmarks.bench_registry import BENCHES
 
     if options.name is None:

@@ -20,8 +20,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.measuring import environment_of_ranks
-
 GET_DOLFINX = "run cffem with containers/run, or use conda-forge's fenics-dolfinx, or Debian 13's python3-dolfinx-real"
 
 
@@ -325,3 +323,17 @@ def show(findings: list[Finding]) -> None:
         print(f"{mark} {finding.what}: {finding.text}")
         if not finding.good and finding.advice:
             print(f"     -> {finding.advice}")
+
+
+def environment_of_ranks() -> dict[str, str]:
+    """The environment without what tells a process that it belongs to a run on ranks, for an
+    `mpirun` below this process.
+
+    Example:
+        >>> os.environ["PMIX_RANK"] = "0"
+        >>> "PMIX_RANK" in environment_of_ranks()
+        False
+        >>> del os.environ["PMIX_RANK"]
+    """
+    belonging = ("OMPI_COMM", "PMIX_", "PMI_", "PRTE_LAUNCHED")
+    return {name: value for name, value in os.environ.items() if not name.startswith(belonging)}

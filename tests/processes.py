@@ -29,7 +29,7 @@ def mpi_environment() -> dict[str, str]:
     """The environment for a run of its own, also when the tests themselves were started by
     mpirun.
     """
-    from benchmarks.measuring import environment_of_ranks
+    from cffem.doctor import environment_of_ranks
 
     clean = environment_of_ranks()
     clean["PYTHONPATH"] = os.pathsep.join(

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import environment_of_ranks
 from benchmarks.sweep.sweep_problems import PROBLEMS
+from cffem.doctor import environment_of_ranks
 
 ACCURACY = 1e-4
 # Scores of direct solves are equal on any number of ranks up to this, relative to the score and to

@@ -59,7 +59,8 @@ class Carrier:
     @property
     def description(self) -> str:
         """Words for messages: `degree 1 H(curl) element N1E`."""
-        return f"degree {self.element.embedded_superdegree} {self.space} element {getattr(self.element, 'family_name', '')}".rstrip()
+        family = getattr(self.element, "family_name", "")
+        return f"degree {self.element.embedded_superdegree} {self.space} element {family}".rstrip()
 
 
 def carrier(element: Any) -> Carrier:

@@ -11,19 +11,19 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "cffem"
 FINITE_ELEMENT_WING = ["symbols", "forms", "engine", "constraints", "bounds"]
-DATA_WING = ["symbols", "data", "design", "screening", "certify"]
-ROOF = ["study", "cases", "cli"]
+DATA_WING = ["symbols", "data", "design", "screening", "verdicts"]
+ROOF = ["study", "validation", "scripts", "doctor", "cli"]
 # constraints and bounds stand side by side on the engine.
 SIDE_BY_SIDE = {
     ("constraints", "bounds"),
     ("bounds", "constraints"),
-    ("certify", "design"),
-    ("certify", "screening"),
-    ("certify", "data"),
+    ("verdicts", "design"),
+    ("verdicts", "screening"),
+    ("verdicts", "data"),
 }
 FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
 MAY_USE = {
-    "symbols": {"sympy"},
+    "symbols": {"sympy", "numpy", "scipy"},
     "forms": {"sympy", "ufl", "basix"},
 }
 
