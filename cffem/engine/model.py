@@ -9,11 +9,10 @@ matrices, the symbolic factorisation, is made once and kept here.
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +20,11 @@ from cffem.engine.assembly.carried import Release
 from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.equation import Equation
-from cffem.engine.assembly.experiment_checks import check_open_parts
+from cffem.engine.assembly.experiment_checks import (
+    check_open_parts,
+    check_time,
+    checked_coefficients,
+)
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.assembly.variants import Variants
@@ -44,7 +47,9 @@ from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import Intervention, joint
 from cffem.symbols.problem.measured import rate_of
-from cffem.symbols.problem.term_checks import nearest
+
+if TYPE_CHECKING:
+    from cffem.engine.deletion.profile import Profile
 
 # What rooms above the engine offer on a model; each enters its own when it is imported, since the
 # engine may not import them.
@@ -473,6 +478,36 @@ class Model:
 
         return gap_check(self, name, norm, points)
 
+    def profile(
+        self,
+        name: str,
+        norm: str = "L2",
+        epsilon: float | None = None,
+        observable: Any = None,
+        points: int = 8,
+        resolution: float = 1e-2,
+        conditions: str = "carried",
+    ) -> Profile:
+        """ρ ↦ δ(ρ) of one term, whose coefficient becomes (1 − ρ) α_j, up to the largest ρ that has
+        a solution.
+
+        Args:
+            name: the term.
+            norm: the norm of the scores.
+            epsilon: the tolerance; the ρ from which δ exceeds it is looked for.
+            observable: an observable whose change takes the place of δ.
+            points: in how many parts [0, 1] is divided at least.
+            resolution: how closely in ρ the end of solutions and the place where δ exceeds ε are
+                found.
+            conditions: what becomes of essential conditions that the deleted equation, at ρ = 1,
+                cannot carry, as in `delete`.
+        """
+        from cffem.engine.deletion.profile import ProfileSettings, profile
+
+        return profile(
+            self, name, norm, epsilon, observable, ProfileSettings(points, resolution), conditions
+        )
+
     def constraint_nulls(self, tested: bool | None = None, trajectory: bool = True) -> list[Any]:
         """Terms that vanish on the declared constraint class, each with `.term`, `.evidence` and
         `.ratio`.
@@ -560,36 +595,3 @@ class Model:
 
     def __exit__(self, *_: Any) -> None:
         self.destroy()
-
-
-def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dict[str, float]:
-    """All coefficients of a library, refused if one is unknown or not a finite number."""
-    result = dict.fromkeys(library.names, 0.0)
-    for name, value in coefficients.items():
-        if name not in result:
-            raise InputError(
-                f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}"
-            )
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if isinstance(value, bool | str) or not math.isfinite(number):
-            raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
-        result[name] = number
-    return result
-
-
-def check_time(library: Any, experiment: Experiment) -> None:
-    """A time window where there are time derivatives, none where there are none."""
-    order = max(equation.time_order for equation in library.equations.values())
-    if order > 0 and experiment.time is None:
-        raise InputError(
-            "the library has a time derivative, but the experiment has no time: add "
-            "time=Window(0, 1, steps=…)"
-        )
-    if order == 0 and experiment.time is not None:
-        raise InputError(
-            "the experiment has a time window, but no anchor is a time derivative: use time=None "
-            "or anchor=dt(u)"
-        )

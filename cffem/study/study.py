@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cffem.data.dataset import Dataset
-from cffem.engine.model import checked_coefficients
+from cffem.engine.assembly.experiment_checks import checked_coefficients
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
 from cffem.study.run import settings

@@ -9,7 +9,8 @@ without a mesh is checked where it is declared, in `cffem.symbols.problem.condit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
 from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.problem.term_checks import nearest
 
 # Nodal values that miss more than this share of what is given on the boundary are refused.
 MISSED = 0.5
@@ -266,3 +268,36 @@ def check_effects(discretisation: Discretisation) -> None:
                     f"{condition}: the value of {unknown} is given on {part!r} as well; give one "
                     "of them"
                 )
+
+
+def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dict[str, float]:
+    """All coefficients of a library, refused if one is unknown or not a finite number."""
+    result = dict.fromkeys(library.names, 0.0)
+    for name, value in coefficients.items():
+        if name not in result:
+            raise InputError(
+                f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}"
+            )
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if isinstance(value, bool | str) or not math.isfinite(number):
+            raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
+        result[name] = number
+    return result
+
+
+def check_time(library: Any, experiment: Experiment) -> None:
+    """A time window where there are time derivatives, none where there are none."""
+    order = max(equation.time_order for equation in library.equations.values())
+    if order > 0 and experiment.time is None:
+        raise InputError(
+            "the library has a time derivative, but the experiment has no time: add "
+            "time=Window(0, 1, steps=…)"
+        )
+    if order == 0 and experiment.time is not None:
+        raise InputError(
+            "the experiment has a time window, but no anchor is a time derivative: use time=None "
+            "or anchor=dt(u)"
+        )

@@ -15,6 +15,7 @@ step, however short, turns back there: a fold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -40,20 +41,27 @@ class ContinuationSettings:
         correction: the largest correction by Newton's method, relative to the predicted move.
         shortest: the shortest step in ρ, relative to 1 − ρ: where the leading term goes, solutions
             change with log(1 − ρ). A branch that cannot be followed that far has turned back.
+        first: the same for the first step, at ρ = 0: a branch that cannot be left there does not
+            exist.
         last: the smallest 1 − ρ: a branch that comes so close to its end without reaching it has
             none.
         most: the largest number of steps.
         turning: by how much ‖du/dρ‖ has grown where a branch turns back.
         same: the distance relative to their size from which two solutions are not the same.
+        grid: no step goes across a multiple of this ρ, where a branch is sampled.
+        end: where the branch is followed to.
     """
 
     contraction: float = 0.5
     correction: float = 0.5
     shortest: float = 1 / 256
+    first: float = 1e-4
     last: float = 1e-6
     most: int = 100
     turning: float = 5.0
     same: float = 1e-6
+    grid: float = 1.0
+    end: float = 1.0
 
 
 SETTINGS = ContinuationSettings()
@@ -69,6 +77,7 @@ class Branch:
         before, after: factual and changed coefficients.
         use: takes coefficients into use.
         settings: when a step is believed.
+        visit: called with every ρ that was reached and the values of the solution there.
 
     Attributes:
         steps: how many were taken.
@@ -83,6 +92,7 @@ class Branch:
         after: Mapping[str, float],
         use: Callable[[Mapping[str, float]], None],
         settings: ContinuationSettings = SETTINGS,
+        visit: Callable[[float, np.ndarray], None] | None = None,
     ):
         self.stage, self.before, self.after, self._use, self.settings = (
             stage,
@@ -91,6 +101,7 @@ class Branch:
             use,
             settings,
         )
+        self._visit = visit
         self.steps = 0
         self.other: np.ndarray | None = None
         self.crossed: list[tuple[float, float]] = []
@@ -114,36 +125,48 @@ class Branch:
             start: the factual solution, with the essential values.
 
         Raises:
-            SolveError: the changed problem is singular, or the branch turns back before ρ = 1.
+            SolveError: the changed problem is singular, or the branch turns back before its end.
         """
         try:
             return self._followed(start)
         finally:
-            self.at(1.0)
+            self.at(self.settings.end)
             self._state.destroy()
 
     def _followed(self, start: np.ndarray) -> np.ndarray:
+        settings, end = self.settings, self.settings.end
         rho, length, value = 0.0, 1.0, start.copy()
         speeds: list[float] = []  # ‖du/dρ‖, which grows without bound where a branch turns back
-        while rho < 1.0:
+        while rho < end:
             direction = self._direction(value, rho)
             self._cross(rho)
             speeds.append(self.stage.size(direction) / (1.0 - rho))
             found = None
             while found is None:
-                shortest = self.settings.shortest * (1.0 - rho)
-                goal = 1.0 if rho + length > 1.0 - shortest else rho + length
+                shortest = settings.shortest * (1.0 - rho) if rho else settings.first
+                goal = self._goal(rho, length, shortest)
                 found = self._corrected(value, (goal - rho) / (1.0 - rho) * direction, goal)
                 if found is None:
                     length = (goal - rho) / 2
-                if length < shortest or self.steps > self.settings.most:
-                    raise self._ends(rho, start, speeds[-1] > self.settings.turning * min(speeds))
-            rho, length, value = goal, 2.0 * length, found
+                if length < shortest or self.steps > settings.most:
+                    raise self._ends(rho, start, speeds[-1] > settings.turning * min(speeds))
+            rho, length, value = goal, 2.0 * max(length, goal - rho), found
             self.steps += 1
-            if 0.0 < 1.0 - rho < self.settings.last:
+            if self._visit is not None:
+                self._visit(rho, value)
+            if 0.0 < 1.0 - rho < settings.last:
                 raise self._ends(rho, start, True)
-        self._cross(1.0)
+        self._cross(end)
         return value
+
+    def _goal(self, rho: float, length: float, shortest: float) -> float:
+        """Where a step of this length leads: to the next point of the grid at most, and never
+        to shortly before the end.
+        """
+        grid, end = self.settings.grid, self.settings.end
+        point = grid * (math.floor(rho / grid + 1e-9) + 1)
+        goal = min(rho + length, point)
+        return end if goal > end - shortest else goal
 
     def _cross(self, rho: float) -> None:
         """Note where the determinant of the Jacobian changes its sign: another branch crosses
@@ -208,6 +231,8 @@ class Branch:
     def _ends(self, rho: float, start: np.ndarray, turning: bool) -> SolveError:
         if 1.0 - rho < self.settings.last:
             where = "to the end of this change: the solution grows without bound on the way, or jumps there"
+        elif turning and self.stage.equation.affine:
+            where = f"beyond ρ = {rho:.3g} of this change: the solution grows without bound there (a resonance)"
         elif turning:
             where = f"beyond ρ = {rho:.3g} of this change: it turns back there (a fold)"
         else:
@@ -218,7 +243,9 @@ class Branch:
                 self.stage.size(start), self.stage.size(self.other)
             )
             text += f"; the changed problem has a solution that is not on it, {share:.2g} of its size away from the factual one"
-        return SolveError(text, self._history, "fold")
+        return SolveError(
+            text, self._history, "blow-up" if turning and self.stage.equation.affine else "fold"
+        )
 
     def told(self, found: np.ndarray) -> str:
         """What is to be said about a solution that was found on the branch; nothing where it
