@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -138,10 +139,11 @@ class Profile:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Profile:
         """The profile that `to_plain` wrote."""
-        values = {
+        values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
         }
-        return cls(**{**values, "slope": math.nan if plain["slope"] is None else plain["slope"]})
+        values["slope"] = math.nan if plain["slope"] is None else plain["slope"]
+        return cls(**values)
 
     def __repr__(self) -> str:
         where = (
@@ -171,10 +173,8 @@ class Samples:
         self._reference = 0.0 if measure is None else measure(model.factual)
         self._response: Solution | None = None
         if measure is None:
-            try:
+            with suppress(SolveError):
                 self._response = model.linearised(name, norm).trajectory
-            except SolveError:
-                pass
 
     @property
     def slope(self) -> float:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Steady problems: where Newton's method starts, and which of several solutions is meant.
 
-The factual problem starts from `initial`, or from zero. A changed nonlinear problem starts at the
-factual solution and stays on the branch that begins there, see `cffem.engine.solve.continuation`,
-unless conditions change with it, which happens at once. What is to be said about either is kept
-with the record of its solves: several solutions that were met, or a factual solution that no march
-in time would stay at.
+The factual problem starts from `initial`, or from zero, and has other ways where Newton's method
+does not arrive from there (`cffem.engine.solve.arriving`). A changed nonlinear problem starts at
+the factual solution and stays on the branch that begins there, see
+`cffem.engine.solve.continuation`, unless conditions change with it, which happens at once. What is
+to be said about either is kept with the record of its solves: several solutions that were met, or a
+factual solution that no march in time would stay at.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cffem.engine.solve.arriving import arrive
 from cffem.engine.solve.continuation import Branch
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
@@ -41,7 +43,7 @@ def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
     factual = None if stage.equation.affine or change.initial else beginning(model, change)
     if factual is None:
         state = started(model, change, stage)
-        stage.solve(state, None, None, None, 0.0, "the steady problem")
+        arrive(model, change, stage, state)
         if change == Intervention() and is_looked_for(model, stage):
             tell_of_instability(model, state.array_r.copy(), stage.record)
         return state
@@ -53,6 +55,8 @@ def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
     stage.essential.set_values(state.array, 0.0)
     if model.changes_coefficients_only(change):
         along_branch(model, change, stage, state)
+    elif not change.deleted:
+        arrive(model, change, stage, state)
     else:
         stage.solve(state, None, None, None, 0.0, "the steady problem")
     return state

@@ -60,6 +60,7 @@ class StabilitySettings:
 
 
 SETTINGS = StabilitySettings()
+FACTUAL = Intervention()
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,25 @@ class Linearised:
     Args:
         model: a steady model.
         state: owned values of a solution.
+        change: the intervention that it is a solution of.
+        signs: those of the equations in time, where they are known.
     """
 
-    def __init__(self, model: Model, state: np.ndarray):
+    def __init__(
+        self,
+        model: Model,
+        state: np.ndarray,
+        change: Intervention = FACTUAL,
+        signs: np.ndarray | None = None,
+    ):
         self.model = model
-        self.stage = model.prepared(Intervention(), SolveRecord())
+        self.mass = model.norm("L2").matrix
+        self.stage = model.prepared(change, SolveRecord())
         self.vectors = [model.equation.new_vector() for _ in range(3)]
         self.vectors[0].array[:] = state
         self.matrix = self.stage.matrix((self.vectors[0], None, None), None, 0.0)
-        self.signs = self._signs()
-        self.mass = model.norm("L2").matrix
+        self.quickest = np.inf  # the time in which the roughest fields change
+        self.signs = self._signs() if signs is None else signs
 
     def _signs(self) -> np.ndarray:
         """For each unknown the sign that its equation has as one in time; zero where it is
@@ -120,13 +130,17 @@ class Linearised:
             mask[self.stage.essential.owned] = 0.0
             rough.array[:] = mask * np.cos(1.7 * np.arange(first, first + len(mask)) ** 1.5)
             self.matrix.mult(rough, image)
-            along, size = summed(
-                model.comm,
-                np.array(
-                    [rough.array_r @ image.array_r, np.abs(rough.array_r) @ np.abs(image.array_r)]
-                ),
+            along, size = (
+                rough.array_r @ image.array_r,
+                np.abs(rough.array_r) @ np.abs(image.array_r),
             )
-            result += mask * (np.sign(along) if abs(along) > 1e-3 * size else 0.0)
+            self.mass.mult(rough, image)
+            along, size, mass = summed(
+                model.comm, np.array([along, size, rough.array_r @ image.array_r])
+            )
+            if abs(along) > 1e-3 * size:
+                result += mask * np.sign(along)
+                self.quickest = min(self.quickest, mass / abs(along))
         return result
 
     def weighted(self, values: np.ndarray, out: Any) -> None:
@@ -257,7 +271,7 @@ def _marched(
     step = 1.0 / found.rate
     try:
         for _ in range(settings.steps):
-            move = _moved(model, place, step, record)
+            move = towards_rest(model, place, record, step).move
             place.array[:] += move
             if norm(move) <= settings.near * norm(place.array_r):
                 stage = model.prepared(Intervention(), record)
@@ -272,11 +286,51 @@ def _marched(
     )
 
 
-def _moved(model: Model, place: Any, step: float, record: SolveRecord) -> np.ndarray:
-    """One step of backward Euler, linearised where it starts."""
-    about = Linearised(model, place.array_r)
-    stage, equation = about.stage, model.equation
+@dataclass(frozen=True)
+class RestStep:
+    """One step of a march towards rest.
+
+    Attributes:
+        move: the move (owned values).
+        speed: the norm of the move divided by the step. (A residual would contain what a multiplier
+            does to a start off the constraint, which grows as steps become shorter.)
+        step: the step in time.
+        signs: of the equations in time, see `Linearised`.
+    """
+
+    move: np.ndarray
+    speed: float
+    step: float
+    signs: np.ndarray
+
+
+def towards_rest(
+    model: Model,
+    place: Any,
+    record: SolveRecord,
+    step: float | None = None,
+    change: Intervention = FACTUAL,
+    signs: np.ndarray | None = None,
+    first: float = 1.0,
+) -> RestStep:
+    """One step of backward Euler, linearised where it starts; collective.
+
+    Args:
+        model: a steady model.
+        place: the state where it starts.
+        record: takes the statistics of the solve.
+        step: the step in time; None for `first` times the time in which the roughest fields change.
+        change: the intervention.
+        signs: of the equations in time; None to look at them here.
+        first: see `step`.
+    """
+    about = Linearised(model, place.array_r, change, signs)
+    step = first * about.quickest if step is None else step
+    stage, equation = about.stage, about.stage.equation
     stage.residual(place, None, None, None, 0.0)
+    if not np.isfinite(stage.right.norm()):
+        about.destroy()
+        raise SolveError("the residual of a march towards rest is not finite", cause="not finite")
     mass = about.mass.copy()
     signs = equation.new_vector()
     signs.array[:] = about.signs
@@ -298,4 +352,4 @@ def _moved(model: Model, place: Any, step: float, record: SolveRecord) -> np.nda
     for thing in {id(each): each for each in (mass, matrix, system, signs, about)}.values():
         thing.destroy()
     equation.holds = None
-    return result
+    return RestStep(result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs)
