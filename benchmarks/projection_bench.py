@@ -33,7 +33,7 @@ CHOLESKY = {"ksp_type": "preonly", "pc_type": "cholesky", "pc_factor_mat_solver_
 
 
 @dataclass(frozen=True)
-class Case:
+class ProjectionCase:
     """A space, and cells per side for about 20 000, 100 000 and 300 000 unknowns.
 
     Attributes:
@@ -83,14 +83,16 @@ class Case:
 
 
 CASES = {
-    "nedelec1": Case("N1curl 1, space", 3, ("N1curl", 1), 1, 1, (14, 24, 34)),
-    "nedelec2": Case("N1curl 2, space", 3, ("N1curl", 2), 2, 2, (8, 14, 20)),
-    "taylor_hood": Case("Taylor–Hood 2, plane", 2, ("Lagrange", 2), 2, 1, (50, 111, 193)),
-    "rt": Case("RT 1, plane", 2, ("RT", 1), 1, 1, (82, 182, 316)),
-    "bdm": Case("BDM 1, plane", 2, ("BDM", 1), 1, 2, (58, 129, 223)),
-    "taylor_hood_space": Case("Taylor–Hood 2, space", 3, ("Lagrange", 2), 2, 1, (9, 16, 23)),
-    "rt_space": Case("RT 1, space", 3, ("RT", 1), 1, 1, (12, 20, 29)),
-    "bdm_space": Case("BDM 1, space", 3, ("BDM", 1), 1, 2, (8, 14, 20)),
+    "nedelec1": ProjectionCase("N1curl 1, space", 3, ("N1curl", 1), 1, 1, (14, 24, 34)),
+    "nedelec2": ProjectionCase("N1curl 2, space", 3, ("N1curl", 2), 2, 2, (8, 14, 20)),
+    "taylor_hood": ProjectionCase("Taylor–Hood 2, plane", 2, ("Lagrange", 2), 2, 1, (50, 111, 193)),
+    "rt": ProjectionCase("RT 1, plane", 2, ("RT", 1), 1, 1, (82, 182, 316)),
+    "bdm": ProjectionCase("BDM 1, plane", 2, ("BDM", 1), 1, 2, (58, 129, 223)),
+    "taylor_hood_space": ProjectionCase(
+        "Taylor–Hood 2, space", 3, ("Lagrange", 2), 2, 1, (9, 16, 23)
+    ),
+    "rt_space": ProjectionCase("RT 1, space", 3, ("RT", 1), 1, 1, (12, 20, 29)),
+    "bdm_space": ProjectionCase("BDM 1, space", 3, ("BDM", 1), 1, 2, (8, 14, 20)),
 }
 
 
@@ -179,7 +181,7 @@ def wave(x: np.ndarray) -> np.ndarray:
 
 
 def project(
-    case: Case, mesh: Any, options: Any, repeats: int, known: Sequence[str]
+    case: ProjectionCase, mesh: Any, options: Any, repeats: int, known: Sequence[str]
 ) -> dict[str, Any] | None:
     """Cost and identities of one projection; None if it is computed in a way that is known
     already.

@@ -32,7 +32,7 @@ from benchmarks.certify.certify_adversary import (
     write_section,
 )
 from benchmarks.certify.certify_faults import faults
-from benchmarks.certify.certify_modal import Family, Truth, families, perturbed
+from benchmarks.certify.certify_modal import ModalFamily, Truth, families, perturbed
 from benchmarks.certify.certify_nonlinear import COSTLY, KINDS, nonlinear_case, reference
 from benchmarks.measuring import Board
 from cffem.bounds.certificate import NoCertificate
@@ -63,7 +63,7 @@ UNRESOLVED = {"steady": 0.28, "parabolic": 0.68}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CertifyOutcome:
     """One deletion: pairs of a true error and its bound.
 
     Attributes:
@@ -122,7 +122,7 @@ class Outcome:
         return found
 
 
-def modal_outcome(name: str, random: Any, enriched: bool = False) -> Outcome:
+def modal_outcome(name: str, random: Any, enriched: bool = False) -> CertifyOutcome:
     """One random case of a family with exact solutions."""
     family, scheme = _family(name)
     coefficients, window = _chosen(family, scheme, random)
@@ -140,8 +140,8 @@ def modal_outcome(name: str, random: Any, enriched: bool = False) -> Outcome:
 
 
 def measured(
-    family: Family, name: str, model: Any, term: str, degree: int, enriched: bool = False
-) -> Outcome:
+    family: ModalFamily, name: str, model: Any, term: str, degree: int, enriched: bool = False
+) -> CertifyOutcome:
     """The certificates of one deletion against the exact solutions."""
     factual, deleted = model.factual, model.solve(cf.delete(term))
     start = time.perf_counter()
@@ -163,7 +163,7 @@ def measured(
             truth.error(factual.states, [(1.0, own)], energy=True),
             float(getattr(bounded, "value", np.inf)),
         )
-    return Outcome(
+    return CertifyOutcome(
         name,
         degree,
         term,
@@ -180,13 +180,13 @@ def measured(
     )
 
 
-def _family(name: str) -> tuple[Family, str | None]:
+def _family(name: str) -> tuple[ModalFamily, str | None]:
     *words, last = name.split()
     known = families()
     return (known[name], None) if name in known else (known[" ".join(words)], last)
 
 
-def _chosen(family: Family, scheme: str | None, random: Any) -> tuple[dict[str, float], Any]:
+def _chosen(family: ModalFamily, scheme: str | None, random: Any) -> tuple[dict[str, float], Any]:
     """Random coefficients, growth included, and a window of time."""
     lowest = min(m.eigenvalue for m in family.modes)
     if family.kind == "wave":
@@ -210,7 +210,7 @@ def _chosen(family: Family, scheme: str | None, random: Any) -> tuple[dict[str, 
     )
 
 
-def nonlinear_outcome(kind: str, random: Any) -> Outcome | None:
+def nonlinear_outcome(kind: str, random: Any) -> CertifyOutcome | None:
     """One random nonlinear case, or None where saturation was not accepted."""
     model, term = nonlinear_case(kind, random)
     with model:
@@ -232,7 +232,7 @@ def nonlinear_outcome(kind: str, random: Any) -> Outcome | None:
     ]
     first, second, third = ((error, float(value)) for error, value in pairs)
     degree = 2 if kind == "Navier–Stokes" else 1
-    outcome = Outcome(
+    outcome = CertifyOutcome(
         kind,
         degree,
         term,
@@ -258,9 +258,9 @@ def nonlinear_outcome(kind: str, random: Any) -> Outcome | None:
 
 def guaranteed_section(
     board: Board, counts: dict[str, int], seed: int, enriched: int = 3
-) -> list[Outcome]:
+) -> list[CertifyOutcome]:
     """Coverage, decisions and sharpness of the guaranteed bounds, class by class."""
-    outcomes: list[Outcome] = []
+    outcomes: list[CertifyOutcome] = []
     board.line(
         f"{'class':<30}{'n':>5}{'covered':>9}{'wrong':>7}{'unresolved':>12}{'by sum':>8}{'eff':>7}{'enriched':>10}{'energy':>8}"
     )
@@ -292,7 +292,7 @@ def guaranteed_section(
     return outcomes
 
 
-def sharpness(board: Board, outcomes: Sequence[Outcome]) -> None:
+def sharpness(board: Board, outcomes: Sequence[CertifyOutcome]) -> None:
     """Median effectivities against their requirements."""
     energy = [o.energy for o in outcomes if o.energy]
     if energy:
@@ -316,9 +316,9 @@ def sharpness(board: Board, outcomes: Sequence[Outcome]) -> None:
 
 def estimated_section(
     board: Board, count: int, seed: int, kinds: Sequence[str] | None = None
-) -> list[Outcome]:
+) -> list[CertifyOutcome]:
     """Coverage of estimated bounds on nonlinear problems with accepted saturation."""
-    outcomes: list[Outcome] = []
+    outcomes: list[CertifyOutcome] = []
     refused = 0
     kinds = kinds or [kind for kind in KINDS for _ in range(1 if kind in COSTLY else 3)]
     random = np.random.default_rng([seed, 7])
@@ -425,7 +425,7 @@ def cost_section(board: Board, cells: int) -> None:
         board.target(f"cost, {name}, {size} unknowns", ratio, ratio <= limit, f"<= {limit}")
 
 
-def _row(name: str, found: Sequence[Outcome]) -> str:
+def _row(name: str, found: Sequence[CertifyOutcome]) -> str:
     decisions = [d for o in found for d in o.decisions()]
     enriched, energy = (
         [o.enriched for o in found if o.enriched],
@@ -450,7 +450,7 @@ def _median(pairs: Sequence[Any]) -> float:
     )
 
 
-def sample(board: Board, seed: int = 1) -> list[Outcome]:
+def sample(board: Board, seed: int = 1) -> list[CertifyOutcome]:
     """Sixty cases, the cheapest kinds more often: fifty-four guaranteed and six estimated."""
     with quick_collection():
         outcomes = guaranteed_section(

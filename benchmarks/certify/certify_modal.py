@@ -94,7 +94,7 @@ def cavity_modes(dim: int) -> tuple[Mode, ...]:
 
 
 @dataclass(frozen=True)
-class Family:
+class ModalFamily:
     """A class of problems with modal solutions.
 
     Attributes:
@@ -210,7 +210,7 @@ def _oscillating(c: Mapping[str, float]) -> tuple[float, float, float]:
 
 
 @cache
-def families() -> dict[str, Family]:
+def families() -> dict[str, ModalFamily]:
     """All families by name."""
     heat = {"lap": cf.lap(u), "mixing": cf.lap(u) - 5 * u, "u": u}
     wave = {"stiffness": cf.lap(u), "mass": -u, "damping": -cf.dt(u)}
@@ -219,10 +219,12 @@ def families() -> dict[str, Family]:
         for kind in ("steady", "parabolic"):
             name = f"{kind} {dim}D"
             found.append(
-                Family(name, dim, kind, u, heat, ("mixing", "u"), _diffusive, scalar_modes(dim))
+                ModalFamily(
+                    name, dim, kind, u, heat, ("mixing", "u"), _diffusive, scalar_modes(dim)
+                )
             )
         found.append(
-            Family(
+            ModalFamily(
                 f"wave {dim}D",
                 dim,
                 "wave",
@@ -237,7 +239,7 @@ def families() -> dict[str, Family]:
         cavity = {"stiffness": -cf.curl(cf.curl(field)), "mass": -field, "damping": -cf.dt(field)}
         modes = cavity_modes(dim)
         found.append(
-            Family(
+            ModalFamily(
                 f"Maxwell {dim}D",
                 dim,
                 "wave",
@@ -278,7 +280,7 @@ class Truth:
         model: the model.
     """
 
-    def __init__(self, family: Family, model: Any):
+    def __init__(self, family: ModalFamily, model: Any):
         self.family, self.model = family, model
         domain, space = model.discretisation.mesh, model.spaces.own(family.unknown)[0]
         where = [math.pi * s for s in ufl.SpatialCoordinate(domain)]

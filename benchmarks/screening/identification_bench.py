@@ -19,7 +19,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from benchmarks.measuring import Board
 from benchmarks.screening import screening_data as classics
-from benchmarks.screening.identification_data import Equation, Family, families
+from benchmarks.screening.identification_data import Equation, EquationFamily, families
 from cffem.data import Dataset
 from cffem.design import Design
 from cffem.screening import Screening
@@ -82,7 +82,7 @@ class Identification(Board):
     records: list[Record] = field(default_factory=list)
     chosen: tuple[str, ...] = ()
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[EquationFamily]:
         """The families that are wanted; all by default."""
         return [
             family for name, family in families().items() if not self.chosen or name in self.chosen
@@ -152,7 +152,7 @@ def seeds_of(noise: float, seeds: int) -> Iterable[int]:
     return range(FIRST_SEED, FIRST_SEED + (min(seeds, MOST_SEEDS) if noise else 1))
 
 
-def runs_of(family: Family, seeds: int, noises: Sequence[float] = NOISES) -> list[Record]:
+def runs_of(family: EquationFamily, seeds: int, noises: Sequence[float] = NOISES) -> list[Record]:
     """All runs of a family."""
     found = []
     for noise in noises:
@@ -238,7 +238,7 @@ def lacking_terms(board: Identification, seeds: int) -> None:
 
 
 def without(
-    family: Family, equation: Equation, name: str, data: Dataset, noise: float, seed: int
+    family: EquationFamily, equation: Equation, name: str, data: Dataset, noise: float, seed: int
 ) -> Record:
     """A run whose library lacks one term."""
     return fitted(

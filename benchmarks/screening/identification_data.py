@@ -64,7 +64,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Family:
+class EquationFamily:
     """One kind of equation: how to make its clean data, and what is true of them.
 
     Args:
@@ -364,7 +364,7 @@ def classic(number: int) -> tuple[Equation, ...]:
     return (Equation(library, truth[number]),)
 
 
-def one_field() -> list[Family]:
+def one_field() -> list[EquationFamily]:
     """Families of one unknown."""
     reactive = powers((u,), 3) | {
         "u_x": u.diff(x),
@@ -388,53 +388,55 @@ def one_field() -> list[Family]:
         return Peer(degree, order, (frozenset(names),), products="x0x0_1" in names)
 
     return [
-        Family(
+        EquationFamily(
             "Burgers", in_one_dimension(classics.burgers), classic(0), peer(2, 2, "x0x0_1", "x0_11")
         ),
-        Family(
+        EquationFamily(
             "KdV",
             in_one_dimension(classics.korteweg_de_vries),
             classic(1),
             peer(2, 3, "x0x0_1", "x0_111"),
         ),
-        Family(
+        EquationFamily(
             "Kuramoto–Sivashinsky",
             in_one_dimension(classics.kuramoto_sivashinsky),
             classic(2),
             peer(2, 4, "x0x0_1", "x0_11", "x0_1111"),
         ),
-        Family("heat", heat, (screened(flat, {"lap u": 0.1}),), peer(2, 2, "x0_11", "x0_22")),
-        Family(
+        EquationFamily(
+            "heat", heat, (screened(flat, {"lap u": 0.1}),), peer(2, 2, "x0_11", "x0_22")
+        ),
+        EquationFamily(
             "advection–diffusion",
             transport,
             (screened(flat, {"(u^1)_x": -0.13, "(u^1)_y": -0.09, "lap u": 1e-3}),),
             peer(2, 2, "x0_1", "x0_2", "x0_11", "x0_22"),
         ),
-        Family(
+        EquationFamily(
             "Fisher",
             in_one_dimension(fisher),
             (screened(reactive, {"u": 1.0, "u^2": -1.0, "u_xx": 0.5}),),
             peer(3, 2, "x0", "x0^2", "x0_11"),
         ),
-        Family(
+        EquationFamily(
             "Allen–Cahn",
             in_one_dimension(lambda: allen_cahn(1e-2)),
             (screened(reactive, {"u": 5.0, "u^3": -5.0, "u_xx": 1e-2}),),
             peer(3, 2, "x0", "x0^3", "x0_11"),
         ),
-        Family(
+        EquationFamily(
             "Allen–Cahn, thin fronts",
             in_one_dimension(lambda: allen_cahn(1e-4)),
             (screened(reactive, {"u": 5.0, "u^3": -5.0, "u_xx": 1e-4}),),
             peer(3, 2, "x0", "x0^3", "x0_11"),
             limit_of_detection=True,
         ),
-        Family(
+        EquationFamily(
             "Cahn–Hilliard",
             in_one_dimension(cahn_hilliard),
             (screened(conserved(3, 4), {"(u^3)_xx": 1.0, "(u^1)_xx": -1.0, "(u^1)_xxxx": -1.0}),),
         ),
-        Family(
+        EquationFamily(
             "Klein–Gordon",
             in_one_dimension(klein_gordon),
             (screened(waves, {"u_xx": 1.0, "u": -1.0}, dt(dt(u))),),
@@ -442,7 +444,7 @@ def one_field() -> list[Family]:
     ]
 
 
-def several_fields() -> list[Family]:
+def several_fields() -> list[EquationFamily]:
     """Families of several unknowns."""
     cubic = powers((u, v), 3)
     dispersive = cubic | derivatives((u, v), (x,), 3)
@@ -487,7 +489,7 @@ def several_fields() -> list[Family]:
     names_u = frozenset({"x0_11", "x0_22", "x0", "x0^3", "x0x1^2", "x0^2x1", "x1^3"})
     names_v = frozenset({"x1_11", "x1_22", "x1", "x1^3", "x0^2x1", "x0x1^2", "x0^3"})
     return [
-        Family(
+        EquationFamily(
             "nonlinear Schrödinger",
             schroedinger,
             (
@@ -500,13 +502,13 @@ def several_fields() -> list[Family]:
                 (frozenset({"x1_11", "x0^2x1", "x1^3"}), frozenset({"x0_11", "x0x1^2", "x0^3"})),
             ),
         ),
-        Family(
+        EquationFamily(
             "λ–ω",
             lambda_omega,
             (screened(plane, spiral), screened(plane, turned, dt(v))),
             Peer(3, 2, (names_u, names_v)),
         ),
-        Family(
+        EquationFamily(
             "Gray–Scott",
             gray_scott,
             (
@@ -523,13 +525,13 @@ def several_fields() -> list[Family]:
                 True,
             ),
         ),
-        Family(
+        EquationFamily(
             "Navier–Stokes, projected",
             vortices,
             (Equation(flow, {"(v.grad)v": -1.0, "lap v": 0.02}),),
             projected=True,
         ),
-        Family(
+        EquationFamily(
             "Maxwell",
             maxwell,
             (
@@ -543,6 +545,6 @@ def several_fields() -> list[Family]:
 
 
 @lru_cache(maxsize=1)
-def families() -> dict[str, Family]:
+def families() -> dict[str, EquationFamily]:
     """All families by name."""
     return {family.name: family for family in (*one_field(), *several_fields())}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.screening.identification_bench import NOISES, Identification, Record, seeds_of
-from benchmarks.screening.identification_data import Family, Peer
+from benchmarks.screening.identification_data import EquationFamily, Peer
 
 THRESHOLDS = np.geomspace(1e-4, 2.0, 40)
 DOMAINS = 300  # test functions, as many as its time allows
@@ -47,7 +47,7 @@ def peers(board: Identification, seeds: int) -> None:
             )
 
 
-def peer_runs(pysindy: Any, family: Family, noise: float, seed: int) -> list[Record]:
+def peer_runs(pysindy: Any, family: EquationFamily, noise: float, seed: int) -> list[Record]:
     """One fit with all thresholds, one record per equation."""
     peer = family.peer
     assert peer is not None

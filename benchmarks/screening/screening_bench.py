@@ -40,7 +40,7 @@ from cffem.symbols.problem.library import Library
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScreenOutcome:
     """One screen against the truth."""
 
     exact: bool
@@ -56,7 +56,7 @@ class Outcome:
         return self.reliable and not self.exact
 
 
-def screen(library: Library, sources: list[Dataset], truth: dict[str, float]) -> Outcome:
+def screen(library: Library, sources: list[Dataset], truth: dict[str, float]) -> ScreenOutcome:
     """Fit the sparse model and compare it with the truth; the time is that of the whole fit
     on one core.
     """
@@ -72,7 +72,7 @@ def screen(library: Library, sources: list[Dataset], truth: dict[str, float]) ->
         error = float(np.abs(fitted.coef_[index] / values - 1).max())
         low, high = fitted.intervals_[index].T
         covered = float(((low <= values) & (values <= high)).mean())
-    return Outcome(
+    return ScreenOutcome(
         exact, fitted.reliable_, error, covered, seconds, fitted.names_, tuple(fitted.reasons_)
     )
 
@@ -87,7 +87,7 @@ def identification(board: Board, seeds: int) -> None:
     """Burgers, KdV and Kuramoto–Sivashinsky at 50 % and 100 % noise with small and large
     libraries.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[ScreenOutcome] = []
     for example in cases.examples():
         for label, library, truth in (
             ("small", example.small, example.small_truth),
@@ -181,7 +181,7 @@ def meshes(board: Board, seeds: int) -> None:
     report_runs(board, "2D incompressible flow, pressure unknown, 20 % noise", runs, seeds)
 
 
-def report_runs(board: Board, name: str, runs: list[Outcome], seeds: int) -> None:
+def report_runs(board: Board, name: str, runs: list[ScreenOutcome], seeds: int) -> None:
     """Exact supports must come in every run and no believed model may be wrong."""
     exact = sum(r.exact for r in runs)
     board.line(

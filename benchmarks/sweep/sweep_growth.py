@@ -37,7 +37,7 @@ u, v, E = ScalarField("u"), VectorField("v", dim=2), VectorField("E", dim=3)
 
 
 @dataclass(frozen=True)
-class Case:
+class GrowthCase:
     """One thing whose cost grows with the mesh.
 
     Attributes:
@@ -169,17 +169,17 @@ def sweep_of(problem: Problem, n: int, comm: Any) -> tuple[int, float, str]:
 
 
 CASES = {
-    "Poisson": Case("Poisson in 3D, P1, CG + AMG", poisson, (26, 33, 42, 53, 66)),
-    "curl-curl": Case("curl–curl, N1curl 1, CG + AMS", curl_curl, (14, 17, 22, 28, 35)),
-    "Helmholtz": Case("Helmholtz projection, N1curl 1", helmholtz, (14, 17, 22, 28, 35)),
-    "Leray": Case("Leray projection, Taylor–Hood in 2D", leray, (47, 66, 94, 133, 182)),
-    "sweep-2d": Case(
+    "Poisson": GrowthCase("Poisson in 3D, P1, CG + AMG", poisson, (26, 33, 42, 53, 66)),
+    "curl-curl": GrowthCase("curl–curl, N1curl 1, CG + AMS", curl_curl, (14, 17, 22, 28, 35)),
+    "Helmholtz": GrowthCase("Helmholtz projection, N1curl 1", helmholtz, (14, 17, 22, 28, 35)),
+    "Leray": GrowthCase("Leray projection, Taylor–Hood in 2D", leray, (47, 66, 94, 133, 182)),
+    "sweep-2d": GrowthCase(
         "sweep, 2D transient, P2", lambda n, comm: sweep_of(transient(), n, comm), (70, 141, 273)
     ),
-    "sweep-3d": Case(
+    "sweep-3d": GrowthCase(
         "sweep, 3D transient, P2", lambda n, comm: sweep_of(transient_3d(), n, comm), (13, 21, 33)
     ),
-    "sweep-maxwell": Case(
+    "sweep-maxwell": GrowthCase(
         "sweep, Maxwell, N1curl 1", lambda n, comm: sweep_of(maxwell(), n, comm), (14, 22, 35)
     ),
 }
@@ -195,7 +195,7 @@ def per_doubling(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     return (seconds[-1] / seconds[0]) ** (1.0 / math.log2(sizes[-1] / sizes[0]))
 
 
-def grown(case: Case, comm: Any, tiny: bool = False, repeats: int = 2) -> dict[str, Any]:
+def grown(case: GrowthCase, comm: Any, tiny: bool = False, repeats: int = 2) -> dict[str, Any]:
     """Measure one case on all its meshes, the least of some repeats each."""
     cells = case.tiny if tiny else case.cells
     case.work(case.tiny[0], comm)  # so that everything is compiled and loaded

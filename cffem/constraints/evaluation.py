@@ -22,7 +22,7 @@ from slepc4py import SLEPc
 
 from cffem import _compat
 from cffem.constraints.projections.base import Projection, global_rows
-from cffem.constraints.projections.projection_solver import Block
+from cffem.constraints.projections.projection_solver import BlockSolver
 from cffem.constraints.random_fields import random_field
 from cffem.engine.assembly.equation import add
 from cffem.engine.solve_errors import as_raised
@@ -62,7 +62,7 @@ class Evaluation:
             self.input_mass = _compat.assemble_matrix(_compat.form(self._all_fields(), self.comm))
             self._input_riesz = self._block(self.input_mass, self.inputs)
         self._definitions: Any = None
-        self._auxiliaries: Block | None = None
+        self._auxiliaries: BlockSolver | None = None
         if d.auxiliaries:
             self._prepare_auxiliaries({str(a.field) for a in d.auxiliaries})
 
@@ -77,8 +77,8 @@ class Evaluation:
         fields = [f for f in self.spaces.fields if f not in {a.field for a in d.auxiliaries}]
         return sum(ufl.inner(trial[f], d.tests[f]) * ufl.dx for f in fields)
 
-    def _block(self, matrix: Any, free: np.ndarray) -> Block:
-        return Block(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
+    def _block(self, matrix: Any, free: np.ndarray) -> BlockSolver:
+        return BlockSolver(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:
         """The equations that define auxiliary fields, and a solver for them with everything

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import sympy as sp
 
-from cffem.forms.parts import Moved
+from cffem.forms.parts import WeakIntegrand
 from cffem.symbols.algebra.components import to_components
 
 # Up to this many summands all choices are tried, beyond it only the first of each.
@@ -26,11 +26,11 @@ MOST_OPEN = 8
 
 
 def cancelling(
-    summands: Sequence[tuple[Moved, ...]],
+    summands: Sequence[tuple[WeakIntegrand, ...]],
     conforming: Callable[[sp.Expr], bool],
     divisible: Callable[[sp.Expr], bool],
     dimension: int,
-) -> Moved | None:
+) -> WeakIntegrand | None:
     """The sum of one way for each summand such that nothing is left that the elements cannot carry;
     None if there is none.
 
@@ -52,11 +52,13 @@ def cancelling(
     )
     for choice in choices:
         if not _total([parts[i] for parts, i in zip(lost, choice, strict=True)]):
-            total = sum((ways[i] for ways, i in zip(summands, choice, strict=True)), Moved())
+            total = sum(
+                (ways[i] for ways, i in zip(summands, choice, strict=True)), WeakIntegrand()
+            )
             kept = [
                 part for part in sp.Add.make_args(sp.expand_mul(total.volume)) if conforming(part)
             ]
-            return Moved(sp.Add(*kept), total.traces)
+            return WeakIntegrand(sp.Add(*kept), total.traces)
     return None
 
 

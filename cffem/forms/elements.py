@@ -21,7 +21,7 @@ from typing import Any
 import basix
 import basix.ufl
 
-from cffem.forms.errors import UnsupportedTerm
+from cffem.forms.translation_errors import UnsupportedTerm
 
 H1, HCURL, HDIV, L2 = "H1", "H(curl)", "H(div)", "L2"
 

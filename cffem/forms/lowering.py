@@ -24,8 +24,8 @@ from ufl.constantvalue import Zero
 from ufl.domain import extract_unique_domain
 
 from cffem._compat import geometric_dimension
-from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.functions import COMPARISONS, FUNCTIONS
+from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
 from cffem.symbols.algebra.foreign import refuse
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, t

@@ -17,7 +17,7 @@ from functools import singledispatchmethod
 
 import sympy as sp
 
-from cffem.forms.errors import UnsupportedTerm
+from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.operators import (
@@ -51,7 +51,7 @@ Trace = tuple[sp.Expr, sp.Expr]
 
 
 @dataclass(frozen=True)
-class Moved:
+class WeakIntegrand:
     """The result of an integration by parts.
 
     Attributes:
@@ -63,12 +63,12 @@ class Moved:
     volume: sp.Expr = sp.S.Zero
     traces: tuple[Trace, ...] = ()
 
-    def __add__(self, other: Moved) -> Moved:
-        return Moved(self.volume + other.volume, self.traces + other.traces)
+    def __add__(self, other: WeakIntegrand) -> WeakIntegrand:
+        return WeakIntegrand(self.volume + other.volume, self.traces + other.traces)
 
-    def scaled(self, factor: sp.Expr) -> Moved:
+    def scaled(self, factor: sp.Expr) -> WeakIntegrand:
         """A multiple."""
-        return Moved(
+        return WeakIntegrand(
             factor * self.volume, tuple((factor * trace, weight) for trace, weight in self.traces)
         )
 
@@ -78,7 +78,7 @@ def contraction(traces: tuple[Trace, ...]) -> sp.Expr:
     return sp.Add(*(inner(trace, weight) for trace, weight in traces))
 
 
-class Parts:
+class IntegrationByParts:
     """Integrates by parts where a predicate asks for it.
 
     Args:
@@ -88,7 +88,7 @@ class Parts:
     Example:
         >>> import cffem as cf
         >>> u, v = cf.ScalarField("u"), cf.ScalarField("v")
-        >>> moved = Parts(lambda expr: expr.has(cf.lap(u)))(cf.x * cf.lap(u), v)
+        >>> moved = IntegrationByParts(lambda expr: expr.has(cf.lap(u)))(cf.x * cf.lap(u), v)
         >>> moved.volume
         -v*Derivative(u, x) - x*dot(grad(u), grad(v))
         >>> contraction(moved.traces)
@@ -98,13 +98,13 @@ class Parts:
     def __init__(self, due: Callable[[sp.Expr], bool]):
         self.due = due
 
-    def __call__(self, term: sp.Expr, weight: sp.Expr) -> Moved:
+    def __call__(self, term: sp.Expr, weight: sp.Expr) -> WeakIntegrand:
         """⟨term, weight⟩ with the operators that are due handed over to the weight."""
-        return self.move(term, weight) if self.due(term) else Moved(inner(term, weight))
+        return self.move(term, weight) if self.due(term) else WeakIntegrand(inner(term, weight))
 
     def handed_over(
         self, volume: Callable[[], sp.Expr], trace: sp.Expr, weight: sp.Expr, node: sp.Expr
-    ) -> Moved:
+    ) -> WeakIntegrand:
         """One integration by parts; refused where the weight jumps, because its derivative
         then is not a function.
         """
@@ -114,10 +114,10 @@ class Parts:
                 "div(a*grad(u))",
                 node,
             )
-        return Moved(volume(), ((trace, weight),))
+        return WeakIntegrand(volume(), ((trace, weight),))
 
     @singledispatchmethod
-    def move(self, term: sp.Expr, weight: sp.Expr) -> Moved:
+    def move(self, term: sp.Expr, weight: sp.Expr) -> WeakIntegrand:
         """Hand over; a handler for each kind of node follows."""
         raise UnsupportedTerm(
             "a derivative inside a nonlinear function cannot be moved to the test function", term
@@ -127,29 +127,29 @@ class Parts:
     # ----------------------------------------------------------------------------------------------
 
     @move.register(Lap)
-    def of_lap(self, term: Lap, weight: sp.Expr) -> Moved:
+    def of_lap(self, term: Lap, weight: sp.Expr) -> WeakIntegrand:
         slope = grad(term.args[0])
         return self.handed_over(lambda: -inner(slope, grad(weight)), dot(slope, n), weight, term)
 
     @move.register(Div)
-    def of_div(self, term: Div, weight: sp.Expr) -> Moved:
+    def of_div(self, term: Div, weight: sp.Expr) -> WeakIntegrand:
         flux = term.args[0]
         return self.handed_over(lambda: -inner(flux, grad(weight)), dot(flux, n), weight, term)
 
     @move.register(Grad)
-    def of_grad(self, term: Grad, weight: sp.Expr) -> Moved:
+    def of_grad(self, term: Grad, weight: sp.Expr) -> WeakIntegrand:
         f = term.args[0]
         trace = outer(f, n) if shape_of(f) else f * n
         return self.handed_over(lambda: -inner(f, div(weight)), trace, weight, term)
 
     @move.register(Curl)
-    def of_curl(self, term: Curl, weight: sp.Expr) -> Moved:
+    def of_curl(self, term: Curl, weight: sp.Expr) -> WeakIntegrand:
         f = term.args[0]
         trace = cross(n, f) if shape_of(f) else f * vector(n[1], -n[0])
         return self.handed_over(lambda: inner(f, curl(weight)), trace, weight, term)
 
     @move.register(sp.Derivative)
-    def of_derivative(self, term: sp.Derivative, weight: sp.Expr) -> Moved:
+    def of_derivative(self, term: sp.Derivative, weight: sp.Expr) -> WeakIntegrand:
         variable = next(s for s, _ in term.variable_count if s in SPACE)
         counts = [(s, count - (s == variable)) for s, count in term.variable_count]
         f = (
@@ -165,29 +165,29 @@ class Parts:
     # -------------------------------------------------------------------------------
 
     @move.register(sp.Add)
-    def of_add(self, term: sp.Add, weight: sp.Expr) -> Moved:
-        return sum((self(part, weight) for part in term.args), Moved())
+    def of_add(self, term: sp.Add, weight: sp.Expr) -> WeakIntegrand:
+        return sum((self(part, weight) for part in term.args), WeakIntegrand())
 
     @move.register(sp.Mul)
-    def of_multiply(self, term: sp.Mul, weight: sp.Expr) -> Moved:
+    def of_multiply(self, term: sp.Mul, weight: sp.Expr) -> WeakIntegrand:
         factor = self.only_due(term)
         rest = sp.Mul(*(arg for arg in term.args if arg is not factor))
         return self(factor, inner(rest, weight) if shape_of(rest) else rest * weight)
 
     @move.register(Dot)
-    def of_dot(self, term: Dot, weight: sp.Expr) -> Moved:
+    def of_dot(self, term: Dot, weight: sp.Expr) -> WeakIntegrand:
         a, b = term.args
         if self.only_due(term) is a:
             return self(a, _product(weight, transpose(b) if len(shape_of(b)) == 2 else b))
         return self(b, _product(transpose(a) if len(shape_of(a)) == 2 else a, weight))
 
     @move.register(Inner)
-    def of_inner(self, term: Inner, weight: sp.Expr) -> Moved:
+    def of_inner(self, term: Inner, weight: sp.Expr) -> WeakIntegrand:
         a, b = term.args
         return self(a, weight * b) if self.only_due(term) is a else self(b, weight * a)
 
     @move.register(Cross)
-    def of_cross(self, term: Cross, weight: sp.Expr) -> Moved:
+    def of_cross(self, term: Cross, weight: sp.Expr) -> WeakIntegrand:
         a, b = term.args
         if shape_of(term) == ():
             return (
@@ -198,21 +198,23 @@ class Parts:
         return self(a, cross(b, weight)) if self.only_due(term) is a else self(b, cross(weight, a))
 
     @move.register(Outer)
-    def of_outer(self, term: Outer, weight: sp.Expr) -> Moved:
+    def of_outer(self, term: Outer, weight: sp.Expr) -> WeakIntegrand:
         a, b = term.args
         return self(a, dot(weight, b)) if self.only_due(term) is a else self(b, dot(a, weight))
 
     @move.register(Sym)
-    def of_sym(self, term: Sym, weight: sp.Expr) -> Moved:
+    def of_sym(self, term: Sym, weight: sp.Expr) -> WeakIntegrand:
         return self(term.args[0], sym(weight))
 
     @move.register(Transpose)
-    def of_transpose(self, term: Transpose, weight: sp.Expr) -> Moved:
+    def of_transpose(self, term: Transpose, weight: sp.Expr) -> WeakIntegrand:
         return self(term.args[0], transpose(weight))
 
     @move.register(Vec)
-    def of_vec(self, term: Vec, weight: sp.Expr) -> Moved:
-        return sum((self(part, component(weight, i)) for i, part in enumerate(term.args)), Moved())
+    def of_vec(self, term: Vec, weight: sp.Expr) -> WeakIntegrand:
+        return sum(
+            (self(part, component(weight, i)) for i, part in enumerate(term.args)), WeakIntegrand()
+        )
 
     def only_due(self, term: sp.Expr) -> sp.Expr:
         """The only factor of a product that is due."""

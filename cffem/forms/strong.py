@@ -16,9 +16,9 @@ from typing import Any
 import sympy as sp
 
 from cffem.forms.elements import H1, carrier
-from cffem.forms.errors import NotRepresentable, UnsupportedTerm
 from cffem.forms.lowering import Context, lower
 from cffem.forms.orders import Derived, derivatives
+from cffem.forms.translation_errors import NotRepresentable, UnsupportedTerm
 from cffem.symbols.fields import Field, n
 
 
@@ -49,7 +49,7 @@ def strong_form(
         >>> strong_form(cf.lap(u), context, {u: element})
         Traceback (most recent call last):
         ...
-        cffem.forms.errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot
+        cffem.forms.translation_errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot
             represent ...
     """
     if term.has(n):

@@ -29,9 +29,9 @@ from sympy.core.sorting import default_sort_key
 
 from cffem.forms.cancelling import cancelling
 from cffem.forms.elements import HCURL, HDIV, L2, before, carrier, topological_dimension
-from cffem.forms.errors import DimensionError, UnsupportedTerm
 from cffem.forms.orders import derivatives, is_held, order_of
-from cffem.forms.parts import Moved, Parts, Trace
+from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
+from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.shapes import shape_of, unify
 from cffem.symbols.coordinates import SPACE
@@ -118,7 +118,7 @@ class _Piece:
     is stuck.
     """
 
-    choices: tuple[Moved, ...]
+    choices: tuple[WeakIntegrand, ...]
     jumps: tuple[Trace, ...] = ()
     stuck: str = ""
 
@@ -141,7 +141,7 @@ class _Balance:
         }
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
         self.order = 0
-        self.parts = Parts(self.due)
+        self.parts = IntegrationByParts(self.due)
 
     def weak_form(self, term: sp.Expr) -> WeakTerm:
         in_complex = self.in_complex(term)
@@ -183,7 +183,7 @@ class _Balance:
         """The weak form of a summand, by the first way that leaves only derivatives the
         elements have.
         """
-        direct = Moved(inner(monomial, self.test))
+        direct = WeakIntegrand(inner(monomial, self.test))
         if not self.due(monomial):
             return [_Piece((direct,))]
         order = order_of(monomial)
@@ -213,7 +213,7 @@ class _Balance:
             return [_Piece((direct, moved), () if multiplied else jumps, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
 
-    def moved(self, monomial: sp.Expr, direct: Moved) -> tuple[Moved | None, str]:
+    def moved(self, monomial: sp.Expr, direct: WeakIntegrand) -> tuple[WeakIntegrand | None, str]:
         """The summand integrated by parts, if it can be, and what is wrong with that."""
         try:
             moved = self.solved(self.parts(monomial, self.test), direct.volume)
@@ -221,20 +221,20 @@ class _Balance:
             return None, error.reason
         return moved, self.lack(moved.volume)
 
-    def solved(self, moved: Moved, direct: sp.Expr) -> Moved:
+    def solved(self, moved: WeakIntegrand, direct: sp.Expr) -> WeakIntegrand:
         """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I
         for it.
         """
         volume = sp.expand_mul(moved.volume)
         if self.conforming(volume) or isinstance(direct, sp.Add):
-            return Moved(volume, moved.traces)
+            return WeakIntegrand(volume, moved.traces)
         rest = [part for part in sp.Add.make_args(volume) if not (part / direct).is_Rational]
         factor = sp.Add(*(part / direct for part in sp.Add.make_args(volume) if part not in rest))
         if factor in (0, 1):
-            return Moved(volume, moved.traces)
-        return Moved(sp.Add(*rest), moved.traces).scaled(1 / (1 - factor))
+            return WeakIntegrand(volume, moved.traces)
+        return WeakIntegrand(sp.Add(*rest), moved.traces).scaled(1 / (1 - factor))
 
-    def combined(self, pieces: list[_Piece]) -> tuple[Moved, tuple[Trace, ...]]:
+    def combined(self, pieces: list[_Piece]) -> tuple[WeakIntegrand, tuple[Trace, ...]]:
         """The sum of all pieces with its jumps; pieces that nothing can be done about by
         themselves may cancel together.
         """

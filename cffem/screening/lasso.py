@@ -20,7 +20,7 @@ CONFIDENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Path:
+class LassoPath:
     """Knots of the Lasso path: penalties (decreasing) and the coefficients at each, one
     column per knot.
     """
@@ -45,7 +45,9 @@ class Path:
         return list(found)
 
 
-def lasso_path(sigma: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> Path:
+def lasso_path(
+    sigma: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None
+) -> LassoPath:
     """The Lasso path of a normalised Gram.
 
     Args:
@@ -71,7 +73,7 @@ def lasso_path(sigma: np.ndarray, right: np.ndarray, weights: np.ndarray | None 
             copy_X=True,
             copy_Gram=True,
         )
-    return Path(np.asarray(alphas), np.asarray(coefficients) * factor[:, None])
+    return LassoPath(np.asarray(alphas), np.asarray(coefficients) * factor[:, None])
 
 
 def noise_quantile(residual_variance: float, columns: int, rows: float) -> float:

@@ -67,7 +67,7 @@ PROBE = "probe "  # begins the name of a common term that the library lacks
 
 
 @dataclass(frozen=True)
-class Reason:
+class Doubt:
     """Why a model is not believed: `kind` is aliased, misfit, unstable, search, undetected or
     correlated noise.
     """
@@ -83,7 +83,7 @@ class Reason:
 class Reliability:
     """The verdict on a selected model with the numbers behind it."""
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Doubt, ...]
     numbers: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -99,9 +99,9 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
         "agree": chosen.agree,
     }
     if not chosen.support:
-        return Reliability((Reason("unstable", "no term differs from zero"),), numbers)
+        return Reliability((Doubt("unstable", "no term differs from zero"),), numbers)
     reasons = alias_gate(design, chosen)
-    reasons += [Reason("search", doubt) for doubt in chosen.doubts]
+    reasons += [Doubt("search", doubt) for doubt in chosen.doubts]
     reasons += stability_gates(design, chosen, aliased=bool(reasons))
     reasons += zero_gate(design, fitted, numbers)
     if design.grams.noise is not None:
@@ -117,7 +117,7 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
         ]
         text = ", ".join(" × ".join(f"{v:.1f}" for v in length) for length in lengths)
         reasons.append(
-            Reason(
+            Doubt(
                 "correlated noise",
                 f"noise is correlated over {text} grid points, so there are few independent rows",
             )
@@ -125,12 +125,12 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     return Reliability(tuple(with_hint(design, reasons)), numbers)
 
 
-def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list[Reason]:
+def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list[Doubt]:
     """Whether another support would do as well, or does better on resampled or on denoised rows."""
     reasons = []
     if chosen.win_rate < GATES.win_rate:
         reasons.append(
-            Reason(
+            Doubt(
                 "unstable",
                 f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates",
             )
@@ -138,16 +138,16 @@ def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list
     if chosen.gap < GATES.gap and not aliased:
         how = "fits better" if chosen.gap < 0 else "fits almost as well"
         reasons.append(
-            Reason(
+            Doubt(
                 "unstable", f"{named(design, chosen.rival or ())} {how} (EBIC gap {chosen.gap:.1f})"
             )
         )
     if not chosen.agree:
-        reasons.append(Reason("unstable", "raw and denoised rows choose different supports"))
+        reasons.append(Doubt("unstable", "raw and denoised rows choose different supports"))
     return reasons
 
 
-def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Reason]:
+def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Doubt]:
     """Whether every coefficient differs from zero, whichever of its errors is taken."""
     threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
     numbers["least_statistic"] = float(fitted.statistics.min())
@@ -155,7 +155,7 @@ def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Re
         return []
     weakest = design.names[fitted.support[int(fitted.statistics.argmin())]]
     return [
-        Reason(
+        Doubt(
             "unstable",
             f"{weakest} is only {numbers['least_statistic']:.1f} standard errors from zero",
         )
@@ -164,7 +164,7 @@ def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Re
 
 def left_out_gates(
     design: Design, found: dict[int, Detection], numbers: dict[str, Any]
-) -> list[Reason]:
+) -> list[Doubt]:
     """Terms that were left out although they would differ from zero, or could be large without
     being seen.
 
@@ -180,7 +180,7 @@ def left_out_gates(
     reasons = []
     if suspect is not None and suspect.statistic > level:
         text = f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from zero when added"
-        reasons.append(Reason("unstable", text))
+        reasons.append(Doubt("unstable", text))
     if (
         largest is not None
         and largest.share > tolerated(largest)
@@ -189,7 +189,7 @@ def left_out_gates(
         low, high = largest.interval
         range_ = f"coefficient in [{low:.3g}, {high:.3g}]"
         text = f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor ({range_})"
-        reasons.append(Reason("undetected", text))
+        reasons.append(Doubt("undetected", text))
     return reasons
 
 
@@ -199,7 +199,7 @@ def tolerated(left_out: Detection) -> float:
     return GATES.undetected if low <= 0 <= high else GATES.suspected
 
 
-def with_hint(design: Design, reasons: list[Reason]) -> list[Reason]:
+def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
     """A flow library that misfits without a pressure gets the hint where its pressure may
     have gone.
     """
@@ -218,7 +218,7 @@ def with_hint(design: Design, reasons: list[Reason]) -> list[Reason]:
         "projected=True, which tests with divergence-free functions"
     )
     number = next(k for k, r in enumerate(reasons) if r.kind == "misfit")
-    return [Reason(r.kind, r.text + hint) if k == number else r for k, r in enumerate(reasons)]
+    return [Doubt(r.kind, r.text + hint) if k == number else r for k, r in enumerate(reasons)]
 
 
 def correlated(design: Design) -> bool:
@@ -228,7 +228,7 @@ def correlated(design: Design) -> bool:
 
 def missing_gate(
     design: Design, wider: Design, chosen: Selection, numbers: dict[str, Any]
-) -> list[Reason]:
+) -> list[Doubt]:
     """Whether common terms outside the library give a better model than the library does."""
     rival = select(wider, max(len(chosen.support) + 1, 3), 20, 0)
     inside = tuple(sorted(wider.names.index(design.names[j]) for j in chosen.support))
@@ -246,7 +246,7 @@ def missing_gate(
     if best - here < GATES.missing_gap:
         names = ", ".join(wider.names[j].removeprefix(PROBE) for j in support)
         return [
-            Reason(
+            Doubt(
                 "misfit",
                 f"{{{names}}}, not all in the library, fits better (EBIC {best - here:+.1f})",
             )
@@ -254,7 +254,7 @@ def missing_gate(
     return missing_alone(wider, inside, numbers)
 
 
-def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
+def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any]) -> list[Doubt]:
     """Whether a common term outside the library would differ from zero if it were added to
     the support.
     """
@@ -271,7 +271,7 @@ def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any
     clearest = max(suspects, key=lambda d: d.statistic)
     name = clearest.name.removeprefix(PROBE)
     return [
-        Reason(
+        Doubt(
             "misfit",
             f"{name}, not in the library, is {clearest.statistic:.1f} standard errors from zero "
             "when added",
@@ -279,7 +279,7 @@ def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any
     ]
 
 
-def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
+def alias_gate(design: Design, chosen: Selection) -> list[Doubt]:
     """Selected terms inside an alias group of the design, and terms outside that the selected
     columns reproduce.
 
@@ -290,7 +290,7 @@ def alias_gate(design: Design, chosen: Selection) -> list[Reason]:
     for group in design.alias_groups():
         inside = selected & set(group.terms)
         if inside:
-            return [Reason("aliased", told(group, sorted(inside)))]
+            return [Doubt("aliased", told(group, sorted(inside)))]
     return reproduced_gate(design, chosen)
 
 
@@ -306,7 +306,7 @@ def told(group: AliasGroup, inside: list[str]) -> str:
     )
 
 
-def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
+def reproduced_gate(design: Design, chosen: Selection) -> list[Doubt]:
     """Terms outside the support that the noise-free columns of the support reproduce: a swap
     would fit the data as well.
     """
@@ -333,11 +333,11 @@ def reproduced_gate(design: Design, chosen: Selection) -> list[Reason]:
             groups = design.select(names).alias_groups()
             others = ", ".join(name for name in names if name != design.names[k])
             text = str(groups[0]) if groups else f"{design.names[k]} cannot be told from {others}"
-            return [Reason("aliased", text)]
+            return [Doubt("aliased", text)]
     return []
 
 
-def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any]) -> list[Reason]:
+def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any]) -> list[Doubt]:
     """Gates that need to know what the noise does: energy left unexplained, and noise in the
     weakest direction.
     """
@@ -351,25 +351,25 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
     numbers.update(misfit=misfit, misfit_error=error)
     if misfit + 2 * error > GATES.misfit:
         reasons.append(
-            Reason(
+            Doubt(
                 "misfit", f"up to {misfit + 2 * error:.0%} of the anchor's energy stays unexplained"
             )
         )
     elif misfit > 3 * error and misfit > GATES.seen_misfit:
         reasons.append(
-            Reason(
+            Doubt(
                 "misfit",
                 f"{misfit:.2%} of the anchor's energy stays unexplained, three times its error bar",
             )
         )
     if misfit < -max(GATES.overcorrected * error, GATES.seen_overcorrection):
         text = f"noise of the size that was measured would leave {-misfit:.0%} more of the anchor's energy than is there"
-        reasons.append(Reason("misfit", text))
+        reasons.append(Doubt("misfit", text))
     drift = heterogeneity(design, support)
     numbers["heterogeneity"] = drift
     if drift > GATES.heterogeneity:
         reasons.append(
-            Reason(
+            Doubt(
                 "misfit",
                 f"coefficients drift from block to block {drift:.0f} times more than noise "
                 "explains, which "
@@ -382,7 +382,7 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
     numbers["noise_share"] = share
     if share > GATES.noise_share:
         reasons.append(
-            Reason(
+            Doubt(
                 "unstable",
                 f"noise exceeds the signal {share:.1f} times in the weakest direction of the "
                 "support",

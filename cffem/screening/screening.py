@@ -315,7 +315,10 @@ class Screening(RegressorMixin, BaseEstimator):
             np.tile(given[:, None] * self.design_.scale[:, None], len(self.path_.alphas)),
         )
         frequencies[places], coefficients[places] = self.frequencies_, self.path_.coefficients
-        self.frequencies_, self.path_ = frequencies, lasso.Path(self.path_.alphas, coefficients)
+        self.frequencies_, self.path_ = (
+            frequencies,
+            lasso.LassoPath(self.path_.alphas, coefficients),
+        )
 
     @cached_property
     def false_share_(self) -> float:

@@ -20,14 +20,14 @@ from cffem.validation.validate_board import (
     CHECK_HEADER,
     TERM_HEADER,
     Board,
-    Settings,
+    CaseSettings,
     check_rows,
     markdown,
     term_rows,
     write_tables,
 )
 
-CASES: dict[str, Callable[[Settings], Board]] = {
+CASES: dict[str, Callable[[CaseSettings], Board]] = {
     "gap": validate_design.gap,
     "reversal": validate_decisions.reversal,
     "aliasing": validate_design.aliasing,
@@ -71,7 +71,7 @@ def validate(
         raise InputError(f"the number of seeds must be positive, not {count}")
     comm = MPI.COMM_WORLD
     start = time.monotonic()
-    settings = Settings(tuple(range(count)), quick)
+    settings = CaseSettings(tuple(range(count)), quick)
     mine = [
         run_case(name, settings, speak=comm.size == 1) for name in chosen[comm.rank :: comm.size]
     ]
@@ -86,7 +86,7 @@ def validate(
     return 1 if any(board.failed for board in boards) else 0
 
 
-def run_case(name: str, settings: Settings, speak: bool) -> Board:
+def run_case(name: str, settings: CaseSettings, speak: bool) -> Board:
     """One case, timed, and printed as soon as it is done where this rank is alone."""
     start = time.monotonic()
     board = CASES[name](settings)

@@ -18,7 +18,7 @@ from cffem.symbols.latex_text import document_text
 
 
 @dataclass(frozen=True)
-class Settings:
+class CaseSettings:
     """How a case is run.
 
     Args:

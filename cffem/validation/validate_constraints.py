@@ -19,7 +19,7 @@ from cffem.symbols.coordinates import x, y, z
 from cffem.symbols.fields import ScalarField, VectorField
 from cffem.symbols.operators import curl, div, dot, dt, grad, lap
 from cffem.symbols.problem.library import Library
-from cffem.validation.validate_board import Board, Settings, TermRow
+from cffem.validation.validate_board import Board, CaseSettings, TermRow
 
 PAPER_DELETION, PAPER_RCI = 3.012e-15, 1.329e-13
 ROUND_OFF = 1e-12
@@ -63,7 +63,7 @@ def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None)
     return cf.Model(MAXWELL, coefficients or MAXWELL_TRUTH, experiment)
 
 
-def maxwell(settings: Settings) -> Board:
+def maxwell(settings: CaseSettings) -> Board:
     """The constraint-null experiment on tetrahedra."""
     import cffem as cf
 
@@ -171,7 +171,7 @@ def maxwell(settings: Settings) -> Board:
     return board
 
 
-def leray(settings: Settings) -> Board:
+def leray(settings: CaseSettings) -> Board:
     """P∇p = 0: divergence-free test functions do not see gradients, and deleting one moves
     the velocity by round-off.
     """

@@ -20,7 +20,7 @@ from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import dt, lap
 from cffem.symbols.problem.library import Library
-from cffem.validation.validate_board import Board, Settings, TermRow
+from cffem.validation.validate_board import Board, CaseSettings, TermRow
 from cffem.validation.validate_scalar import unit_square
 
 EIGENVALUE = 2 * math.pi**2
@@ -70,7 +70,7 @@ def draw(seed: int) -> dict[str, float]:
     }
 
 
-def pruning(settings: Settings) -> Board:
+def pruning(settings: CaseSettings) -> Board:
     """Verdicts against known scores at many tolerances: no wrong one, and equality of the
     pruned and the true relevant set.
     """
@@ -149,7 +149,7 @@ def three_sets(sweep: Any, bounds: Any, truth: Mapping[str, float]) -> str:
     return ", ".join(f"{verdict} {{{', '.join(names)}}}" for verdict, names in sets.items())
 
 
-def observables(settings: Settings) -> Board:
+def observables(settings: CaseSettings) -> Board:
     """The terminal mass: adjoint scores I_j and deletions Δ_j against closed formulas, one
     backward solve, the remainder bound.
     """
@@ -211,7 +211,7 @@ def observables(settings: Settings) -> Board:
     return board
 
 
-def reversal(settings: Settings) -> Board:
+def reversal(settings: CaseSettings) -> Board:
     """A wind that turns ten times: the largest residual contribution, the smallest deletion
     score; the linearised score knows.
     """

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from cffem.validation.validate_board import Board, Settings
+from cffem.validation.validate_board import Board, CaseSettings
 from cffem.validation.validate_scalar import (
     ADVECTION,
     ALIASING,
@@ -27,7 +27,7 @@ from cffem.validation.validate_scalar import (
 EIGENVALUE = 2 * math.pi**2  # of sin πx sin πy
 
 
-def gap(settings: Settings) -> Board:
+def gap(settings: CaseSettings) -> Board:
     """C_j, δ_j and the linearised score of the reaction term, and the bound of the gap
     theorem along the deletion branch.
     """
@@ -61,7 +61,7 @@ def gap(settings: Settings) -> Board:
     return board
 
 
-def aliasing(settings: Settings) -> Board:
+def aliasing(settings: CaseSettings) -> Board:
     """One mode identifies κ − λ_k D and nothing else: rank, null vector, two models with one
     trajectory, no split.
     """
@@ -119,7 +119,7 @@ def aliasing(settings: Settings) -> Board:
     return board
 
 
-def aliased_difference(settings: Settings) -> tuple[float, float]:
+def aliased_difference(settings: CaseSettings) -> tuple[float, float]:
     """How far two aliased coefficient vectors are apart as trajectories, and how far a shift
     of κ alone goes.
     """
@@ -136,7 +136,7 @@ def aliased_difference(settings: Settings) -> tuple[float, float]:
     return result
 
 
-def trajectories(settings: Settings) -> Board:
+def trajectories(settings: CaseSettings) -> Board:
     """The second trajectory lifts κ̂ from zero, ends the alias, and makes the weak Δu stable."""
     from cffem.design import Design
 
@@ -175,7 +175,7 @@ def trajectories(settings: Settings) -> Board:
     return board
 
 
-def advection(settings: Settings) -> Board:
+def advection(settings: CaseSettings) -> Board:
     """Transport with a weak diffusion that the paper's screen misses."""
     board, fits = run_scalar(ADVECTION, settings)
     stable = weak_frequency(fits)

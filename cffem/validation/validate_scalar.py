@@ -25,7 +25,7 @@ from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import dot, dt, grad, lap
 from cffem.symbols.problem.library import Library
-from cffem.validation.validate_board import Board, Settings, TermRow
+from cffem.validation.validate_board import Board, CaseSettings, TermRow
 
 NOISE = 0.01  # standard deviation of the noise, relative to the rms of the data
 RELEVANT = 1e-3  # ε of the verdicts, relative to the norm of the factual solution
@@ -295,7 +295,7 @@ class Fits:
         return float(np.mean([term in s.names_ for s in self.screens]))
 
 
-def screened(case: Scalar, settings: Settings) -> Fits:
+def screened(case: Scalar, settings: CaseSettings) -> Fits:
     """Solve the trajectories, then for each seed disturb, screen and solve the fitted model
     with and without its terms.
     """
@@ -377,7 +377,7 @@ def verdicts(case: Scalar, quick: bool) -> dict[str, tuple[str, str]]:
     return found
 
 
-def run_scalar(case: Scalar, settings: Settings) -> tuple[Board, Fits]:
+def run_scalar(case: Scalar, settings: CaseSettings) -> tuple[Board, Fits]:
     """Everything the four cases have in common."""
     board = Board(case.name, case.title)
     fits = screened(case, settings)

@@ -11,7 +11,7 @@ pytest.importorskip("dolfinx")
 
 from cffem.symbols.errors import InputError
 from cffem.validation import validate as validation
-from cffem.validation.validate_board import Board, Settings, latex, markdown, write_tables
+from cffem.validation.validate_board import Board, CaseSettings, latex, markdown, write_tables
 from cffem.validation.validate_pictures import draw_pictures
 from cffem.validation.validate_scalar import GAP, GRID, TIMES, samples
 
@@ -57,7 +57,7 @@ def test_cases_run_and_leave_tables_pictures_and_a_page(tmp_path, capsys):
 
 
 def test_a_failing_check_fails_the_command(tmp_path, monkeypatch, capsys):
-    def broken(settings: Settings) -> Board:
+    def broken(settings: CaseSettings) -> Board:
         board = Board("broken", "Broken")
         board.near("pi", 3.0, 3.14159, 0.01)
         return board
@@ -87,7 +87,7 @@ def test_tables_escape_what_their_language_reads(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in validation.CASES if name not in CHEAP])
 def test_every_other_case_is_met_with_one_seed(name):
-    board = validation.CASES[name](Settings((0,), quick=True))
+    board = validation.CASES[name](CaseSettings((0,), quick=True))
     assert board.failed == []
     assert all(check.ours == check.ours for check in board.checks)  # no figure is missing
 

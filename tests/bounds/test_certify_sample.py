@@ -7,7 +7,7 @@ pytest.importorskip("dolfinx")
 
 import cffem as cf
 from benchmarks.certify.certify_bench import (
-    Outcome,
+    CertifyOutcome,
     faults_section,
     measured,
     modal_outcome,
@@ -90,7 +90,9 @@ def test_critical_damping_is_the_limit_of_the_other_exact_amplitudes(time):
 def test_an_outcome_that_does_not_hold_is_noticed():
     good = modal_outcome("steady 2D", np.random.default_rng(0))
     assert good.covered
-    fields = {name: getattr(good, name) for name in Outcome.__dataclass_fields__}
-    bad = Outcome(**{**fields, "score": (good.true_score, 1e-9), "computed": 2 * good.true_score})
+    fields = {name: getattr(good, name) for name in CertifyOutcome.__dataclass_fields__}
+    bad = CertifyOutcome(
+        **{**fields, "score": (good.true_score, 1e-9), "computed": 2 * good.true_score}
+    )
     assert not bad.covered
     assert any(wrong for wrong, _, _ in bad.decisions())

@@ -13,7 +13,7 @@ import sympy as sp
 from bounds_support import perturbed
 from dolfinx import fem
 
-from cffem.bounds.flux.equilibrated import Equilibration
+from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.flux.flux_basis import Columns, FluxBasis
 from cffem.bounds.flux.patches import LARGE, symmetric_inverses, symmetric_products
 from cffem.bounds.geometry.mesh_constants import Domain
@@ -25,7 +25,7 @@ STEP, COUNT = 0.05, 17
 @pytest.fixture(scope="module", params=[1, 2])
 def equilibration(request):
     mesh = perturbed(2, 6, 0.2, 1.0)
-    return Equilibration(fem.functionspace(mesh, ("Lagrange", request.param)), Domain(mesh))
+    return FluxEquilibration(fem.functionspace(mesh, ("Lagrange", request.param)), Domain(mesh))
 
 
 def columns_of(equilibration, weights, sources=()):

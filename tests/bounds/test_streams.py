@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.flux.equilibrated import LAPLACE, Equilibration
+from cffem.bounds.flux.equilibrated import LAPLACE, FluxEquilibration
 from cffem.bounds.flux.patches import Multipliers
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.symbols import x, y
@@ -25,7 +25,7 @@ SOURCE = sp.exp(x) * y
 
 
 def equilibration_of(mesh, degree=1):
-    return Equilibration(fem.functionspace(mesh, ("Lagrange", degree)), Domain(mesh))
+    return FluxEquilibration(fem.functionspace(mesh, ("Lagrange", degree)), Domain(mesh))
 
 
 def noise(equilibration, seed=1):
@@ -76,7 +76,7 @@ def test_small_residuals_are_represented_without_a_mass_system(degree, monkeypat
         forcing={u: x + y},
     )
     model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment)
-    equilibration = Equilibration(model.spaces.space, Domain(model.discretisation.mesh))
+    equilibration = FluxEquilibration(model.spaces.space, Domain(model.discretisation.mesh))
     state = model.factual.states[0] + 1e-13 * noise(equilibration)
     quick = equilibration.flux(LAPLACE[2], state, x + y)
     assert "_mass" not in equilibration.__dict__

@@ -15,7 +15,7 @@ from benchmarks.screening.screening_data import (
 from cffem import dot, dt, grad, lap, t, x, y
 from cffem.data import Dataset
 from cffem.data.rows.probes import probe_terms
-from cffem.data.rows.weak_blocks import Plan
+from cffem.data.rows.weak_blocks import WeakRowPlan
 from cffem.design import Design
 from cffem.symbols.problem.library import Library
 
@@ -137,7 +137,7 @@ def test_holes_are_not_bridged():
     points = jittered_points(40, 2)
     points = points[np.linalg.norm(points - 0.5, axis=1) > 0.2]
     values = np.zeros((len(points), 20))
-    plan = Plan(
+    plan = WeakRowPlan(
         Dataset.from_points(points, np.linspace(0, 1, 20), {u: values}),
         Library(anchor=dt(u), terms={"u": u}),
     )

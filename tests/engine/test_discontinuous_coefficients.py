@@ -18,7 +18,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import cross, curl, div, dot, grad, lap, sym
-from cffem.forms.errors import UnsupportedTerm
+from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weak import weak_form
 
 CELLS = {

@@ -16,7 +16,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import t, x, y
 from cffem.engine.inputs.field_data import require_values
-from cffem.symbols.problem.measured import Grid, Measured, Sensors, stencil
+from cffem.symbols.problem.measured import MeasuredFields, Sensors, TensorGrid, stencil
 
 u, E = cf.ScalarField("u"), cf.VectorField("E", dim=2)
 FIELD = sp.sin(2 * x + 1) * sp.exp(-y) * (1 + t)
@@ -176,8 +176,8 @@ def test_missing_values_matter_only_where_they_are_needed():
     hole = np.zeros((17, 17, 9), dtype=bool)
     hole[8, 8] = True
     holed = gridded(mask=hole)
-    assert np.isnan(Measured(holed).at(u, np.array([[0.49], [0.51], [0.0]]), 0.3, "it"))
-    assert np.isfinite(Measured(holed).at(u, np.array([[0.2], [0.7], [0.0]]), 0.3, "it"))
+    assert np.isnan(MeasuredFields(holed).at(u, np.array([[0.49], [0.51], [0.0]]), 0.3, "it"))
+    assert np.isfinite(MeasuredFields(holed).at(u, np.array([[0.2], [0.7], [0.0]]), 0.3, "it"))
     with heat(0, holed) as model:
         model.solve()
     with (
@@ -240,7 +240,7 @@ def test_natural_data_and_forcing_say_what_they_need_instead():
 
 
 def test_linear_interpolation_on_few_points():
-    assert Grid([np.array([0.0, 2.0])], 4).at(
+    assert TensorGrid([np.array([0.0, 2.0])], 4).at(
         np.array([1.0, 5.0]), np.array([[0.5]])
     ) == pytest.approx(2.0)
 

@@ -19,10 +19,10 @@ from random_terms import value_of
 import cffem as cf
 from cffem import curl, div, dot, dt, grad, lap, t, x, y, z
 from cffem._compat import expression
-from cffem.forms.errors import DimensionError, NotRepresentable, UnsupportedTerm
 from cffem.forms.functions import FUNCTIONS
 from cffem.forms.lowering import Context, Lowering, lower
 from cffem.forms.strong import check_representable, strong_form
+from cffem.forms.translation_errors import DimensionError, NotRepresentable, UnsupportedTerm
 from cffem.forms.weak import weak_form
 
 pytestmark = pytest.mark.fem

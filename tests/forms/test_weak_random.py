@@ -21,8 +21,8 @@ import sympy as sp
 from random_terms import TermGenerator, majorant, polynomial
 
 import cffem as cf
-from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.orders import derivatives, order_of
+from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weak import weak_form
 from cffem.symbols.algebra.components import evaluate_on
 from cffem.symbols.algebra.shapes import shape_of

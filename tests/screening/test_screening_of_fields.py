@@ -199,7 +199,7 @@ def test_lacking_and_random_runs_are_counted(monkeypatch):
 )  # of errors of coefficients, when no support is right
 def test_a_missed_target_is_an_exit_code(monkeypatch, capsys):
     def wrong(board: Board, seeds: int) -> None:
-        run = screening_bench.Outcome(False, True, math.nan, math.nan, 0.1, ("u_x",), ())
+        run = screening_bench.ScreenOutcome(False, True, math.nan, math.nan, 0.1, ("u_x",), ())
         screening_bench.report_runs(board, "waves", [run], seeds)
 
     monkeypatch.setattr(screening_bench, "SECTIONS", {"wrong": wrong})

@@ -20,7 +20,7 @@ from cffem.bounds.elliptic.scalar_problem import Operator
 
 
 @dataclass(frozen=True)
-class Stability:
+class AdjointStability:
     """The constants of one operator.
 
     Attributes:
@@ -41,7 +41,7 @@ class Stability:
     rate: float
 
 
-def stability(problem: Operator, speed: float, eigenvalue: float) -> Stability:
+def stability(problem: Operator, speed: float, eigenvalue: float) -> AdjointStability:
     """The constants for an operator whose advection is at most `speed`, on a domain with λ₁ ≥
     `eigenvalue`.
 
@@ -71,4 +71,6 @@ def stability(problem: Operator, speed: float, eigenvalue: float) -> Stability:
     if diffusive + adjoint > 0:
         rate = 1 + speed * z1
         z2 = min(z2, rate * max(1.0, diffusive / (diffusive + adjoint)))
-    return Stability(z0, z1, z2, a * min(1.0, 1 + shifted / diffusive), shifted, margin, rate)
+    return AdjointStability(
+        z0, z1, z2, a * min(1.0, 1 + shifted / diffusive), shifted, margin, rate
+    )

@@ -28,14 +28,14 @@ from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 
 from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
-from cffem.bounds.elliptic.adjoint_stability import Stability, stability
+from cffem.bounds.elliptic.adjoint_stability import AdjointStability, stability
 from cffem.bounds.elliptic.scalar_problem import (
     Operator,
     equation_operator,
     only_unknown,
     term_operator,
 )
-from cffem.bounds.flux.equilibrated import Equilibration, Flux, Residual
+from cffem.bounds.flux.equilibrated import FluxEquilibration, Residual, StateFlux
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.operators import dt
@@ -69,8 +69,8 @@ class ErrorBound:
     energy: float
     route: str
     residual: Residual
-    constants: Stability
-    flux: Flux
+    constants: AdjointStability
+    flux: StateFlux
 
     def norm(self, kind: str, diffusion: float | None = None, shifted: float = 0.0) -> float:
         """The bound in a norm of the engine; the energy norm may be that of another operator."""
@@ -126,14 +126,14 @@ class SteadyCertifier:
         self.domain = Domain(model.discretisation.mesh)
         self.unknown = model.library.unknown
         self.forcing = sp.sympify(dict(model.experiment.forcing).get(self.unknown, 0))
-        self._operators: dict[tuple[tuple[str, float], ...], tuple[Operator, Stability]] = {}
+        self._operators: dict[tuple[tuple[str, float], ...], tuple[Operator, AdjointStability]] = {}
         self.operator, self.constants = self._operator(model.coefficients)
-        self.equilibration = Equilibration(model.spaces.space, self.domain)
+        self.equilibration = FluxEquilibration(model.spaces.space, self.domain)
         check_essential(model)
         self.prescribed = Prescribed(model)
         self._factual: ErrorBound | None = None
 
-    def _operator(self, coefficients: Any) -> tuple[Operator, Stability]:
+    def _operator(self, coefficients: Any) -> tuple[Operator, AdjointStability]:
         key = tuple(sorted(coefficients.items()))
         if key not in self._operators:
             found = equation_operator(self.library, coefficients, self.domain.dim)
@@ -149,8 +149,8 @@ class SteadyCertifier:
     def _bound(
         self,
         operator: Operator,
-        constants: Stability,
-        flux: Flux,
+        constants: AdjointStability,
+        flux: StateFlux,
         value: float = 0.0,
         slope: float = 0.0,
     ) -> ErrorBound:

@@ -37,7 +37,7 @@ class Simplices:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Prisms:
     """Cells, steps of time, or prisms of both.
 
     Attributes:

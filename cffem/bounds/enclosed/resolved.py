@@ -26,7 +26,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosed.pieces import CELLS, Grid, Pieces, rule_of
+from cffem.bounds.enclosed.pieces import CELLS, Pieces, Prisms, rule_of
 from cffem.engine.inputs.enclosure import NotEnclosed, distances
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import t
@@ -106,7 +106,7 @@ class Resolver:
     def __init__(
         self,
         comm: Any,
-        grid: Grid,
+        grid: Prisms,
         functions: Sequence[sp.Expr],
         degree: int | None,
         resolution: Resolution,

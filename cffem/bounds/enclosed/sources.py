@@ -21,7 +21,7 @@ import sympy as sp
 from mpi4py import MPI
 
 from cffem.bounds.certificate import ESTIMATED, GUARANTEED, NotCovered
-from cffem.bounds.enclosed.pieces import Grid
+from cffem.bounds.enclosed.pieces import Prisms
 from cffem.bounds.enclosed.resolved import Found, Resolution, Resolver
 from cffem.bounds.geometry.mesh_constants import edge_lengths, volumes
 from cffem.engine.inputs.numeric import numeric
@@ -87,7 +87,7 @@ class Sources:
         self.widths = edge_lengths(corners).max(axis=1, initial=0.0) / extent(comm, corners)
         self.kept = 3
         self.blind: dict[str, str] = {}
-        self._parts: dict[sp.Expr, Parts | None] = {}
+        self._parts: dict[sp.Expr, SeparatedSource | None] = {}
         self._kept: dict[tuple[sp.Expr, float], Sampled] = {}
 
     def at(self, source: sp.Expr, when: float = 0.0) -> Sampled:
@@ -106,7 +106,9 @@ class Sources:
             elif parts is not None:
                 self._kept[key] = parts.at(when)
             else:
-                self._kept[key] = Parts(self, [sp.S.One], self.resolved([source], when)).at(0.0)
+                self._kept[key] = SeparatedSource(
+                    self, [sp.S.One], self.resolved([source], when)
+                ).at(0.0)
         return self._kept[key]
 
     def _constant(self, source: sp.Expr, when: float) -> Sampled:
@@ -127,7 +129,7 @@ class Sources:
         Raises:
             NotCovered: one is not finite.
         """
-        grid = Grid(self.corners, SPACE[: self.dim], fixed={t: when})
+        grid = Prisms(self.corners, SPACE[: self.dim], fixed={t: when})
         resolver = Resolver(self.comm, grid, functions, self.degree, IN_SPACE, self.widths)
         found = resolver.resolve()
         self._note(resolver, functions)
@@ -170,13 +172,15 @@ class Sources:
         )
         return math.sqrt(near) + 2 * math.sqrt(far)
 
-    def separated(self, source: sp.Expr) -> Parts | None:
+    def separated(self, source: sp.Expr) -> SeparatedSource | None:
         """The source as Σ T_i(t) S_i(x); None where it is no short sum of that kind; collective."""
         if source not in self._parts:
             found = taken_apart(source) if source.has(t) else None
             self._parts[source] = None
             if found is not None:
-                self._parts[source] = Parts(self, list(found.values()), self.resolved(list(found)))
+                self._parts[source] = SeparatedSource(
+                    self, list(found.values()), self.resolved(list(found))
+                )
         return self._parts[source]
 
     def size(self, source: sp.Expr, weights: list[tuple[float, float]]) -> float:
@@ -235,7 +239,7 @@ class Sources:
         Raises:
             NotCovered: one is not finite.
         """
-        grid = Grid(
+        grid = Prisms(
             np.stack([times[:-1], times[1:]], axis=1)[:, :, None],
             (t,),
             fixed={START: times[:-1], END: times[1:]},
@@ -263,7 +267,7 @@ class Sources:
         for n, step in enumerate(np.diff(times)):
             ends = np.broadcast_to(times[n : n + 2], (len(self.corners), 2))
             fixed = {} if smooth else {START: float(times[n]), END: float(times[n + 1])}
-            grid = Grid(self.corners, SPACE[: self.dim], ends, fixed)
+            grid = Prisms(self.corners, SPACE[: self.dim], ends, fixed)
             resolver = Resolver(self.comm, grid, [function], None, IN_BOTH)
             found = resolver.resolve()
             self._note(resolver, [source])
@@ -273,7 +277,7 @@ class Sources:
         return result
 
 
-class Parts:
+class SeparatedSource:
     """Σ_i T_i(t) S_i(x), sampled.
 
     Attributes:

@@ -24,7 +24,8 @@ import sympy as sp
 
 from cffem._compat import cell_geometry, straight_simplices
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosed.resolved import Grid, Resolution, Resolver
+from cffem.bounds.enclosed.pieces import Prisms
+from cffem.bounds.enclosed.resolved import Resolution, Resolver
 from cffem.bounds.flux.reference_cell import CELLS, orthonormal
 from cffem.bounds.geometry.mesh_constants import volumes
 from cffem.symbols.coordinates import SPACE
@@ -103,7 +104,7 @@ class Weight:
     def __init__(self, comm: Any, corners: np.ndarray, weight: sp.Expr, degree: int):
         self.comm, self.dim = comm, corners.shape[2]
         dim = self.dim
-        resolver = Resolver(comm, Grid(corners, SPACE[:dim]), [weight], degree, CLOSE)
+        resolver = Resolver(comm, Prisms(corners, SPACE[:dim]), [weight], degree, CLOSE)
         found = resolver.resolve()
         self.moments, self.unseen, self.blind = found.moments[0], found.unseen[0], resolver.blind
         self.volume = volumes(corners) * math.factorial(dim)

@@ -21,7 +21,7 @@ from cffem.bounds.geometry.mesh_constants import determinants, inverses
 BLOCK = 2048
 
 
-class Cells:
+class FluxCells:
     """This rank's cells.
 
     Args:
@@ -74,11 +74,11 @@ class Cells:
             nodes[cells] = listed[cells][:, moved]
         return np.ascontiguousarray(nodes.T)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[CellBlock]:
         """All cells, a block at a time."""
         for start in range(0, len(self.corners), BLOCK):
             here = slice(start, min(start + BLOCK, len(self.corners)))
-            yield Block(
+            yield CellBlock(
                 here,
                 self.tensors,
                 np.ascontiguousarray(self.nodes[:, here]),
@@ -106,13 +106,13 @@ def _products(vectors: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Block:
+class CellBlock:
     """Some cells; the last axis of arrays counts them.
 
     Attributes:
         here: which ones.
         tensors: the reference cell.
-        nodes, volume, gamma, kappa: see `Cells`; of the last two with one entry for each of the
+        nodes, volume, gamma, kappa: see `FluxCells`; of the last two with one entry for each of the
             reference cell's pairs.
         jacobian, inverse, origin: J, J⁻¹ and the first corner, the first axis counting the cells.
     """

@@ -40,7 +40,7 @@ from cffem._compat import assemble_matrix, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.scalar_problem import Operator
 from cffem.bounds.enclosed.sources import Sources
-from cffem.bounds.flux.cells import Block, Cells
+from cffem.bounds.flux.cells import CellBlock, FluxCells
 from cffem.bounds.flux.patches import Multipliers
 from cffem.bounds.flux.reference_cell import Stack, lagrange, reference
 from cffem.bounds.flux.streams import Streams
@@ -83,7 +83,7 @@ class Residual:
 
 
 @dataclass(frozen=True)
-class Flux:
+class StateFlux:
     """The flux of a state, or of a difference of states.
 
     Attributes:
@@ -102,8 +102,8 @@ class Flux:
     source: sp.Expr
     when: float
 
-    def __sub__(self, other: Flux) -> Flux:
-        return Flux(
+    def __sub__(self, other: StateFlux) -> StateFlux:
+        return StateFlux(
             self.misfit - other.misfit,
             self.functional - other.functional,
             self.represented - other.represented,
@@ -125,13 +125,13 @@ class Local:
             cell.
     """
 
-    block: Block
+    block: CellBlock
     nodal: np.ndarray
     carried: list[np.ndarray]
     density: np.ndarray
 
 
-class Equilibration:
+class FluxEquilibration:
     """Measures residuals of states in one Lagrange space with given boundary values.
 
     Args:
@@ -158,7 +158,7 @@ class Equilibration:
         if not np.allclose(element.points, lagrange(domain.dim, self.degree).points):
             raise NotCovered("the nodes of the element are not the default ones")
         self.reference = reference(domain.dim, self.degree)
-        self.cells = Cells(space, self.reference)
+        self.cells = FluxCells(space, self.reference)
         self.blocks = list(self.cells.blocks())
         self.sources = Sources(self.comm, self.cells.corners, self.degree)
         self.quadrature = self.sources.quadrature
@@ -232,7 +232,7 @@ class Equilibration:
         source: sp.Expr,
         when: float = 0.0,
         represented: np.ndarray | None = None,
-    ) -> Flux:
+    ) -> StateFlux:
         """The flux of a state; collective.
 
         Args:
@@ -263,7 +263,7 @@ class Equilibration:
         misfit = self._equilibrated(operator, local, minus)
         self.solves += 1
         self.seconds += time.perf_counter() - start
-        return Flux(misfit, functional, represented, lumped, source, when)
+        return StateFlux(misfit, functional, represented, lumped, source, when)
 
     @cached_property
     def _dual(self) -> np.ndarray:
@@ -444,7 +444,7 @@ class Equilibration:
     # Norms
     # ----------------------------------------------------------------------------------------------
 
-    def residual(self, flux: Flux) -> Residual:
+    def residual(self, flux: StateFlux) -> Residual:
         """Measure a flux; collective."""
         start = time.perf_counter()
         sampled = self.sources.at(flux.source, flux.when)

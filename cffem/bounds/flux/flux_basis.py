@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cffem.bounds.flux.equilibrated import Equilibration
+from cffem.bounds.flux.equilibrated import FluxEquilibration
 
 # Directions are added until what is left is at most this share of all columns, and of all their
 # differences.
@@ -90,7 +90,7 @@ class FluxBasis:
         size: how many directions there are.
     """
 
-    def __init__(self, equilibration: Equilibration):
+    def __init__(self, equilibration: FluxEquilibration):
         constants = equilibration.domain.interpolation
         largest = equilibration.domain.largest_interpolation
         assert constants is not None

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.bounds.flux.cells import Block, Cells
+from cffem.bounds.flux.cells import CellBlock, FluxCells
 from cffem.bounds.flux.reference_cell import Stack
 
 # Pairs are treated so many at a time, and systems so many that their triangles have about so many
@@ -205,7 +205,7 @@ class Multipliers:
         stack: their flux problems.
     """
 
-    def __init__(self, comm: Any, cells: Cells, blocks: Sequence[Block], stack: Stack):
+    def __init__(self, comm: Any, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
         self._blocks, self._stack, self._inverses = blocks, stack, []
         corners, size = stack.null.shape[0], stack.null.shape[2]
         row, column = np.tril_indices(size)

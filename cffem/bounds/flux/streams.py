@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.bounds.flux.cells import Block, Cells
+from cffem.bounds.flux.cells import CellBlock, FluxCells
 from cffem.bounds.flux.patches import (
     NUMBERS,
     Exchange,
@@ -132,7 +132,7 @@ class Streams:
         stack: their flux problems.
     """
 
-    def __init__(self, comm: Any, cells: Cells, blocks: Sequence[Block], stack: Stack):
+    def __init__(self, comm: Any, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
         self._stack, self._blocks = stack, blocks
         self._bubbles, self._rows = cells.tensors.degree, 1 + 2 * cells.tensors.degree
         self._inner = stack.null.shape[2] - self._rows
@@ -151,7 +151,7 @@ class Streams:
         self._signs = more[1][self._pairs]
 
     @staticmethod
-    def _angles(cells: Cells) -> np.ndarray:
+    def _angles(cells: FluxCells) -> np.ndarray:
         """The direction from each corner to the middle of its cell."""
         ways = cells.corners.sum(axis=1)[None] - 3 * np.moveaxis(cells.corners, 1, 0)
         return np.arctan2(ways[..., 1], ways[..., 0]).ravel()

@@ -33,7 +33,7 @@ PADDING = 1e-8
 
 
 @dataclass(frozen=True)
-class Moved:
+class GeometryShift:
     """How far curved cells move something.
 
     Attributes:
@@ -58,7 +58,7 @@ class CurvedTwin:
         experiment = replace(model.experiment, mesh=model.discretisation.domain.curved())
         self.model = Model(model.library, model.coefficients, experiment, model.petsc_options)
         self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
-        self._moved: dict[tuple[Change, str], Moved] = {}
+        self._moved: dict[tuple[Change, str], GeometryShift] = {}
 
     def solution(self, change: Intervention) -> Any:
         """The solution of an intervention on curved cells, solved once; collective."""
@@ -66,7 +66,7 @@ class CurvedTwin:
             self._solutions[change] = self.model.solve(change)
         return self._solutions[change]
 
-    def moved(self, change: Change, score: float, deleted: Any, norm: str) -> Moved:
+    def moved(self, change: Change, score: float, deleted: Any, norm: str) -> GeometryShift:
         """How far curved cells move a score and the norms of its solutions; collective."""
         key = change, norm
         if key not in self._moved:
@@ -76,7 +76,9 @@ class CurvedTwin:
                 abs(a.norm(norm) - b.norm(norm))
                 for a, b in ((curved, self.straight.factual), (other, deleted))
             ]
-            self._moved[key] = Moved(abs(curved.distance(other, norm) - score), own[0], own[1])
+            self._moved[key] = GeometryShift(
+                abs(curved.distance(other, norm) - score), own[0], own[1]
+            )
         return self._moved[key]
 
 

@@ -34,7 +34,7 @@ from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
 from cffem._compat import cell_geometry, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.pieces import CELLS, Simplices
-from cffem.bounds.enclosed.sources import Parts, Sources, taken_apart
+from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
 from cffem.bounds.levels.ladders import TIME
 from cffem.bounds.levels.level_gaps import Gaps
 from cffem.bounds.waves.wave_columns import Broken
@@ -468,7 +468,7 @@ def _misses(
         pairs = [(s, 0.0, factor * float(w.mean())) for s, w in zip(apart, weights, strict=True)]
     missed = size = 0.0
     for shape, when, weight in pairs:
-        found = Parts(sources, [sp.S.One], sources.resolved([shape], when))
+        found = SeparatedSource(sources, [sp.S.One], sources.resolved([shape], when))
         points, shares = basix.make_quadrature(CELLS[sources.dim], exact)
         basis = basix.tabulate_polynomials(
             basix.PolynomialType.legendre, CELLS[sources.dim], sources.degree, points

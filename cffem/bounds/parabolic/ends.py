@@ -27,7 +27,7 @@ import numpy as np
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.adjoint_stability import stability
 from cffem.bounds.elliptic.scalar_problem import Operator, term_operator
-from cffem.bounds.parabolic.marches import Difference, March
+from cffem.bounds.parabolic.marches import March, MarchDifference
 from cffem.symbols.problem.interventions import delete
 
 # Growth rates μ that are tried, as multiples of 1/T.
@@ -114,7 +114,7 @@ class _Residuals:
         return min(found)
 
 
-def _residuals(certifier: Any, march: March | Difference, last: int) -> _Residuals:
+def _residuals(certifier: Any, march: March | MarchDifference, last: int) -> _Residuals:
     """Measure a trajectory up to a level; collective."""
     times, equilibration = certifier.model.times[: last + 1], certifier.equilibration
     measured = [equilibration.residual(march.flux(n)) for n in range(last + 1)]
@@ -172,7 +172,7 @@ def deletion_at(certifier: Any, name: str, deleted: Any, last: int) -> EndBound:
         # What the term makes of the error of u_j, which is bounded over the whole window.
         error, speed = certifier.state(without)[0], term.speed(domain.hull)
         more = speed * error, abs(term.reaction - term.divergence) * error
-        gap = Difference(march, without, term)
+        gap = MarchDifference(march, without, term)
         start = certifier.equilibration.mass_norm(gap.state({0: 1.0}))
         operator = march.operator
         direct = _residuals(certifier, gap, last).bound(

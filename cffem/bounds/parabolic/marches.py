@@ -26,7 +26,7 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.elliptic.scalar_problem import Operator
-from cffem.bounds.flux.equilibrated import Equilibration, Flux
+from cffem.bounds.flux.equilibrated import FluxEquilibration, StateFlux
 from cffem.engine.solve.linear import LinearSolver
 from cffem.symbols.coordinates import t
 
@@ -41,7 +41,7 @@ class Workshop:
         times: the time levels.
     """
 
-    def __init__(self, equilibration: Equilibration, times: np.ndarray):
+    def __init__(self, equilibration: FluxEquilibration, times: np.ndarray):
         self.equilibration, self.times = equilibration, times
         self.domain, self.comm = equilibration.domain, equilibration.comm
         self.sources = equilibration.sources
@@ -160,7 +160,7 @@ class March:
         self.workshop, self.operator, self.source = workshop, operator, source
         self.states = states
         self.speed = operator.speed(workshop.domain.hull)
-        self._fluxes: dict[int, Flux] = {}
+        self._fluxes: dict[int, StateFlux] = {}
         self.lifts: dict[int, np.ndarray] = {}
         self._rates = self._represented()
 
@@ -217,7 +217,7 @@ class March:
         )
         return given - self.rate(weights)
 
-    def flux(self, n: int) -> Flux:
+    def flux(self, n: int) -> StateFlux:
         """The flux of level n, computed once; collective."""
         if n not in self._fluxes:
             when = float(self.workshop.times[n])
@@ -233,7 +233,7 @@ class March:
         return self.lifts[n]
 
 
-class Difference:
+class MarchDifference:
     """The difference of a factual march and one without a term; it looks like a march of the
     factual operator.
     """
@@ -277,7 +277,7 @@ class Difference:
         """What takes the place of L_h d in the temporal residual: L_h u − L_{j,h} u_j."""
         return self.first.applied(weights) - self.second.applied(weights)
 
-    def flux(self, n: int) -> Flux:
+    def flux(self, n: int) -> StateFlux:
         """See `March.flux`."""
         return self.first.flux(n) - self.second.flux(n)
 

@@ -41,9 +41,9 @@ from cffem.bounds.elliptic.steady_bounds import (
     check_essential,
     check_experiment,
 )
-from cffem.bounds.flux.equilibrated import Equilibration
+from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.parabolic.marches import Difference, March, Weights, Workshop
+from cffem.bounds.parabolic.marches import March, MarchDifference, Weights, Workshop
 from cffem.bounds.parabolic.spatial import spatial_errors
 from cffem.symbols.problem.interventions import delete
 
@@ -151,7 +151,7 @@ class ParabolicCertifier:
         self.forcing = sp.sympify(dict(model.experiment.forcing).get(self.unknown, 0))
         self.domain = Domain(model.discretisation.mesh)
         equation_operator(self.library, model.coefficients, self.domain.dim)
-        self.equilibration = Equilibration(model.spaces.space, self.domain, direct=True)
+        self.equilibration = FluxEquilibration(model.spaces.space, self.domain, direct=True)
         self.workshop = Workshop(self.equilibration, model.times)
         # A scheme that does not damp stiff parts leaves them alternating from level to level.
         self._stride = 1 if model.marching.scheme.stiffly_accurate else 2
@@ -163,7 +163,9 @@ class ParabolicCertifier:
     # Measuring
     # ----------------------------------------------------------------------------------------------
 
-    def _lifted(self, march: March | Difference, n: int, mean: np.ndarray, size: float) -> float:
+    def _lifted(
+        self, march: March | MarchDifference, n: int, mean: np.ndarray, size: float
+    ) -> float:
         """A bound of ‖(−aΔ)^{-1} F̄‖."""
         a, constant = march.operator.diffusion, self.domain.largest_interpolation
         plain = size / (a * self.domain.eigenvalue)
@@ -187,7 +189,7 @@ class ParabolicCertifier:
         return weights
 
     def _temporal(
-        self, march: March | Difference, n: int, curved: bool
+        self, march: March | MarchDifference, n: int, curved: bool
     ) -> tuple[np.ndarray, float, float, float]:
         """F̄ on a step, and ‖F − F̄‖, ‖β d_n‖ and the spatial error bound of β d_n in L2 of
         the step.
@@ -206,7 +208,7 @@ class ParabolicCertifier:
         spatial = scale * self.workshop.regularity / march.operator.diffusion * march.density(bend)
         return mean + step**2 / 12 * applied, math.hypot(odd, even), scale * norm(shape), spatial
 
-    def _shapes(self, march: March | Difference) -> np.ndarray:
+    def _shapes(self, march: March | MarchDifference) -> np.ndarray:
         """Which steps get a curved reconstruction: those where the factual solution has the
         smaller temporal residual then.
         """
@@ -230,7 +232,7 @@ class ParabolicCertifier:
             result[k] = sizes[1] < sizes[0]
         return result
 
-    def _measure(self, march: March | Difference, initial: float) -> Steps:
+    def _measure(self, march: March | MarchDifference, initial: float) -> Steps:
         """Measure a trajectory."""
         times, steps = self.model.times, len(self.model.times) - 1
         if self._curved is None:
@@ -339,7 +341,7 @@ class ParabolicCertifier:
         without = self._march(delete(name).apply(model.coefficients), deleted.states)
         other, _ = self.state(without)
         term = term_operator(self.library, name, model.coefficients[name], self.domain.dim)
-        difference = Difference(march, without, term)
+        difference = MarchDifference(march, without, term)
         # Both exact solutions start alike; fields that were not solved for here may not.
         start = self.equilibration.mass_norm(difference.state({0: 1.0}))
         direct, mu = self._smallest(self._measure(difference, start), march.operator, other, term)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from cffem.bounds.parabolic.marches import Difference, March
+from cffem.bounds.parabolic.marches import March, MarchDifference
 
 # Fluxes are added until what linear interpolation in time misses is at most this part of the
 # spatial error.
@@ -23,7 +23,7 @@ SHARE = 0.1
 START = 2
 
 
-def spatial_errors(march: March | Difference, stride: int, others: float = 0.0) -> np.ndarray:
+def spatial_errors(march: March | MarchDifference, stride: int, others: float = 0.0) -> np.ndarray:
     """Bounds E_n of the errors of the Poisson problems of all levels; collective.
 
     Args:
@@ -52,7 +52,7 @@ class _Levels:
     """Levels of one kind, some of which have fluxes."""
 
     def __init__(
-        self, march: March | Difference, levels: range, errors: np.ndarray, missed: np.ndarray
+        self, march: March | MarchDifference, levels: range, errors: np.ndarray, missed: np.ndarray
     ):
         self.march, self.levels, self.errors, self.missed = march, levels, errors, missed
         self.times, self.workshop = march.workshop.times, march.workshop

@@ -43,7 +43,7 @@ from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.waves.wave_columns import Broken
 from cffem.bounds.waves.wave_data import Source, projected
 from cffem.bounds.waves.wave_growth import evolve
-from cffem.bounds.waves.wave_majorant import Majorant, Measured, Ruler, zero_operator
+from cffem.bounds.waves.wave_majorant import Majorant, Ruler, WaveResiduals, zero_operator
 from cffem.bounds.waves.wave_paths import Trajectory
 from cffem.bounds.waves.wave_problem import WaveOperator, term_operators
 from cffem.symbols.operators import Vec, as_expr, component, dt
@@ -78,7 +78,7 @@ class PathBound:
     slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))
     reaction: float = 0.0
     fields: tuple[np.ndarray, ...] = ()
-    measured: Measured | None = None
+    measured: WaveResiduals | None = None
 
 
 class SecondOrderCertifier(ABC):
@@ -249,7 +249,7 @@ class SecondOrderCertifier(ABC):
 
     def _measured_difference(
         self, terms: Terms, name: str, gap: Trajectory, other: Trajectory, error: PathBound
-    ) -> Measured:
+    ) -> WaveResiduals:
         """The residual of a difference, by linearity unless too many digits cancel or too
         many numbers had to be kept.
         """
@@ -284,7 +284,7 @@ class SecondOrderCertifier(ABC):
         self,
         own: WaveOperator,
         path: Trajectory,
-        measured: Measured,
+        measured: WaveResiduals,
         start: float,
         sources: np.ndarray,
     ) -> PathBound:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from cffem.bounds.enclosed.sources import Parts
+from cffem.bounds.enclosed.sources import SeparatedSource
 from cffem.bounds.waves.wave_columns import KEPT_NUMBERS, Broken
 from cffem.symbols.coordinates import t
 
@@ -116,10 +116,10 @@ class Source:
         sources = self.broken.sources
         parts = sources.separated(entry)
         if not entry.has(t):
-            parts = Parts(sources, [sp.S.One], sources.resolved([entry]))
+            parts = SeparatedSource(sources, [sp.S.One], sources.resolved([entry]))
         return self._moving(entry) if parts is None else self._separated(parts)
 
-    def _separated(self, parts: Parts) -> np.ndarray:
+    def _separated(self, parts: SeparatedSource) -> np.ndarray:
         sources, count, comm = self.broken.sources, len(parts.functions), self.broken.comm
         found = sources.in_time(parts.functions, self.times, 2)
         gaps, factors = found.products[:, count:, count:], found.products[:, :count, :count]

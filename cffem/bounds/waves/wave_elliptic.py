@@ -34,7 +34,7 @@ import ufl
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.flux.equilibrated import Equilibration
+from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.flux.flux_basis import Columns, FluxBasis
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.waves.wave_columns import product
@@ -99,7 +99,7 @@ class EllipticReconstruction:
 
     def __init__(self, space: Any, domain: Domain, times: np.ndarray):
         assert domain.interpolation is not None
-        self.equilibration, self.times = Equilibration(space, domain), times
+        self.equilibration, self.times = FluxEquilibration(space, domain), times
         self.sources = self.equilibration.sources
         self.sources.kept = len(times) + 1
         self.basis = FluxBasis(self.equilibration)

@@ -114,7 +114,7 @@ class Ruler:
 
 
 @dataclass(frozen=True)
-class Measured:
+class WaveResiduals:
     """What was measured on a trajectory.
 
     Attributes:
@@ -196,7 +196,7 @@ class Majorant:
         source: Source,
         deleted: tuple[str, WaveOperator, Trajectory] | None = None,
         fields: tuple[np.ndarray, ...] | None = None,
-    ) -> Measured:
+    ) -> WaveResiduals:
         """The residual of a trajectory; collective.
 
         Args:
@@ -232,7 +232,7 @@ class Majorant:
             parts = first, self._second(system, window, flux) if own.stiffness else []
             residual[window] = self._sizes(*parts, own.stiffness, path.step)
             kept += [parts] if keep else []
-        return Measured(
+        return WaveResiduals(
             residual,
             missed,
             self._divergent(path.states, vectors),
@@ -242,8 +242,13 @@ class Majorant:
         )
 
     def difference(
-        self, ours: Measured, theirs: Measured, gap: Trajectory, source: Source, stiffness: float
-    ) -> Measured:
+        self,
+        ours: WaveResiduals,
+        theirs: WaveResiduals,
+        gap: Trajectory,
+        source: Source,
+        stiffness: float,
+    ) -> WaveResiduals:
         """The residual of u_h − u_jh with the source −L_j u_jh: the difference of both residuals,
         because Lu − (L − L_j)u_j is L(u − u_j) + L_j u_j; collective.
 
@@ -260,7 +265,7 @@ class Majorant:
         )
         missed = np.array([0.0 if source.vanishes else source.gap(n) for n in range(len(residual))])
         fields = tuple(a - b for a, b in zip(ours.fields, theirs.fields, strict=True))
-        return Measured(
+        return WaveResiduals(
             residual,
             missed,
             self._divergent(gap.states, fields[2]),

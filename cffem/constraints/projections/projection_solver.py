@@ -164,7 +164,7 @@ def without_zeros(matrix: Any, level: float = 0.0) -> Any:
 FACTORISED = 40_000
 
 
-class Block:
+class BlockSolver:
     """Solves with the block of a mass-like matrix that belongs to some of the unknowns; the others
     are left out altogether.
 

@@ -116,7 +116,7 @@ def sphere_dataset(
         for name in ([given] if isinstance(given, str) else given)
     ]
     arrays: dict[str, np.ndarray] = {}
-    grid: Grid | None = None
+    grid: SphereGrid | None = None
     for name, array, found in selected(source, names, region):
         if grid is not None and not grid.equals(found):
             raise DataError(
@@ -189,7 +189,7 @@ def sphere_points(
 
 
 @dataclass(frozen=True)
-class Grid:
+class SphereGrid:
     """The axes of a region, longitudes and latitudes increasing, and the unit that the file
     gives.
     """
@@ -204,7 +204,7 @@ class Grid:
         """Seconds since the first time."""
         return seconds_of(self.times, "the data")
 
-    def equals(self, other: Grid) -> bool:
+    def equals(self, other: SphereGrid) -> bool:
         """Whether two variables are at the same places and times."""
         axes = [
             (self.longitude, other.longitude),
@@ -216,7 +216,7 @@ class Grid:
 
 def selected(
     source: Any, names: Sequence[str], region: Region
-) -> Iterator[tuple[str, np.ndarray, Grid]]:
+) -> Iterator[tuple[str, np.ndarray, SphereGrid]]:
     """Each variable in the region as an array of longitude, latitude and time, with its grid."""
     ds = opened(source, names)
     try:
@@ -241,7 +241,7 @@ def selected(
             values = np.asarray(array.isel({dims["time"]: steps}).values, dtype=float)[
                 np.ix_(columns, rows)
             ]
-            yield name, values, Grid(longitude, latitude, times, array.attrs.get("units"))
+            yield name, values, SphereGrid(longitude, latitude, times, array.attrs.get("units"))
     finally:
         if ds is not source:
             ds.close()
@@ -386,7 +386,7 @@ def long_enough(name: str, axes: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def check_values(values: np.ndarray, name: str, grid: Grid) -> None:
+def check_values(values: np.ndarray, name: str, grid: SphereGrid) -> None:
     """Refuse times without any value, and values that are not finite and not marked as missing."""
     if np.isinf(values).any():
         raise DataError(f"{name!r} contains infinite values")

@@ -43,10 +43,10 @@ QUIET = 1e-3  # noise level below which discretisation outweighs noise
 def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     """Rows of the weak design of a library, one block of rows after the other."""
     measured = without_empty_slices(data)
-    plan = Plan(measured, library)
+    plan = WeakRowPlan(measured, library)
     averaged = plan.sampling.averaged(plan.noise_ratio)
     if averaged is not measured:
-        plan = Plan(averaged, library, noisy=True)
+        plan = WeakRowPlan(averaged, library, noisy=True)
     raw = plan.evaluate({name: plan.sampling.filled(v) for name, v in plan.data.values.items()})
     smooth = plan.evaluate(plan.denoised, exact=True)
     draws = plan.draws()
@@ -69,7 +69,7 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
         )
 
 
-class Plan:
+class WeakRowPlan:
     """What has to be integrated against which derivative of the test functions."""
 
     def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:

@@ -38,7 +38,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.operators import Grad, Sym, as_expr, cross, dt, n, vector
 from cffem.symbols.problem.conditions import BoundaryCondition, Neumann, Robin, Tangential, is_zero
-from cffem.symbols.problem.measured import Measured
+from cffem.symbols.problem.measured import MeasuredFields
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.discretisation import Discretisation
@@ -124,7 +124,7 @@ def tangential_value(
 ) -> sp.Expr:
     """A vector whose tangential part is that of an H(div) field where a condition holds."""
     by_points = callable(condition.value) and not isinstance(condition.value, sp.Basic)
-    if condition not in data and (isinstance(condition.value, Measured) or by_points):
+    if condition not in data and (isinstance(condition.value, MeasuredFields) or by_points):
         raise InputError(
             f"{condition}: the tangential part of an H(div) field needs an expression or a "
             "DOLFINx function here"

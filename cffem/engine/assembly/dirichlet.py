@@ -29,7 +29,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Vec
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
-from cffem.symbols.problem.measured import Measured
+from cffem.symbols.problem.measured import MeasuredFields
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ class Entry:
         field = self.condition.field
         if not isinstance(field, Component):
             return self.condition.value
-        if isinstance(self.condition.value, Measured):
+        if isinstance(self.condition.value, MeasuredFields):
             return self.condition.value.only(field.index)
         parts: list[Any] = [0] * field.field.dim
         parts[field.index] = self.condition.value

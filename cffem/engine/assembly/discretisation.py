@@ -36,10 +36,10 @@ from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
 from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
-from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
+from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.nodes import Curl

@@ -34,7 +34,7 @@ from cffem.symbols.problem.conditions import (
     Tangential,
     is_zero,
 )
-from cffem.symbols.problem.measured import Measured
+from cffem.symbols.problem.measured import MeasuredFields
 
 
 def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr, sp.Expr]:
@@ -168,7 +168,7 @@ def given_values(
                 raise InputError(
                     f"{condition}: a discontinuous field is given as a whole, not by components"
                 )
-            by_points = isinstance(condition.value, Measured) or (
+            by_points = isinstance(condition.value, MeasuredFields) or (
                 callable(condition.value) and not isinstance(condition.value, sp.Basic)
             )
             if condition not in data and by_points:

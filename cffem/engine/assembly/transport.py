@@ -28,9 +28,9 @@ from dolfinx import fem
 
 from cffem import _compat
 from cffem.forms.elements import L2
-from cffem.forms.errors import UnsupportedTerm
 from cffem.forms.lowering import Lowering
 from cffem.forms.parts import contraction
+from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weakterm import WeakTerm
 from cffem.symbols.algebra.analysis import canonical
 from cffem.symbols.coordinates import t

@@ -20,7 +20,7 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import Vec, as_expr, component
-from cffem.symbols.problem.measured import Measured, as_data
+from cffem.symbols.problem.measured import MeasuredFields, as_data
 
 
 def depends_on_time(value: Any) -> bool:
@@ -29,7 +29,7 @@ def depends_on_time(value: Any) -> bool:
     """
     if isinstance(value, tuple | list):
         return any(depends_on_time(part) for part in value)
-    if isinstance(value, Measured):
+    if isinstance(value, MeasuredFields):
         return not value.timeless
     return isinstance(value, sp.Basic) and t in value.atoms(sp.Symbol)
 
@@ -49,7 +49,7 @@ def time_derivative(value: Any, what: str) -> Any:
         return tuple(time_derivative(part, what) for part in value)
     if not depends_on_time(value):
         return 0
-    if isinstance(value, Measured):
+    if isinstance(value, MeasuredFields):
         return value.derivative()
     derivative = sp.diff(value, t)
     if derivative.has(sp.DiracDelta, sp.Derivative):
@@ -164,7 +164,7 @@ def interpolate(
         function.x.scatter_forward()
         return
     dimension = mesh.geometry.dim
-    evaluate = _measured(value, unknown, what, gaps) if isinstance(value, Measured) else None
+    evaluate = _measured(value, unknown, what, gaps) if isinstance(value, MeasuredFields) else None
     evaluate = evaluate or evaluator(value, unknown.shape, dimension, what)
     if _is_zero(value):
         function.x.array[:] = 0.0
@@ -192,7 +192,7 @@ def interpolate(
 
 
 def _measured(
-    value: Measured, unknown: Field, what: str, gaps: bool
+    value: MeasuredFields, unknown: Field, what: str, gaps: bool
 ) -> Callable[[np.ndarray, float], np.ndarray]:
     """Measured data as a function (points, time) → values, refused where there are none."""
 
@@ -233,7 +233,7 @@ def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: boo
             interpolated.
     """
     shape, dimension, value = tuple(unknown.shape), mesh.geometry.dim, as_data(value)
-    if isinstance(value, Measured):
+    if isinstance(value, MeasuredFields):
         if not callables:
             raise InputError(
                 f"{what} must be an expression in x, y, z, t or a DOLFINx function, not measured "

@@ -79,7 +79,7 @@ SIMPLICES = {
 
 
 @dataclass(frozen=True)
-class Parts:
+class SubSimplices:
     """Simplices inside the reference cells of some cells.
 
     Attributes:
@@ -93,13 +93,15 @@ class Parts:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def of(self, chosen: np.ndarray) -> Parts:
+    def of(self, chosen: np.ndarray) -> SubSimplices:
         """Some of the parts."""
-        return Parts(self.cells[chosen], self.corners[chosen])
+        return SubSimplices(self.cells[chosen], self.corners[chosen])
 
-    def divided(self) -> Parts:
+    def divided(self) -> SubSimplices:
         """Every part divided into parts of half its size."""
-        return Parts(np.repeat(self.cells, 2 ** (self.corners.shape[1] - 1)), divided(self.corners))
+        return SubSimplices(
+            np.repeat(self.cells, 2 ** (self.corners.shape[1] - 1)), divided(self.corners)
+        )
 
     @cached_property
     def volumes(self) -> np.ndarray:
@@ -153,14 +155,14 @@ class Cells:
         )
         return np.matmul(shape, self.nodes[cells])
 
-    def whole(self) -> Parts:
+    def whole(self) -> SubSimplices:
         """All cells as simplices."""
         vertices = np.array(basix.geometry(basix.CellType[self.name]))
         simplices = vertices[np.array(SIMPLICES[self.name])]
         cells = np.repeat(np.arange(self.count), len(simplices))
-        return Parts(cells, np.tile(simplices, (self.count, 1, 1)))
+        return SubSimplices(cells, np.tile(simplices, (self.count, 1, 1)))
 
-    def boxes(self, parts: Parts) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
+    def boxes(self, parts: SubSimplices) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
         """The box around each part, by coordinate."""
         corners = parts.corners
         if not self.affine:
@@ -174,18 +176,18 @@ class Cells:
         low, high = places.min(axis=1), places.max(axis=1)
         return {symbol: (low[:, k], high[:, k]) for k, symbol in enumerate(SPACE[: self.space])}
 
-    def centres(self, parts: Parts) -> dict[sp.Symbol, np.ndarray]:
+    def centres(self, parts: SubSimplices) -> dict[sp.Symbol, np.ndarray]:
         """The middle of each part, by coordinate."""
         middle = self.places(parts.cells, parts.corners.mean(axis=1, keepdims=True))[:, 0]
         return {symbol: middle[:, k] for k, symbol in enumerate(SPACE[: self.space])}
 
-    def sizes(self, parts: Parts) -> np.ndarray:
+    def sizes(self, parts: SubSimplices) -> np.ndarray:
         """The volumes of the parts in the cells, exact where cells are simplices."""
         if not len(parts):
             return np.empty(0)
-        return Parts(parts.cells, self.places(parts.cells, parts.corners)).volumes
+        return SubSimplices(parts.cells, self.places(parts.cells, parts.corners)).volumes
 
-    def bend(self, expr: sp.Expr, parts: Parts, heights: np.ndarray) -> np.ndarray:
+    def bend(self, expr: sp.Expr, parts: SubSimplices, heights: np.ndarray) -> np.ndarray:
         """How far an expression is from linear in the middles of edges, as seen on the
         reference cell.
         """
@@ -247,31 +249,33 @@ class Facets(Cells):
 
 def smooth_pieces(
     expr: sp.Expr, cells: Cells, accuracy: Accuracy = ACCURACY
-) -> list[tuple[sp.Expr, Parts]]:
+) -> list[tuple[sp.Expr, SubSimplices]]:
     """The branches of an expression that occur, each with the parts of cells where it holds."""
-    groups: list[tuple[dict[sp.Expr, int], Parts]] = [({}, cells.whole())] if cells.count else []
+    groups: list[tuple[dict[sp.Expr, int], SubSimplices]] = (
+        [({}, cells.whole())] if cells.count else []
+    )
     for level in level_sets(expr):
         found = []
         for signs, parts in groups:
             for sign, side in _sides(resolved(level, signs), parts, cells, accuracy):
                 found.append(({**signs, level: sign}, side))
         groups = found
-    by_branch: dict[sp.Expr, list[Parts]] = {}
+    by_branch: dict[sp.Expr, list[SubSimplices]] = {}
     for signs, parts in groups:
         by_branch.setdefault(resolved(expr, signs), []).append(parts)
     return [(branch, joined(parts)) for branch, parts in by_branch.items()]
 
 
-def joined(several: list[Parts]) -> Parts:
+def joined(several: list[SubSimplices]) -> SubSimplices:
     """The parts of several lists in one."""
-    return Parts(
+    return SubSimplices(
         np.concatenate([p.cells for p in several]), np.concatenate([p.corners for p in several])
     )
 
 
 def _sides(
-    level: sp.Expr, parts: Parts, cells: Cells, accuracy: Accuracy
-) -> Iterator[tuple[int, Parts]]:
+    level: sp.Expr, parts: SubSimplices, cells: Cells, accuracy: Accuracy
+) -> Iterator[tuple[int, SubSimplices]]:
     """The parts where an expression is positive and where it is negative, cut where it is zero."""
     if not level.free_symbols & {*SPACE}:
         yield (1 if level.is_number and level > 0 else -1), parts
@@ -287,14 +291,14 @@ def _sides(
     for sign in (1, -1):
         chosen = signs == sign
         if chosen.any():
-            yield sign, Parts(ready.cells[origin[chosen]], corners[chosen])
+            yield sign, SubSimplices(ready.cells[origin[chosen]], corners[chosen])
 
 
-def _near(level: sp.Expr, parts: Parts, cells: Cells, accuracy: Accuracy) -> Parts:
+def _near(level: sp.Expr, parts: SubSimplices, cells: Cells, accuracy: Accuracy) -> SubSimplices:
     """Parts that are divided where a level set passes, until a plane between its zeros on
     edges is as good.
     """
-    done: list[Parts] = []
+    done: list[SubSimplices] = []
     smallest = accuracy.curved[cells.dim - 1]
     limits = np.clip(
         smallest * accuracy.small * cells.total / cells.measures,
@@ -356,20 +360,22 @@ def by_rule(expr: sp.Expr, cells: Cells, degree: int, rule: int) -> np.ndarray:
     return total
 
 
-def _in_order(pieces: list[tuple[sp.Expr, Parts]], cells: Cells) -> list[tuple[sp.Expr, Parts]]:
+def _in_order(
+    pieces: list[tuple[sp.Expr, SubSimplices]], cells: Cells
+) -> list[tuple[sp.Expr, SubSimplices]]:
     """The branches that occur on any rank, in one order for all."""
     mine = dict(pieces)
     names = sorted(
         {branch for found in cells.comm.allgather(list(mine)) for branch in found}, key=str
     )
     dim = cells.dim
-    none = Parts(np.empty(0, dtype=int), np.empty((0, dim + 1, dim)))
+    none = SubSimplices(np.empty(0, dtype=int), np.empty((0, dim + 1, dim)))
     return [(branch, mine.get(branch, none)) for branch in names]
 
 
 def refined(
-    expr: sp.Expr, parts: Parts, cells: Cells, accuracy: Accuracy = ACCURACY
-) -> Iterator[Parts]:
+    expr: sp.Expr, parts: SubSimplices, cells: Cells, accuracy: Accuracy = ACCURACY
+) -> Iterator[SubSimplices]:
     """Parts on which a smooth expression is close to a polynomial, in portions; collective."""
     if (
         expr.is_polynomial(*SPACE)
@@ -404,7 +410,9 @@ def refined(
     yield parts
 
 
-def _distances(expr: sp.Expr, parts: Parts, cells: Cells, degree: int, depth: int) -> np.ndarray:
+def _distances(
+    expr: sp.Expr, parts: SubSimplices, cells: Cells, degree: int, depth: int
+) -> np.ndarray:
     """How far an expression is from a polynomial on each part."""
     if not len(parts):
         return np.empty(0)
@@ -415,7 +423,7 @@ def _distances(expr: sp.Expr, parts: Parts, cells: Cells, degree: int, depth: in
 
 
 def _add(
-    total: np.ndarray, expr: sp.Expr, parts: Parts, cells: Cells, basis: Any, degree: int
+    total: np.ndarray, expr: sp.Expr, parts: SubSimplices, cells: Cells, basis: Any, degree: int
 ) -> None:
     """Add the integrals over some parts."""
     simplex = (basix.CellType.interval, basix.CellType.triangle, basix.CellType.tetrahedron)[

@@ -37,7 +37,7 @@ def combination(*parts: tuple[float, Solution]) -> Solution:
 
 
 @dataclass
-class Branch:
+class DeletionBranch:
     """Samples of a deletion branch.
 
     Attributes:
@@ -55,7 +55,7 @@ class Branch:
 
 def follow(
     model: Model, name: str, points: int, size: Size, visit: Callable[[float, Solution], None]
-) -> Branch:
+) -> DeletionBranch:
     """Go along the branch, hand each sample to `visit`, and estimate the curvature in a norm.
 
     Args:
@@ -72,7 +72,7 @@ def follow(
         raise InputError(f"a branch needs an even number of points, at least 4, not {points}")
     factual = model.factual
     response = model.linearised(name).trajectory
-    branch = Branch(model, name, tuple(k / points for k in range(1, points + 1)), response)
+    branch = DeletionBranch(model, name, tuple(k / points for k in range(1, points + 1)), response)
     spacing = 2.0 / points
     window = [factual]
     curvatures: list[float] = []

@@ -21,9 +21,9 @@ from dolfinx import fem
 from cffem import _compat
 from cffem.engine.response.tangent import unset_at_start
 from cffem.engine.solve.riesz import Riesz
-from cffem.forms.errors import NotRepresentable
 from cffem.forms.quadrature import polynomial_degree
 from cffem.forms.strong import strong_form
+from cffem.forms.translation_errors import NotRepresentable
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model

@@ -188,7 +188,7 @@ class Response(float):
         return self.trajectory.norm(kind)
 
 
-class Path:
+class ResponsePath:
     """One response under way: the derivative of the level reached and of the stages of the current
     step.
 
@@ -308,7 +308,7 @@ def linearised(solution: Solution, names: Iterable[str], norm: str = "L2") -> Re
             starts = {
                 name: about.solve(-about.coefficients[name] * about.term(name)) for name in names
             }
-    paths = {name: Path(about, start) for name, start in starts.items()}
+    paths = {name: ResponsePath(about, start) for name, start in starts.items()}
     for _, index, values, time in about.stages:
         about.at(values, time)
         for name, path in paths.items():

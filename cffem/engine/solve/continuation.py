@@ -69,7 +69,7 @@ SETTINGS = ContinuationSettings()
 WHOLE = replace(NEWTON, shortest=1.0, most=10)
 
 
-class Branch:
+class SolutionBranch:
     """The branch of one changed steady problem.
 
     Args:

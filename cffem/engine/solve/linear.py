@@ -24,8 +24,8 @@ from petsc4py import PETSc
 
 from cffem.engine.solve.factorisation import WORKSPACE, failure, sound
 from cffem.engine.solve.petsc_options import options_for, warn_of_unread
-from cffem.engine.solve.presets import Plan, plan, symmetric
-from cffem.engine.solve.scaling import Equilibration, row_sizes
+from cffem.engine.solve.presets import SolverPlan, plan, symmetric
+from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 
 _PREFIXES = itertools.count()
@@ -100,12 +100,12 @@ class LinearSolver:
     def __init__(
         self,
         matrix: Any,
-        options: Plan | Mapping[str, Any] | None = None,
+        options: SolverPlan | Mapping[str, Any] | None = None,
         record: SolveRecord | None = None,
     ):
         self.matrix = matrix
         self.record = record if record is not None else SolveRecord()
-        self.plan = options if isinstance(options, Plan) else plan(options)
+        self.plan = options if isinstance(options, SolverPlan) else plan(options)
         self.prefix = f"cffem_{next(_PREFIXES)}_"
         self.ksp: Any = None
         self.direct = False
@@ -117,7 +117,7 @@ class LinearSolver:
         self._rows: np.ndarray | None = (
             None  # the sums of absolute values in each row, for direct solves
         )
-        self.scaling: Equilibration | None = None
+        self.scaling: MatrixEquilibration | None = None
         self._scaled: Any = None  # the matrix in that scale
 
     @property
@@ -180,7 +180,7 @@ class LinearSolver:
         """Bring the fields of a coupled system to one scale."""
         blocks = self.plan.blocks
         if blocks is not None:
-            self.scaling = Equilibration(blocks, self.matrix, np.asarray(self.plan.held))
+            self.scaling = MatrixEquilibration(blocks, self.matrix, np.asarray(self.plan.held))
             self._scaled = self.scaling.scaled(self.matrix, self._scaled)
 
     def _make(self, what: str) -> None:

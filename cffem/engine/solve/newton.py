@@ -19,7 +19,7 @@ import numpy as np
 from mpi4py import MPI
 
 from cffem.engine.collective import summed
-from cffem.engine.solve.scaling import Equilibration, FieldBlocks
+from cffem.engine.solve.scaling import FieldBlocks, MatrixEquilibration
 from cffem.engine.solve_errors import SolveError
 
 if TYPE_CHECKING:
@@ -95,7 +95,10 @@ class ResidualScale:
         """
         if self._fixed or self.blocks is None:
             return
-        self._weights, self._fixed = Equilibration(self.blocks, matrix, rows).weights(sizes), True
+        self._weights, self._fixed = (
+            MatrixEquilibration(self.blocks, matrix, rows).weights(sizes),
+            True,
+        )
 
     def __call__(self, values: np.ndarray) -> float:
         """The size of a residual; collective."""

@@ -25,8 +25,8 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem import _compat
-from cffem.engine.solve.presets import Plan
-from cffem.engine.solve.scaling import Equilibration, row_sizes
+from cffem.engine.solve.presets import SolverPlan
+from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.forms.elements import before
 from cffem.symbols.errors import InputError
 
@@ -126,7 +126,7 @@ class SaddlePoint:
         plan: the plan with the equation; its `floating` constant becomes the null space.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: SolverPlan):
         assert plan.equation is not None
         self.plan, self.spaces = plan, plan.equation.spaces
         velocity, pressure = self.spaces.fields
@@ -222,7 +222,7 @@ class SaddlePoint:
             )
 
     def measure(
-        self, matrix: Any, essential_rows: np.ndarray, scaling: Equilibration | None = None
+        self, matrix: Any, essential_rows: np.ndarray, scaling: MatrixEquilibration | None = None
     ) -> None:
         """Read ν and σ off the velocity block: two fields on which K and M act differently
         determine both.

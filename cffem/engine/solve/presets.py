@@ -100,7 +100,7 @@ def incomplete_factors(dimension: int, unknowns: int) -> dict[str, Any]:
 
 
 @dataclass
-class Plan:
+class SolverPlan:
     """How the systems of one equation are solved.
 
     Attributes:
@@ -210,7 +210,7 @@ class Plan:
 
 def plan(
     options: Mapping[str, Any] | None, equation: Equation | None = None, essential: Any = None
-) -> Plan:
+) -> SolverPlan:
     """Choose how to solve: as the user says, or by problem class and size.
 
     Raises:
@@ -227,11 +227,11 @@ def plan(
             if equation is None or _released(equation, essential)
             else automatic(equation)
         )
-        return Plan(
+        return SolverPlan(
             chosen, given, not own and chosen != "direct", equation, _floating(chosen, essential)
         )
     if name == MARCHING:
-        return Plan("ilu", given, True, equation)
+        return SolverPlan("ilu", given, True, equation)
     if name not in PRESETS:
         raise InputError(
             f"there is no solver preset {name!r}; {nearest(str(name), (*PRESETS, MARCHING))}"
@@ -246,17 +246,17 @@ def plan(
             raise InputError(f"the solver preset {name!r} is for {wanted}; use 'direct'")
         if _released(equation, essential):
             name = "direct"
-    return Plan(name, given, False, equation, _floating(name, essential))
+    return SolverPlan(name, given, False, equation, _floating(name, essential))
 
 
-def factorised(equation: Equation, held: Any) -> Plan:
+def factorised(equation: Equation, held: Any) -> SolverPlan:
     """The direct solve of a matrix on the state space of an equation, whatever its size.
 
     Args:
         equation: the equation.
         held: global numbers of this rank's rows that were eliminated.
     """
-    return Plan("direct", {}, equation=equation, held=held)
+    return SolverPlan("direct", {}, equation=equation, held=held)
 
 
 def _floating(name: str, essential: EssentialConditions | None) -> FloatingConstant | None:

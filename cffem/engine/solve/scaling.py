@@ -95,7 +95,7 @@ def balancing_factors(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return factors[:count], factors[count:], groups
 
 
-class Equilibration:
+class MatrixEquilibration:
     """Factors for the rows and columns of one matrix of several fields.
 
     Args:

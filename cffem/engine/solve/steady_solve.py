@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.solve.arriving import arrive
-from cffem.engine.solve.continuation import Branch
+from cffem.engine.solve.continuation import SolutionBranch
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.steady_stability import is_looked_for, stability
@@ -101,7 +101,7 @@ def along_branch(model: Model, change: Intervention, stage: Stage, state: Any) -
     def use(coefficients: Mapping[str, float]) -> None:
         stage.equation.use(coefficients, model.experiment.forcing)
 
-    branch = Branch(stage, model.coefficients, change.apply(model.coefficients), use)
+    branch = SolutionBranch(stage, model.coefficients, change.apply(model.coefficients), use)
     state.array[:] = branch.follow(state.array_r)
     told = branch.told(state.array_r)
     if told:

@@ -64,7 +64,7 @@ FACTUAL = Intervention()
 
 
 @dataclass(frozen=True)
-class Stability:
+class SteadyStability:
     """What was found about the stability of a steady solution.
 
     Attributes:
@@ -180,7 +180,9 @@ class Linearised:
             vector.destroy()
 
 
-def stability(model: Model, state: np.ndarray, settings: StabilitySettings = SETTINGS) -> Stability:
+def stability(
+    model: Model, state: np.ndarray, settings: StabilitySettings = SETTINGS
+) -> SteadyStability:
     """Look for a growing perturbation of a steady solution; collective.
 
     Args:
@@ -208,11 +210,11 @@ def stability(model: Model, state: np.ndarray, settings: StabilitySettings = SET
     solver.setInitialSpace([start])
     with as_raised():
         solver.solve()
-    found = Stability(0.0, None)
+    found = SteadyStability(0.0, None)
     if solver.getConverged():
         value = solver.getEigenpair(0, start).real
         if value < -settings.vanishing * largest:
-            found = Stability(-1.0 / value, start.array_r.copy())
+            found = SteadyStability(-1.0 / value, start.array_r.copy())
     for thing in (solver, shell, start, about):
         thing.destroy()
     model.equation.holds = None
@@ -255,7 +257,7 @@ def settled(model: Model, settings: StabilitySettings = SETTINGS) -> Solution:
 def _marched(
     model: Model,
     state: np.ndarray,
-    found: Stability,
+    found: SteadyStability,
     record: SolveRecord,
     settings: StabilitySettings,
 ) -> np.ndarray:

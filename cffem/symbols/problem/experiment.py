@@ -20,7 +20,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
-from cffem.symbols.problem.measured import Measured, as_data
+from cffem.symbols.problem.measured import MeasuredFields, as_data
 
 SCHEMES = ("midpoint", "sdirk2", "backward-euler")
 
@@ -170,7 +170,7 @@ def check_data(value: Any, what: str) -> None:
         for part in value:
             check_data(part, what)
         return
-    if hasattr(value, "function_space") or isinstance(value, Measured):
+    if hasattr(value, "function_space") or isinstance(value, MeasuredFields):
         return  # its values are looked at on all ranks together, when the mesh is known
     if callable(value) and not isinstance(value, sp.Basic):
         return

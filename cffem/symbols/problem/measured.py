@@ -31,7 +31,7 @@ OUTSIDE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredFields:
     """The fields of a dataset as functions of place and time.
 
     Args:
@@ -50,11 +50,11 @@ class Measured:
         """Whether the data have no time axis."""
         return t not in self.dataset.coordinates
 
-    def derivative(self) -> Measured:
+    def derivative(self) -> MeasuredFields:
         """The time derivative of the data."""
         return replace(self, rate=True)
 
-    def only(self, component: int) -> Measured:
+    def only(self, component: int) -> MeasuredFields:
         """One component of a vector, the others zero."""
         return replace(self, component=component)
 
@@ -134,8 +134,8 @@ class Measured:
         return 4 if self.dataset.mask is None else 2
 
     @cached_property
-    def _grid(self) -> Grid:
-        return Grid(
+    def _grid(self) -> TensorGrid:
+        return TensorGrid(
             [self.dataset.coordinates[c] for c in SPACE if c in self.dataset.coordinates],
             self._width,
         )
@@ -150,7 +150,7 @@ def as_data(value: Any) -> Any:
     if all(
         hasattr(value, name) for name in ("coordinates", "values", "points", "mask", "from_points")
     ):
-        return Measured(value)
+        return MeasuredFields(value)
     return value
 
 
@@ -159,11 +159,11 @@ def rate_of(value: Any) -> Any:
     rate already.
     """
     data = as_data(value)
-    return data.derivative() if isinstance(data, Measured) else value
+    return data.derivative() if isinstance(data, MeasuredFields) else value
 
 
 @dataclass(frozen=True)
-class Grid:
+class TensorGrid:
     """Interpolation on a tensor grid by polynomials through `width` points along each axis."""
 
     axes: list[np.ndarray]

@@ -51,10 +51,10 @@ def denoised(data: Dataset, library: Any) -> tuple[Dataset, Mapping[Any, float]]
     """The data without their noise, as far as it can be removed, and its size; as they are
     where that is not possible.
     """
-    from cffem.data.rows.weak_blocks import Plan
+    from cffem.data.rows.weak_blocks import WeakRowPlan
 
     try:
-        plan = Plan(data, plain_equation(library))
+        plan = WeakRowPlan(data, plain_equation(library))
         values = with_auxiliaries(plan, library)
         return dataclasses.replace(data, values=values), {
             name: model.sd for name, model in plan.noise.items()

@@ -23,7 +23,7 @@ class UnsupportedTerm(InputError):
         >>> raise UnsupportedTerm("it has no UFL counterpart", node=sp.gamma(x), term=sp.gamma(x) + 1)
         Traceback (most recent call last):
         ...
-        cffem.forms.errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has no UFL
+        cffem.forms.translation_errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has no UFL
             counterpart
     """
 
