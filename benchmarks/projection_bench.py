@@ -318,16 +318,20 @@ def missed(rows: Sequence[Mapping[str, Any]], whole: bool) -> list[str]:
     return words
 
 
-INTRODUCTION = f"""Written by `cffem bench projection`: processor time of one projection of a field onto the divergence-free class
-of its space, after a set-up that is made once, against one scalar Poisson solve on the same mesh, both in one process and one run,
-the least of {REPEATS} repetitions. Poisson problem: Lagrange elements, zero on the boundary, smooth source, relative residual
-{TOLERANCE:g}, conjugate gradients with BoomerAMG (in space with HMIS coarsening, which is faster there); *same degree* takes
-elements of the degree of the field, *paired degree* of the degree of the Lagrange space in the same discrete complex (for
-Taylor–Hood fields that of the pressure), *degree 1* linear elements; *kept factors* compares with a Cholesky factorisation that is
-kept, *with set-up* counts assembly and set-up of both sides. First way: the default; second: iterations instead of large factors,
-where that is something else. The last three columns are ‖P²w − Pw‖/‖w‖, |(Pw, w − Pw)|/‖w‖² and the constraint residual relative to
-that of w. Asked for: at most {MOST_POISSON:g} Poisson solves at about 100 000 unknowns, identities to {IDENTITIES:g}, at most a
-factor of {MOST_GROWTH:g} in time for each doubling of the unknowns, iterations within a factor of {FLAT:g}."""
+INTRODUCTION = f"""Written by `cffem bench projection`: processor time of one projection of a
+field onto the divergence-free class of its space, after a set-up that is made once, against one
+scalar Poisson solve on the same mesh, both in one process and one run, the least of {REPEATS}
+repetitions. Poisson problem: Lagrange elements, zero on the boundary, smooth source, relative
+residual {TOLERANCE:g}, conjugate gradients with BoomerAMG (in space with HMIS coarsening, which
+is faster there); *same degree* takes elements of the degree of the field, *paired degree* of the
+degree of the Lagrange space in the same discrete complex (for Taylor–Hood fields that of the
+pressure), *degree 1* linear elements; *kept factors* compares with a Cholesky factorisation that
+is kept, *with set-up* counts assembly and set-up of both sides. First way: the default; second:
+iterations instead of large factors, where that is something else. The last three columns are
+‖P²w − Pw‖/‖w‖, |(Pw, w − Pw)|/‖w‖² and the constraint residual relative to that of w. Asked for:
+at most {MOST_POISSON:g} Poisson solves at about 100 000 unknowns, identities to {IDENTITIES:g},
+at most a factor of {MOST_GROWTH:g} in time for each doubling of the unknowns, iterations within
+a factor of {FLAT:g}."""
 
 
 def page(result: Mapping[str, Any]) -> str:

@@ -20,7 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-GET_DOLFINX = "run cffem with containers/run, or use conda-forge's fenics-dolfinx, or Debian 13's python3-dolfinx-real"
+GET_DOLFINX = (
+    "run cffem with containers/run, or use conda-forge's fenics-dolfinx, or Debian 13's "
+    "python3-dolfinx-real"
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,10 @@ def petsc_packages() -> Finding:
     wanted = ("mumps", "hypre", "superlu_dist", "ptscotch")
     have = [name for name in wanted if PETSc.Sys.hasExternalPackage(name)]
     version = ".".join(map(str, PETSc.Sys.getVersion()))
-    text = f"PETSc {version}, scalars {PETSc.ScalarType.__name__}, with {', '.join(have) or 'no external packages'}"
+    text = (
+        f"PETSc {version}, scalars {PETSc.ScalarType.__name__}, with "
+        f"{', '.join(have) or 'no external packages'}"
+    )
     real = PETSc.ScalarType().dtype.kind == "f"
     advice = "cffem needs a real-valued PETSc with MUMPS and hypre: " + GET_DOLFINX
     return Finding("PETSc packages", real and {"mumps", "hypre"} <= set(have), text, advice)
@@ -231,7 +237,8 @@ def compiled_form() -> Finding:
     )
 
 
-ENERGY = 0.0351  # of -lap u = 1 on the unit square, u = 0 on its boundary: the torsion constant 0.140577/4
+# Of -lap u = 1 on the unit square, u = 0 on its boundary: the torsion constant 0.140577/4.
+ENERGY = 0.0351
 
 
 def poisson_energy() -> float:

@@ -212,7 +212,10 @@ def scaled(random: Any) -> Finding:
     k = domain.eigenvalue(1, 1)
     a = float(10 ** random.uniform(-3, 3))
     c = -a * k * float(10 ** random.uniform(-2, 0.5))
-    case = f"{width:.3g}×{domain.height:.3g} cells {many.tolist()} k={degree} a={a:.3g} c={c:.3g} size={size:.3g}"
+    case = (
+        f"{width:.3g}×{domain.height:.3g} cells {many.tolist()} k={degree} a={a:.3g} c={c:.3g} "
+        f"size={size:.3g}"
+    )
     if random.integers(2):
         model = steady_model(
             size * a * k * domain.mode(1, 1),

@@ -82,7 +82,10 @@ def brought_heat(where: str) -> Attack:
         which = int(random.integers(2))
         fields[which] += _faulty(random, where, cells, degree, steps, end)
         bound = certify_fields(model, fields[0], {"r": fields[1]})["r"]
-        case = f"n={cells} k={degree} steps={steps} a={a:.4g} r={r:.4g} T={end:.4g} wrong {which}: {fields[which]}"
+        case = (
+            f"n={cells} k={degree} steps={steps} a={a:.4g} r={r:.4g} T={end:.4g} wrong {which}: "
+            f"{fields[which]}"
+        )
         model.destroy()
         return judged(name, case, bound, truth)
 

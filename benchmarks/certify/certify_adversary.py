@@ -187,7 +187,10 @@ def adversary_section(
 # Tables
 # --------------------------------------------------------------------------------------------------
 
-HEAD = f"{'attack':<50}{'n':>5}{'guar.':>7}{'est.':>6}{'none':>6}{'missed':>8}{'wrong':>7}{'unresolved':>12}{'bar/error':>11}"
+HEAD = (
+    f"{'attack':<50}{'n':>5}{'guar.':>7}{'est.':>6}{'none':>6}{'missed':>8}{'wrong':>7}"
+    f"{'unresolved':>12}{'bar/error':>11}"
+)
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,8 @@ def guaranteed_section(
     """Coverage, decisions and sharpness of the guaranteed bounds, class by class."""
     outcomes: list[CertifyOutcome] = []
     board.line(
-        f"{'class':<30}{'n':>5}{'covered':>9}{'wrong':>7}{'unresolved':>12}{'by sum':>8}{'eff':>7}{'enriched':>10}{'energy':>8}"
+        f"{'class':<30}{'n':>5}{'covered':>9}{'wrong':>7}{'unresolved':>12}"
+        f"{'by sum':>8}{'eff':>7}{'enriched':>10}{'energy':>8}"
     )
     for name, count in counts.items():
         random = np.random.default_rng([seed, *name.encode()])
@@ -432,9 +433,11 @@ def _row(name: str, found: Sequence[CertifyOutcome]) -> str:
         [o.energy for o in found if o.energy],
     )
     return (
-        f"{name:<30}{len(found):>5}{_share(o.covered for o in found):>9.3f}{sum(d[0] for d in decisions):>7}"
+        f"{name:<30}{len(found):>5}{_share(o.covered for o in found):>9.3f}"
+        f"{sum(d[0] for d in decisions):>7}"
         f"{_share(d[1] for d in decisions):>12.3f}{_share(d[2] for d in decisions):>8.3f}"
-        f"{_median([o.factual for o in found]):>7.2f}{_median(enriched):>10.2f}{_median(energy):>8.2f}"
+        f"{_median([o.factual for o in found]):>7.2f}{_median(enriched):>10.2f}"
+        f"{_median(energy):>8.2f}"
     )
 
 

@@ -12,31 +12,35 @@ from benchmarks.screening.identification_data import families
 
 INTRODUCTION = """# What the screen identifies
 
-Written by `cffem bench screening --page docs/identification.md`. All data are made in the project: spectral or exact
-solutions of each family, with white noise of the given share of the root mean square of every field. Every run is one
-equation, screened by `cf.Screening()` with no option set. It is *exact* when the returned support is the true one,
-*believed* when `reliable_` says so, and *confidently wrong* when it is believed without being exact. *Coverage* counts the
-95 % intervals of exact supports that hold the true coefficient; *limits* counts the intervals in `limits_` of believed runs
-that hold the true coefficient, zero for terms that are not there. Seconds are processor time of design and screen, median.
-Noise-free data are the same for every seed and run once. The gates were developed on seeds 100 to 103, and two of them
-after a look at seeds 0 to 4; the seeds shown here, 10 to 14, were not looked at before, but for
-Allen–Cahn, whose diffusion was changed after them (see “Below the detection limit”).
+Written by `cffem bench screening --page docs/identification.md`. All data are made in the project:
+spectral or exact solutions of each family, with white noise of the given share of the root mean
+square of every field. Every run is one equation, screened by `cf.Screening()` with no option set.
+It is *exact* when the returned support is the true one, *believed* when `reliable_` says so, and
+*confidently wrong* when it is believed without being exact. *Coverage* counts the 95 % intervals of
+exact supports that hold the true coefficient; *limits* counts the intervals in `limits_` of
+believed runs that hold the true coefficient, zero for terms that are not there. Seconds are
+processor time of design and screen, median. Noise-free data are the same for every seed and run
+once. The gates were developed on seeds 100 to 103, and two of them after a look at seeds 0 to 4;
+the seeds shown here, 10 to 14, were not looked at before, but for Allen–Cahn, whose diffusion was
+changed after them (see “Below the detection limit”).
 """
 THIN = """
 ## Below the detection limit
 
-A true term that is far smaller than the noise cannot be found, and a support without it is believed, as far as the data go.
-Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise hides it (the family above has 1e-2; with 3e-3, which was
-tried first on the same seeds, one of five runs at 100 % noise was believed without diffusion). What counts is that `limits_`
-of u_xx holds the true coefficient, which a study reads as `unresolved`. These runs are not part of the tables above.
+A true term that is far smaller than the noise cannot be found, and a support without it is
+believed, as far as the data go. Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise
+hides it (the family above has 1e-2; with 3e-3, which was tried first on the same seeds, one of five
+runs at 100 % noise was believed without diffusion). What counts is that `limits_` of u_xx holds the
+true coefficient, which a study reads as `unresolved`. These runs are not part of the tables above.
 """
 PEER = """
 ## PySINDy beside it
 
-The weak form of PySINDy 2.1 on the same noisy data, with 300 test functions and, where products are not needed, a library without
-them. Its threshold is chosen from forty by the truth: a run is exact if one of them gives the true support. No user can choose so
-well, and it has no verdict of its own. It cannot express waves of second order in time, equations in conservation form beyond its
-library, or flows without their pressure (–).
+The weak form of PySINDy 2.1 on the same noisy data, with 300 test functions and, where products are
+not needed, a library without them. Its threshold is chosen from forty by the truth: a run is exact
+if one of them gives the true support. No user can choose so well, and it has no verdict of its own.
+It cannot express waves of second order in time, equations in conservation form beyond its library,
+or flows without their pressure (–).
 """
 
 

@@ -102,7 +102,14 @@ def march(
 
     Example:
         >>> box = Box((2 * np.pi,), (16,))
-        >>> frames = march(box, [np.sin(box.axes[0])], [-box.square], lambda u: [0 * u[0]], np.array([0.0, 1.0]), 1)
+        >>> frames = march(
+        ...     box,
+        ...     [np.sin(box.axes[0])],
+        ...     [-box.square],
+        ...     lambda u: [0 * u[0]],
+        ...     np.array([0.0, 1.0]),
+        ...     1,
+        ... )
         >>> bool(np.allclose(frames[0, :, 1], np.exp(-1) * np.sin(box.axes[0])))
         True
     """

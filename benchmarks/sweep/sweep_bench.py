@@ -233,15 +233,17 @@ MARGINS = tuple(
 COLUMNS = ("study by hand", "all scores", "decide, far", "decide, near", *MARGINS)
 
 
-INTRODUCTION = f"""Written by `cffem bench sweep`. The unit of every ratio is one efficient factual solve: assembly of its operator
-and its march, by the faster of MUMPS LU and GMRES with ILU (in space beyond {MOST_LU} unknowns by the latter), written by hand in
-DOLFINx and measured in the same run (processor time, one process). *Study by hand*: the factual and all deleted problems,
-matrices assembled once per problem, by the same solver. *All scores*: cffem's scores of all terms, asked for to {ACCURACY:g},
-beyond the factual solve. *Decide*: early exit on the fine mesh, for a threshold in the widest gap
-between the scores, and for one 3 % above a score; without a certificate. *Estimated margins*: verdicts by refinement from a coarse
-mesh and few time steps up, with margins from three levels (estimated, not guaranteed), everything included: the fine mesh is not
-needed at all, and nothing larger than it is solved. *Guaranteed margins*: the same with guaranteed margins only, where they
-exist."""
+INTRODUCTION = f"""Written by `cffem bench sweep`. The unit of every ratio is one efficient
+factual solve: assembly of its operator and its march, by the faster of MUMPS LU and GMRES with
+ILU (in space beyond {MOST_LU} unknowns by the latter), written by hand in DOLFINx and measured
+in the same run (processor time, one process). *Study by hand*: the factual and all deleted
+problems, matrices assembled once per problem, by the same solver. *All scores*: cffem's scores
+of all terms, asked for to {ACCURACY:g}, beyond the factual solve. *Decide*: early exit on the
+fine mesh, for a threshold in the widest gap between the scores, and for one 3 % above a score;
+without a certificate. *Estimated margins*: verdicts by refinement from a coarse mesh and few
+time steps up, with margins from three levels (estimated, not guaranteed), everything included:
+the fine mesh is not needed at all, and nothing larger than it is solved. *Guaranteed margins*:
+the same with guaranteed margins only, where they exist."""
 
 
 def page(result: Mapping[str, Any]) -> str:

@@ -26,7 +26,13 @@ def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The goals that some rows miss, in words; only the largest size of each problem counts.
 
     Example:
-        >>> row = {"problem": "steady", "title": "2D steady", "cells per side": 192, "gain, all scores": 1.5, "verdicts": {}}
+        >>> row = {
+        ...     "problem": "steady",
+        ...     "title": "2D steady",
+        ...     "cells per side": 192,
+        ...     "gain, all scores": 1.5,
+        ...     "verdicts": {},
+        ... }
         >>> missed([{**row, "ratios": {"all scores": 2.6}}])
         ['2D steady: all scores cost 2.60 (goal 2.5)', '2D steady: all scores gain 1.50 (goal 2)']
     """

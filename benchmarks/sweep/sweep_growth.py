@@ -323,9 +323,10 @@ def run(
     return {"unknowns": rows, "terms": more_terms(comm, n, steps, ways, 1 if tiny else 2)}
 
 
-INTRODUCTION = f"""Processor seconds with iterative solvers, from the mesh to the result, and the factor for one doubling of the
-unknowns: from the first to the last size, and the worst between neighbours (goal: {GOAL:g}). Sweeps are of eight deletions to
-{ACCURACY:g} in {STEPS} time steps of the length they have above, model and factual solve included, with ILU: with longer steps its
+INTRODUCTION = f"""Processor seconds with iterative solvers, from the mesh to the result, and the
+factor for one doubling of the unknowns: from the first to the last size, and the worst between
+neighbours (goal: {GOAL:g}). Sweeps are of eight deletions to {ACCURACY:g} in {STEPS} time steps
+of the length they have above, model and factual solve included, with ILU: with longer steps its
 iterations grow faster with the mesh."""
 OF_TERMS = f"""Decisions for all terms, every term cut into two, seconds beyond the factual solve
 (goal: a factor of {GOAL_TERMS:g})."""

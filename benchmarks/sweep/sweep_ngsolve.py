@@ -426,10 +426,11 @@ def run(
     return {"version": ngsolve.__version__, "rows": rows}
 
 
-INTRODUCTION = """NGSolve {version} from PyPI on the same mesh, with the same elements and time steps, in one thread, processor
-seconds; beside it the unit of this page, the factual solve by hand in DOLFINx, and cffem's own from mesh to solution.
-*Difference*: from cffem's solution at the end, relative, at points. *Errors*: from a solution with half the mesh size and time
-step, likewise. The wheel has UMFPACK (or for symmetric matrices a sparse Cholesky factorisation) and
+INTRODUCTION = """NGSolve {version} from PyPI on the same mesh, with the same elements and time
+steps, in one thread, processor seconds; beside it the unit of this page, the factual solve by
+hand in DOLFINx, and cffem's own from mesh to solution. *Difference*: from cffem's solution at
+the end, relative, at points. *Errors*: from a solution with half the mesh size and time step,
+likewise. The wheel has UMFPACK (or for symmetric matrices a sparse Cholesky factorisation) and
 Gauss–Seidel smoothers, but neither MUMPS nor ILU."""
 HEAD = (
     "problem",

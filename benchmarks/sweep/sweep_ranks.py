@@ -203,12 +203,14 @@ def run(
     return {"ranks": ranks, "rows": rows}
 
 
-INTRODUCTION = f"""Wall seconds of a sweep after the factual solve: two single-rank jobs that run it at the same time (each all
-deletions), and one job on two ranks (deletions split over groups of ranks); the least of the repeats. The gain is their quotient,
-in brackets that of processor seconds, of which waiting ranks use some. *First*: the first sweep after the factual solve; where that
-was solved on all ranks together, the groups get their copies of mesh, matrices and factual solution then, and keep them for the
-next sweep. *Factual*: the factual solve itself, from the mesh on, of each of the two jobs and on two ranks. *Exact*: scores to
-working precision; *accuracy*: to {ACCURACY:g}; *decide*: verdicts only."""
+INTRODUCTION = f"""Wall seconds of a sweep after the factual solve: two single-rank jobs that run
+it at the same time (each all deletions), and one job on two ranks (deletions split over groups
+of ranks); the least of the repeats. The gain is their quotient, in brackets that of processor
+seconds, of which waiting ranks use some. *First*: the first sweep after the factual solve; where
+that was solved on all ranks together, the groups get their copies of mesh, matrices and factual
+solution then, and keep them for the next sweep. *Factual*: the factual solve itself, from the
+mesh on, of each of the two jobs and on two ranks. *Exact*: scores to working precision;
+*accuracy*: to {ACCURACY:g}; *decide*: verdicts only."""
 HEAD = (
     "problem",
     "unknowns × steps",

@@ -37,7 +37,9 @@ class Certificate:
 
     Example:
         >>> convex = ("Ω is convex", "by its edges")
-        >>> bound = Certificate(0.1, "guaranteed", "L2", "‖u − u_h‖ ≤ 0.1", r"\\|u-u_h\\|\\leq 0.1", (convex,))
+        >>> bound = Certificate(
+        ...     0.1, "guaranteed", "L2", "‖u − u_h‖ ≤ 0.1", r"\\|u-u_h\\|\\leq 0.1", (convex,)
+        ... )
         >>> print(bound)
         guaranteed: ‖u − u_h‖ ≤ 0.1 (norm L2)
           hypothesis: Ω is convex [by its edges]
@@ -76,7 +78,8 @@ class Certificate:
     def latex(self) -> str:
         """The certificate as a LaTeX paragraph with its hypotheses as a list."""
         lines = [
-            rf"\textbf{{{document_text(self.kind)}}} ({document_text(self.norm)}): \[ {self.formula} \]"
+            rf"\textbf{{{document_text(self.kind)}}} ({document_text(self.norm)}): \[ "
+            rf"{self.formula} \]"
         ]
         lines += [document_text(f"Method: {self.method}.")] if self.method else []
         if self.hypotheses:

@@ -100,8 +100,12 @@ def certify_deletion(
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> bound = certify_deletion(cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), "u")
         >>> 0 < bound.margin < bound.eta_factual + bound.eta_counterfactual
         True
@@ -148,8 +152,12 @@ def certify_solution(
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
         >>> twice = certify_solution(model, cf.force({u: 2}))
         >>> round(twice.value / certify_solution(model).value, 6)
@@ -210,8 +218,12 @@ def certify_sweep(
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
         >>> bounds = certify_sweep(model, model.deletions(), cf.Certification())
         >>> bounds["u"].certificate.kind, bounds["lap"].certificate.kind
@@ -390,6 +402,9 @@ def _certify_change(
         other,
         value=margin,
         inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ η_factual + η_counterfactual = {margin:.4g}",
-        formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}} = {margin:.4g}",
+        formula=(
+            rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \leq \eta_{{\mathrm f}}+"
+            rf"\eta_{{\mathrm{{cf}}}} = {margin:.4g}"
+        ),
     )
     return DeletionBound(name, score, factual.value, other.value, math.inf, margin, certificate)

@@ -100,9 +100,15 @@ def certify_observable(
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
-        >>> found = certify_observable(cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), cf.Integral(u), ["u"])["u"]
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
+        >>> found = certify_observable(
+        ...     cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment), cf.Integral(u), ["u"]
+        ... )["u"]
         >>> found.certificate.kind, found.margin < 0.3 * found.score
         ('guaranteed', True)
     """
@@ -258,7 +264,10 @@ class _Observed:
             norm="observable",
             inequality=f"||O(u) − O(u_j)| − {score:.4g}| ≤ ‖ψ‖ ‖(u − u_j) − (u_h − u_jh)‖ + q "
             f"≤ {size:.4g} · {error:.4g} + {own:.2g}",
-            formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \leq \|\psi\|\,\eta_{{\mathrm d}} + q = {margin:.4g}",
+            formula=(
+                rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \leq \|\psi\|\,\eta_{{\mathrm d}} + q "
+                rf"= {margin:.4g}"
+            ),
             hypotheses=(*certificate.hypotheses, evidence(linear)),
             constants={"‖ψ‖": size, "quadrature of the observable": own, **certificate.constants},
             method=f"Cauchy–Schwarz, {certificate.method}",
@@ -368,7 +377,10 @@ def _estimated(found: Levels, way: str, score: float, own: float) -> Certificate
         kind=ESTIMATED,
         norm="observable",
         inequality=f"||O(u) − O(u_j)| − {score:.4g}| ≲ |Δ* − Δ_h| + ρ + q = {margin:.4g}",
-        formula=rf"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \lesssim |\Delta^*-\Delta_h| + \rho + q = {margin:.4g}",
+        formula=(
+            r"\bigl|\,|O(u)-O(u_j)| - \Delta_h\,\bigr| \lesssim |\Delta^*-\Delta_h| + \rho + q = "
+            rf"{margin:.4g}"
+        ),
         hypotheses=(
             (
                 "the gaps between further levels shrink at least as fast as those measured",

@@ -156,9 +156,16 @@ def representation_loss(model: Any, values: Any, solution: Any) -> float:
         >>> from cffem.bounds.supplied_fields import brought
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 2)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
-        >>> model, bubble = cf.Model(library, {"lap": 1.0}, experiment), cf.x * (1 - cf.x) * cf.y * (1 - cf.y)
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 2)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
+        >>> model, bubble = (
+        ...     cf.Model(library, {"lap": 1.0}, experiment),
+        ...     cf.x * (1 - cf.x) * cf.y * (1 - cf.y),
+        ... )
         >>> round(representation_loss(model, bubble, brought(model, bubble)), 5)
         0.00025
     """

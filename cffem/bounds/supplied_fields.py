@@ -80,8 +80,12 @@ def brought(model: Any, values: Any, intervention: Intervention | None = None) -
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> model = cf.Model(library, {"lap": 1.0}, experiment)
         >>> brought(model, lambda points, time: points[0] * (1 - points[0])).norm() > 0
         True
@@ -145,8 +149,12 @@ def certify_fields(
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
         >>> mode, square = sp.sin(sp.pi * x) * sp.sin(sp.pi * y), 2 * sp.pi**2
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 2)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: mode})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8),
+        ...     elements={u: ("Lagrange", 2)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: mode},
+        ... )
         >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
         >>> found = certify_fields(model, mode / (square + 5), {"u": mode / square})["u"]
         >>> found.certificate.kind, found.margin < 0.5 * found.score
@@ -368,7 +376,8 @@ def _believed(
         norm=norm,
         inequality=f"|‖u − u_j‖ − {score:.4g}| ≤ a_f ‖A_f(u_θ)‖ + a_cf ‖A_cf(v_θ)‖ + "
         f"{sum(lost):.2g} = {margin:.4g}",
-        formula=rf"\bigl|\,\|u-u_j\| - \|u_\theta-v_\theta\|\,\bigr| \leq a_{{\mathrm f}}\|A_{{\mathrm f}}(u_\theta)\| "
+        formula=r"\bigl|\,\|u-u_j\| - \|u_\theta-v_\theta\|\,\bigr| \leq "
+        r"a_{\mathrm f}\|A_{\mathrm f}(u_\theta)\| "
         rf"+ a_{{\mathrm{{cf}}}}\|A_{{\mathrm{{cf}}}}(v_\theta)\| + {sum(lost):.2g} = {margin:.4g}",
         hypotheses=(
             (

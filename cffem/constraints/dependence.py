@@ -128,7 +128,9 @@ def combination_of(
 
     Example:
         >>> import numpy as np
-        >>> combination_of(np.array([1.0, 2.0]), [np.array([2.0]), np.array([1.0, 1.0])], ["a", "b"])
+        >>> combination_of(
+        ...     np.array([1.0, 2.0]), [np.array([2.0]), np.array([1.0, 1.0])], ["a", "b"]
+        ... )
         {'a': -1/2, 'b': 2}
     """
     count = len(triangle)

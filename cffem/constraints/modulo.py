@@ -44,7 +44,11 @@ class Modulo:
         >>> import cffem as cf
         >>> E = cf.VectorField("E", dim=3)
         >>> modulo = Modulo(cf.DivergenceFree(E), 3)
-        >>> modulo.vanishes(cf.grad(cf.div(E))), modulo.vanishes(cf.curl(cf.curl(E)) + cf.lap(E)), modulo.vanishes(cf.lap(E))
+        >>> (
+        ...     modulo.vanishes(cf.grad(cf.div(E))),
+        ...     modulo.vanishes(cf.curl(cf.curl(E)) + cf.lap(E)),
+        ...     modulo.vanishes(cf.lap(E)),
+        ... )
         (True, True, False)
     """
 

@@ -358,15 +358,24 @@ class ConstraintAnalysis:
         if status == "active":
             return "it does not vanish on the class"
         if status == "vanishes_on_trajectory":
-            return "it vanishes on this trajectory but not on the class: aliased in this experiment, another one can identify it"
+            return (
+                "it vanishes on this trajectory but not on the class: aliased in this experiment, "
+                "another one can identify it"
+            )
         what = "it is zero for every field that obeys the constraint"
         if kind == "gradient":
-            what = "it is orthogonal to every field that obeys the constraint, so the multiplier takes it up"
+            what = (
+                "it is orthogonal to every field that obeys the constraint, so the multiplier "
+                "takes it up"
+            )
         if label != "exact":
             what += ", in the limit of fine meshes"
         if self.with_trajectory and self.trajectory_distance > self.threshold:
             distance = f"{self.trajectory_distance:.1e}"
-            what += f"; the solution itself is at a relative distance of {distance} from the class, so project it first"
+            what += (
+                f"; the solution itself is at a relative distance of {distance} from the class, "
+                "so project it first"
+            )
         return what
 
     @cached_property
@@ -396,10 +405,18 @@ def constraint_nulls(
         >>> from mpi4py import MPI
         >>> from dolfinx.mesh import create_unit_cube
         >>> E = cf.VectorField("E", dim=3)
-        >>> library = cf.Library(anchor=cf.dt(E), terms={"rotation": -cf.curl(cf.curl(E)), "graddiv": cf.grad(cf.div(E))})
+        >>> library = cf.Library(
+        ...     anchor=cf.dt(E),
+        ...     terms={"rotation": -cf.curl(cf.curl(E)), "graddiv": cf.grad(cf.div(E))},
+        ... )
         >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_cube(MPI.COMM_SELF, 2, 2, 2), elements={E: ("N1curl", 1)}, boundary=[cf.Tangential(E, 0)],
-        ...     initial={E: (cf.y, cf.z, cf.x)}, time=cf.Window(0, 0.1, steps=2), constraint=cf.DivergenceFree(E))
+        ...     mesh=create_unit_cube(MPI.COMM_SELF, 2, 2, 2),
+        ...     elements={E: ("N1curl", 1)},
+        ...     boundary=[cf.Tangential(E, 0)],
+        ...     initial={E: (cf.y, cf.z, cf.x)},
+        ...     time=cf.Window(0, 0.1, steps=2),
+        ...     constraint=cf.DivergenceFree(E),
+        ... )
         >>> model = cf.Model(library, {"rotation": 1.0, "graddiv": 1.0}, experiment)
         >>> [(null.term, null.evidence) for null in model.constraint_nulls()]
         [('graddiv', 'symbolic and numeric')]

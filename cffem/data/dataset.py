@@ -47,7 +47,9 @@ class Dataset:
     Example:
         >>> import numpy as np, cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> data = Dataset.from_arrays({cf.x: np.linspace(0, 1, 5), cf.t: np.arange(3.0)}, {u: np.zeros((5, 3))})
+        >>> data = Dataset.from_arrays(
+        ...     {cf.x: np.linspace(0, 1, 5), cf.t: np.arange(3.0)}, {u: np.zeros((5, 3))}
+        ... )
         >>> data.dim, data.shape
         (1, (5, 3))
     """

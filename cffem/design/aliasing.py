@@ -49,7 +49,10 @@ class AliasGroup:
         combinations = (
             self.identified if isinstance(self.identified, sp.Tuple) else (self.identified,)
         )
-        return f"only {', '.join(map(self._spoken, combinations))} is identifiable of {{{', '.join(self.terms)}}}"
+        return (
+            f"only {', '.join(map(self._spoken, combinations))} is identifiable of "
+            f"{{{', '.join(self.terms)}}}"
+        )
 
     def _spoken(self, combination: sp.Expr) -> str:
         """A combination of coefficients for people, in the order of the terms and with four

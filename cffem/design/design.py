@@ -68,7 +68,11 @@ class Design:
 
     Example:
         >>> import numpy as np
-        >>> design = Design.from_matrix(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 3.0]), ["one", "x"])
+        >>> design = Design.from_matrix(
+        ...     np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]),
+        ...     np.array([1.0, 2.0, 3.0]),
+        ...     ["one", "x"],
+        ... )
         >>> design.rank()
         2
     """
@@ -164,7 +168,9 @@ class Design:
                 "a design is of one equation; make one for each of a System: "
                 "Design.from_fields(system.equations[u], data)"
             )
-        given: list[Any] = [sources] if hasattr(sources, "rows") else list(sources)  # type: ignore[arg-type]
+        given: list[Any] = (
+            [sources] if hasattr(sources, "rows") else list(sources)  # type: ignore[arg-type]
+        )
         if not given:
             raise InputError("a design needs at least one solution or dataset")
         shared = comm is None
@@ -398,7 +404,9 @@ class Design:
 
         Example:
             >>> x = np.linspace(0.1, 3, 50)
-            >>> design = Design.from_matrix(np.column_stack([np.sin(x), -4 * np.sin(x)]), -np.sin(x), ["u", "lap"])
+            >>> design = Design.from_matrix(
+            ...     np.column_stack([np.sin(x), -4 * np.sin(x)]), -np.sin(x), ["u", "lap"]
+            ... )
             >>> design.alias_groups()[0].identified
             -4*alpha_lap + alpha_u
         """
@@ -497,7 +505,10 @@ class Design:
         return self.additions(candidates)[0]
 
     def __repr__(self) -> str:
-        return f"Design({len(self.names)} terms, {self.rows} rows, {self.effective_rows:.0f} independent)"
+        return (
+            f"Design({len(self.names)} terms, {self.rows} rows, {self.effective_rows:.0f} "
+            "independent)"
+        )
 
 
 def relabelled(block: RowBlock, source: int) -> RowBlock:

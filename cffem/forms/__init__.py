@@ -14,14 +14,22 @@ conditions are substituted in it, and it is translated for given functions.
     >>> from cffem.forms.derivative import gateaux
     >>> from cffem.forms.lowering import Context
     >>> from cffem.forms.weak import weak_form
-    >>> u, nu, element = cf.ScalarField("u"), cf.Parameter("nu"), basix.ufl.element("Lagrange", "triangle", 2)
-    >>> weak = weak_form(nu * cf.lap(u) - u**3, u, {u: element}).imposing({cf.dot(cf.grad(u), cf.n): 0})
+    >>> u, nu, element = (
+    ...     cf.ScalarField("u"),
+    ...     cf.Parameter("nu"),
+    ...     basix.ufl.element("Lagrange", "triangle", 2),
+    ... )
+    >>> weak = weak_form(nu * cf.lap(u) - u**3, u, {u: element}).imposing(
+    ...     {cf.dot(cf.grad(u), cf.n): 0}
+    ... )
     >>> print(weak)
     ∫ -nu*dot(grad(u), grad(u_test)) - u**3*u_test dx
     >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
     >>> space = ufl.FunctionSpace(domain, element)
     >>> function = ufl.Coefficient(space)
-    >>> context = Context(domain, {u: function, nu: ufl.Constant(domain), weak.test: ufl.TestFunction(space)})
+    >>> context = Context(
+    ...     domain, {u: function, nu: ufl.Constant(domain), weak.test: ufl.TestFunction(space)}
+    ... )
     >>> residual = weak.forms(context).total
     >>> [len(form.arguments()) for form in (residual, gateaux(residual, function))]
     [1, 2]

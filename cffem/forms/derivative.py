@@ -28,7 +28,11 @@ def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
         >>> from cffem.forms.lowering import Context, lower
         >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "interval", 1, shape=(1,)))
         >>> space = ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "interval", 2))
-        >>> u, value, w = cf.ScalarField("u"), ufl.Coefficient(space, count=0), ufl.Coefficient(space, count=1)
+        >>> u, value, w = (
+        ...     cf.ScalarField("u"),
+        ...     ufl.Coefficient(space, count=0),
+        ...     ufl.Coefficient(space, count=1),
+        ... )
         >>> print(gateaux(lower(u**2, Context(domain, {u: value})), value, w))
         w_0 * w_1 + w_0 * w_1
     """

@@ -87,7 +87,9 @@ def before(element: Any) -> Any:
 
     Example:
         >>> import basix.ufl
-        >>> before(basix.ufl.element("N1curl", "tetrahedron", 2)) == basix.ufl.element("Lagrange", "tetrahedron", 2)
+        >>> before(basix.ufl.element("N1curl", "tetrahedron", 2)) == basix.ufl.element(
+        ...     "Lagrange", "tetrahedron", 2
+        ... )
         True
     """
     space, cell = carrier(element).space, element.cell_type.name

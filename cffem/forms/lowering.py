@@ -72,7 +72,9 @@ class Context:
         >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
         >>> space = ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "triangle", 2))
         >>> u, nu = cf.ScalarField("u"), cf.Parameter("nu")
-        >>> context = Context(domain, {u: ufl.Coefficient(space, count=0), nu: ufl.Constant(domain, count=0)})
+        >>> context = Context(
+        ...     domain, {u: ufl.Coefficient(space, count=0), nu: ufl.Constant(domain, count=0)}
+        ... )
         >>> print(lower(nu * cf.lap(u), context))
         c_0 * (div(grad(w_0)))
     """

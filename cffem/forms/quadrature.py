@@ -24,9 +24,14 @@ def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
     Example:
         >>> import basix.ufl, ufl
         >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
-        >>> u = ufl.Coefficient(ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "triangle", 2)))
+        >>> u = ufl.Coefficient(
+        ...     ufl.FunctionSpace(domain, basix.ufl.element("Lagrange", "triangle", 2))
+        ... )
         >>> form = with_fixed_quadrature(ufl.exp(u) * u * ufl.dx)
-        >>> [ufl.derivative(f, u).integrals()[0].metadata() for f in (form, ufl.derivative(form, u))]
+        >>> [
+        ...     ufl.derivative(f, u).integrals()[0].metadata()
+        ...     for f in (form, ufl.derivative(form, u))
+        ... ]
         [{'quadrature_degree': 6}, {'quadrature_degree': 6}]
     """
     return ufl.Form([_fixed(integral) for integral in form.integrals()])

@@ -43,14 +43,16 @@ def strong_form(
         >>> domain = ufl.Mesh(basix.ufl.element("Lagrange", "triangle", 1, shape=(2,)))
         >>> element = basix.ufl.element("Lagrange", "triangle", 1)
         >>> u = cf.ScalarField("u")
-        >>> context = Context(domain, {u: ufl.Coefficient(ufl.FunctionSpace(domain, element), count=0)})
+        >>> context = Context(
+        ...     domain, {u: ufl.Coefficient(ufl.FunctionSpace(domain, element), count=0)}
+        ... )
         >>> print(strong_form(u * u.diff(cf.x), context, {u: element}))
         (grad(w_0))[0] * w_0
         >>> strong_form(cf.lap(u), context, {u: element})
         Traceback (most recent call last):
         ...
-        cffem.forms.translation_errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of u cannot
-            represent ...
+        cffem.forms.translation_errors.NotRepresentable: lap(u) (Lap): the degree 1 H1 element P of
+            u cannot represent ...
     """
     if term.has(n):
         raise UnsupportedTerm("the normal exists on the boundary only", n, term)
@@ -74,7 +76,10 @@ def _advice(derived: Derived, element: Any) -> str:
     carries = carrier(element)
     what = f"the {carries.description} of {derived.field} cannot represent "
     if carries.space == H1:
-        return f"{what}its derivative of order {derived.order}; use the weak form, degree {derived.order} or higher, or broken=True"
+        return (
+            f"{what}its derivative of order {derived.order}; use the weak form, degree "
+            f"{derived.order} or higher, or broken=True"
+        )
     name = (
         derived.operator
         if derived.order == 1

@@ -20,11 +20,13 @@ class UnsupportedTerm(InputError):
 
     Example:
         >>> from cffem import x
-        >>> raise UnsupportedTerm("it has no UFL counterpart", node=sp.gamma(x), term=sp.gamma(x) + 1)
+        >>> raise UnsupportedTerm(
+        ...     "it has no UFL counterpart", node=sp.gamma(x), term=sp.gamma(x) + 1
+        ... )
         Traceback (most recent call last):
         ...
-        cffem.forms.translation_errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has no UFL
-            counterpart
+        cffem.forms.translation_errors.UnsupportedTerm: gamma(x) (gamma) in gamma(x) + 1: it has
+            no UFL counterpart
     """
 
     def __init__(self, reason: str, node: sp.Basic | None = None, term: sp.Basic | None = None):

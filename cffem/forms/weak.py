@@ -66,7 +66,9 @@ def weak_form(
         >>> print(weak_form(u**2 * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 2)}))
         ∫ -u**2*dot(grad(u), grad(u_test)) - 2*u*u_test*dot(grad(u), grad(u)) dx + ∮
         u**2*u_test*dot(n, grad(u)) ds
-        >>> print(weak_form(cf.grad(cf.div(E)), E, {E: basix.ufl.element("N1curl", "tetrahedron", 1)}))
+        >>> print(
+        ...     weak_form(cf.grad(cf.div(E)), E, {E: basix.ufl.element("N1curl", "tetrahedron", 1)})
+        ... )
         ∫ dot(E_test, grad(div_E)) dx, where (div_E, div_E_test) = ∫ -dot(E, grad(div_E_test)) dx +
         ∮ div_E_test*dot(n, E) ds
     """
@@ -266,7 +268,10 @@ class _Balance:
     def cure(self, field: Field) -> str:
         """What to do about a first derivative that an element lacks."""
         if self.carriers[field].space == L2 and field != self.test:
-            return f"take a Lagrange element, or write what belongs together as one term such as div({field}*grad(u))"
+            return (
+                "take a Lagrange element, or write what belongs together as one term such as "
+                f"div({field}*grad(u))"
+            )
         return "take a Lagrange element"
 
     # The discrete de Rham complex

@@ -76,7 +76,9 @@ class WeakTerm:
             >>> import basix.ufl, cffem as cf
             >>> from cffem.forms.weak import weak_form
             >>> u, nu = cf.ScalarField("u"), cf.Parameter("nu")
-            >>> weak = weak_form(nu * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 1)})
+            >>> weak = weak_form(
+            ...     nu * cf.lap(u), u, {u: basix.ufl.element("Lagrange", "triangle", 1)}
+            ... )
             >>> weak.boundary, weak.imposing({cf.dot(cf.grad(u), cf.n): cf.x}).boundary
             (nu*u_test*dot(n, grad(u)), nu*u_test*x)
         """

@@ -43,7 +43,9 @@ def detections(design: Design, support: tuple[int, ...]) -> dict[int, Detection]
     Example:
         >>> random = np.random.default_rng(1)
         >>> A = random.standard_normal((400, 2))
-        >>> design = Design.from_matrix(A, 2 * A[:, 0] + 0.1 * random.standard_normal(400), ["a", "b"])
+        >>> design = Design.from_matrix(
+        ...     A, 2 * A[:, 0] + 0.1 * random.standard_normal(400), ["a", "b"]
+        ... )
         >>> low, high = detections(design, (0,))[1].interval
         >>> bool(low < 0 < high), bool(high - low < 0.05)
         (True, True)

@@ -96,7 +96,10 @@ def within(found: Explored, limit: int, design: Design) -> Explored:
         next(score for score, c in found.survivors if len(c.support) <= limit)
         - found.survivors[0][0]
     )
-    doubt = f"a support of {limit + 1} terms, {larger}, scores better by {gain:.1f}: the search ended at {limit} terms (`largest`)"
+    doubt = (
+        f"a support of {limit + 1} terms, {larger}, scores better by {gain:.1f}: the search ended "
+        f"at {limit} terms (`largest`)"
+    )
     kept = [(score, c) for score, c in found.survivors if len(c.support) <= limit]
     return Explored(
         [c for c in found.visited if len(c.support) <= limit], kept, (*found.doubts, doubt)

@@ -49,8 +49,12 @@ def false_share(
         >>> from cffem.screening.selection import refit
         >>> random = np.random.default_rng(0)
         >>> A = random.standard_normal((300, 6))
-        >>> design = Design.from_matrix(A, A[:, 0] + 0.5 * random.standard_normal(300), list("abcdef"))
-        >>> false_share(design, refit(design, [0])) < 0.1 < false_share(design, refit(design, [0, 3]))
+        >>> design = Design.from_matrix(
+        ...     A, A[:, 0] + 0.5 * random.standard_normal(300), list("abcdef")
+        ... )
+        >>> false_share(design, refit(design, [0])) < 0.1 < false_share(
+        ...     design, refit(design, [0, 3])
+        ... )
         True
     """
     if not fitted.support:

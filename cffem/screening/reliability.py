@@ -179,7 +179,10 @@ def left_out_gates(
     numbers["undetected_share"] = largest.share if largest else 0.0
     reasons = []
     if suspect is not None and suspect.statistic > level:
-        text = f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from zero when added"
+        text = (
+            f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from "
+            "zero when added"
+        )
         reasons.append(Doubt("unstable", text))
     if (
         largest is not None
@@ -188,7 +191,10 @@ def left_out_gates(
     ):
         low, high = largest.interval
         range_ = f"coefficient in [{low:.3g}, {high:.3g}]"
-        text = f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor ({range_})"
+        text = (
+            f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor "
+            f"({range_})"
+        )
         reasons.append(Doubt("undetected", text))
     return reasons
 
@@ -363,7 +369,10 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
             )
         )
     if misfit < -max(GATES.overcorrected * error, GATES.seen_overcorrection):
-        text = f"noise of the size that was measured would leave {-misfit:.0%} more of the anchor's energy than is there"
+        text = (
+            f"noise of the size that was measured would leave {-misfit:.0%} more of the anchor's "
+            "energy than is there"
+        )
         reasons.append(Doubt("misfit", text))
     drift = heterogeneity(design, support)
     numbers["heterogeneity"] = drift

@@ -60,7 +60,9 @@ def held_out_skill(design: Design, support: Sequence[str]) -> Skill:
     Example:
         >>> random = np.random.default_rng(0)
         >>> A = np.column_stack([np.ones(400), random.standard_normal((400, 2))])
-        >>> design = Design.from_matrix(A, A @ [1.0, 2.0, 0.0] + 0.1 * random.standard_normal(400), ["1", "a", "b"])
+        >>> design = Design.from_matrix(
+        ...     A, A @ [1.0, 2.0, 0.0] + 0.1 * random.standard_normal(400), ["1", "a", "b"]
+        ... )
         >>> skill = held_out_skill(design, ["1", "a"])
         >>> 0.9 < skill.value < 1.0, abs(held_out_skill(design, ["1", "b"]).value) < 0.1
         (True, True)

@@ -21,7 +21,10 @@ def equation_text(design: Design, coefficients: np.ndarray, digits: int = 4) -> 
         'y = 0.5 u_xx − 2 u'
     """
     anchor = getattr(design.library, "anchor", None)
-    return f"{'y' if anchor is None else anchor} = {combined(design, coefficients, digits, list(design.names), '−')}"
+    return (
+        f"{'y' if anchor is None else anchor} = "
+        f"{combined(design, coefficients, digits, list(design.names), '−')}"
+    )
 
 
 def equation_latex(design: Design, coefficients: np.ndarray, digits: int = 4) -> str:

@@ -43,7 +43,8 @@ def as_latex(equations: Sequence[tuple[sp.Expr | None, Sequence[Row]]]) -> str:
         lines.append(rf"{sp.latex(0 if anchor is None else anchor)} = \sum_j \alpha_j T_j &  & \\")
         for row in rows:
             lines.append(
-                rf"\quad \text{{{escape_latex(row.name)}}} & {sp.latex(row.term)} & \text{{{row.dependence}}} \\"
+                rf"\quad \text{{{escape_latex(row.name)}}} & {sp.latex(row.term)} & "
+                rf"\text{{{row.dependence}}} \\"
             )
     return "$\\displaystyle \\begin{array}{lll}\n" + "\n".join(lines) + "\n\\end{array}$"
 

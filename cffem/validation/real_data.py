@@ -149,14 +149,16 @@ class RealDataFindings:
             f"(relative error {self.skill.rmse:.3f} against {self.skill.baseline:.3f})",
             "stability: "
             + ("the selection passes every check" if self.reliable else "; ".join(self.reasons)),
-            f"{'term':<12}{'coefficient':>14}{'95 % interval':>27}{'frequency':>11}{'one step':>11}  status",
+            f"{'term':<12}{'coefficient':>14}{'95 % interval':>27}"
+            f"{'frequency':>11}{'one step':>11}  status",
         ]
         for name, found in self.terms.items():
             interval = (
                 f"[{found.interval[0]:.3e}, {found.interval[1]:.3e}]" if found.coefficient else ""
             )
             lines.append(
-                f"{name:<12}{found.coefficient:>14.3e}{interval:>27}{found.frequency:>11.2f}{found.one_step:>11.2e}  "
+                f"{name:<12}{found.coefficient:>14.3e}{interval:>27}"
+                f"{found.frequency:>11.2f}{found.one_step:>11.2e}  "
                 f"{found.status}{': ' + found.reason if found.reason else ''}"
             )
         return "\n".join([*lines, CLAIM])

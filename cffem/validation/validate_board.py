@@ -238,7 +238,10 @@ def latex(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     body = "\n".join(line(row) for row in rows)
     columns = "l" * len(header)
-    return f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(header)}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+    return (
+        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(header)}\n\\midrule\n"
+        f"{body}\n\\bottomrule\n\\end{{tabular}}\n"
+    )
 
 
 def write_tables(boards: Sequence[Board], folder: Path) -> None:

@@ -45,7 +45,10 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
             "design.png",
             "Synthetic design diagnostics: the paper's figures and ours.",
         )
-        caption = "Synthetic operator relevance: the paper's one-step deletion scores, ours, and the finite deletion scores."
+        caption = (
+            "Synthetic operator relevance: the paper's one-step deletion scores, ours, and the "
+            "finite deletion scores."
+        )
         save(relevance_panel(plt, scalar), "relevance.png", caption)
     if "gap" in data or "reversal" in data:
         save(

@@ -88,7 +88,10 @@ class Certification:
         A relative tolerance is known as an interval only, [ε(‖u_h‖ − η), ε(‖u_h‖ + η)].
 
         Example:
-            >>> Certification(epsilon=0.5, relative=True).uncertainty(0.01), Certification(epsilon=0.5).uncertainty(0.01)
+            >>> (
+            ...     Certification(epsilon=0.5, relative=True).uncertainty(0.01),
+            ...     Certification(epsilon=0.5).uncertainty(0.01),
+            ... )
             (0.005, 0.0)
         """
         return float(self.epsilon) * error if self.relative else 0.0

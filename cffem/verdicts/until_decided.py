@@ -71,7 +71,11 @@ def decide_by_refinement(
     Example:
         >>> from types import SimpleNamespace
         >>> def certify(names, level):
-        ...     return {name: SimpleNamespace(score=0.5, margin=1.0 / 4**level) for name in names} if level < 5 else None
+        ...     return (
+        ...         {name: SimpleNamespace(score=0.5, margin=1.0 / 4**level) for name in names}
+        ...         if level < 5
+        ...         else None
+        ...     )
         >>> verdict = decide_by_refinement(["u"], 0.4, certify)["u"]
         >>> verdict.decision, verdict.level
         ('relevant', 2)

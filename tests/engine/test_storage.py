@@ -334,12 +334,15 @@ from mpi4py import MPI
 from cffem.engine.time.trajectories import DiskLevels
 
 u = cf.ScalarField("u")
-experiment = cf.Experiment(mesh=cf.mesh.interval(MPI.COMM_SELF, 0.002), elements={u: ("Lagrange", 2)},
+mesh = cf.mesh.interval(MPI.COMM_SELF, 0.002)
+experiment = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 2)},
                            boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
-solution = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment).solve()
+library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
+solution = cf.Model(library, {"lap": 1.0}, experiment).solve()
 levels = DiskLevels(1000)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-for write in (lambda: solution.write(sys.argv[1]), lambda: levels.append(solution.states[0][:1000])):
+state = solution.states[0][:1000]
+for write in (lambda: solution.write(sys.argv[1]), lambda: levels.append(state)):
     try:
         write()
     except OSError as error:

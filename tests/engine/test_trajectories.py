@@ -84,10 +84,10 @@ def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
         with SWEEPS[name]().model(16, steps, MPI.COMM_SELF, trajectories=place) as model:
             gc.collect()
             tracemalloc.start()
-            model.deletions(
-                ["u"], accuracy=accuracy
-            )  # compiling and assembling take more for a moment than a sweep
-            gc.collect()  # what other tests left to the collector would be counted in one run and not in another
+            # Compiling and assembling take more for a moment than a sweep.
+            model.deletions(["u"], accuracy=accuracy)
+            # What other tests left to the collector would be counted in one run only.
+            gc.collect()
             held = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
             model.deletions(["u", "xu"], accuracy=accuracy)

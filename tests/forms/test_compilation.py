@@ -83,7 +83,10 @@ def print_count(comm) -> None:
 
 def modules_after_a_run(cache: Path, seed: str) -> int:
     """Compile the library in a process of its own, with its own order of hashes."""
-    code = "from mpi4py import MPI; import test_compilation; test_compilation.print_count(MPI.COMM_SELF)"
+    code = (
+        "from mpi4py import MPI; import test_compilation; "
+        "test_compilation.print_count(MPI.COMM_SELF)"
+    )
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {
         **os.environ,

@@ -174,7 +174,10 @@ def test_projection_of_the_natural_derivative(family, cell, degree):
     derivative = curl(E) if family == "N1curl" else div(E)
     target = basix.ufl.element("Lagrange", cell, degree, shape=derivative.shape or None)
     element = basix.ufl.element(family, cell, degree)
-    errors = lambda n: projection_errors(n, cell, E, element, {"d": derivative}, target)  # noqa: E731
+
+    def errors(n):
+        return projection_errors(n, cell, E, element, {"d": derivative}, target)
+
     check_orders(errors, (4, 8, 16) if cell == "triangle" else (4, 8), {"d": degree})
 
 

@@ -22,7 +22,10 @@ comm.Barrier()
 """
 ALL_FAIL = "raise RuntimeError('all of us')"
 BAD_INPUT = "import cffem; cffem.div(cffem.ScalarField('u'))"
-SLEEP = "import time; from mpi4py import MPI; print('ready', flush=True); MPI.COMM_WORLD.Barrier(); time.sleep(60)"
+SLEEP = (
+    "import time; from mpi4py import MPI; print('ready', flush=True); MPI.COMM_WORLD.Barrier(); "
+    "time.sleep(60)"
+)
 
 
 def cffem(*arguments: str) -> tuple[str, ...]:

@@ -130,7 +130,10 @@ def test_start_up_imports_nothing_that_is_not_needed_yet(code, allowed):
     """
     if "dolfinx" in allowed:
         pytest.importorskip("dolfinx")
-    program = f"import sys\ntry:\n    {code}\nexcept SystemExit: pass\nprint(*sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
+    program = (
+        f"import sys\ntry:\n    {code}\nexcept SystemExit: pass\nprint(*sorted({HEAVY} & "
+        "set(sys.modules)), file=sys.stderr)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent
     )

@@ -133,7 +133,10 @@ def test_the_root_file_system_is_renamed_into_place_only_when_complete(fake_tool
     """
     cache = tmp_path / "cache"
     fake_tool("bwrap", "exit 0")
-    slow = 'for a; do case $a in */root-*.building) mkdir -p "$a/etc" "$a/usr"; touch "$a/half"; sleep 30 ;; esac; done'
+    slow = (
+        'for a; do case $a in */root-*.building) mkdir -p "$a/etc" "$a/usr"; touch "$a/half"; '
+        "sleep 30 ;; esac; done"
+    )
     path = fake_tool("mmdebstrap", slow)
     settings = {**os.environ, "PATH": path, "CFFEM_ENGINE": "root", "CFFEM_CACHE": str(cache)}
     if os.geteuid() != 0:

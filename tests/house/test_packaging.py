@@ -61,7 +61,10 @@ def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
 
 def test_the_command_lists_the_demos_from_an_installed_wheel_outside_the_checkout(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from cffem.cli import main; main(['demo', '--list'])"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); from cffem.cli import main; "
+        "main(['demo', '--list'])"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True
     )

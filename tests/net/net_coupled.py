@@ -101,7 +101,10 @@ class Coupled:
     def __str__(self) -> str:
         terms = " + ".join(f"{e.coefficient:.3g} {e.of}/{e.name}" for e in self.entries)
         said = [f"{f} = {value} on {'+'.join(on)}" for f, value, on in self.given]
-        return f"{self.name} (seed {self.seed}, {self.scheme}): {terms}; {said} {[*map(str, self.natural)]} {self.forcing}"
+        return (
+            f"{self.name} (seed {self.seed}, {self.scheme}): {terms}; {said} "
+            f"{[*map(str, self.natural)]} {self.forcing}"
+        )
 
     def model(self, domain: Any) -> Any:
         """cffem's model."""

@@ -277,7 +277,10 @@ def screened(seed: int = 0) -> Report:
     )
     screen = Screening(replicates=30).fit(made)
     contract, bracket = screen.contract_, made.restricted_eigenvalue(2, seconds=1.0)
-    named = lambda values: {name: float(value) for name, value in zip(names, values, strict=True)}  # noqa: E731
+
+    def named(values):
+        return {name: float(value) for name, value in zip(names, values, strict=True)}
+
     groups = [
         {
             "terms": list(g.terms),

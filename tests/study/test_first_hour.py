@@ -25,9 +25,11 @@ u = cf.ScalarField("u")
 library = cf.Library(anchor=dt(u), terms={"lap": lap(u), "u": u})
 data = None
 experiment = cf.Experiment(
-    mesh=cf.mesh.interval(MPI.COMM_SELF, 0.2), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0, on="all")],
-    initial={u: sp.sin(sp.pi * x)}, time=cf.Window(0, 0.1, steps=2))
-study = cf.Study(library, experiment, coefficients={"lap": 0.1, "u": 0.5}, certification=cf.Certification(epsilon=1e-2))
+    mesh=cf.mesh.interval(MPI.COMM_SELF, 0.2), boundary=[cf.Dirichlet(u, 0, on="all")],
+    elements={u: ("Lagrange", 2)}, initial={u: sp.sin(sp.pi * x)}, time=cf.Window(0, 0.1, steps=2))
+certification = cf.Certification(epsilon=1e-2)
+coefficients = {"lap": 0.1, "u": 0.5}
+study = cf.Study(library, experiment, coefficients=coefficients, certification=certification)
 """
 
 MISTAKES = {

@@ -188,7 +188,10 @@ name = "another ring"
 mesh = { shape = "annulus", h = 0.4, inner = 0.3 }
 elements = { v = ["Lagrange", 2], p = ["Lagrange", 1] }
 initial = { v = [0, 0] }
-boundary = [{ type = "Dirichlet", field = "v[0]", value = 0 }, { type = "Dirichlet", field = "v[1]", value = "sin(x)" }]
+boundary = [
+    { type = "Dirichlet", field = "v[0]", value = 0 },
+    { type = "Dirichlet", field = "v[1]", value = "sin(x)" },
+]
 time = { end = 0.1, steps = 2 }
 
 [screening]
@@ -233,7 +236,10 @@ def test_measured_arrays_are_read_without_unpickling(tmp_path):
     grid, times = np.linspace(0, 1, 6), np.linspace(0, 1, 4)
     values = np.sin(np.pi * grid)[:, None] * np.exp(-times)
     np.savez(tmp_path / "data.npz", x=grid, t=times, u=values)
-    lines = '\ndata = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u" } }\n[certification]'
+    lines = (
+        '\ndata = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u" } '
+        "}\n[certification]"
+    )
     text = TOML.replace("\n[certification]", lines).replace(
         'initial = { u = "sin(pi*x) + sin(2*pi*x)/2" }', ""
     )

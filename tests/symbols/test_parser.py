@@ -313,12 +313,15 @@ import cffem as cf
 from cffem.symbols.errors import ParseError
 from cffem.symbols.parser.parse import parse
 
-fields = [cf.ScalarField("u"), cf.ScalarField("v"), cf.VectorField("E", dim=3), cf.VectorField("w", dim=2)]
+fields = [cf.ScalarField("u"), cf.ScalarField("v")]
+fields += [cf.VectorField("E", dim=3), cf.VectorField("w", dim=2)]
 entries = json.load(open(sys.argv[1]))
-# SymPy loads some of its own modules when they are first needed; these words make it do so before the watch begins.
+# SymPy loads some of its own modules when they are first needed; these words make it do so before
+# the watch begins.
 for text in ("lap(sin(u)*exp(x)*tan(v)/(1 + cot(x)))",
              "Piecewise((Max(u, Abs(v)), (x < 1) and (x**2 > 2)), (log(2 + sqrt(2)), True))",
-             "Piecewise((erf(x)*sign(u), x < 0.5), (atan2(y, x)*Heaviside(u), Eq(x, 1)), (sqrt(x - 2)*acos(1/3)*cosh(2), True))"):
+             "Piecewise((erf(x)*sign(u), x < 0.5), (atan2(y, x)*Heaviside(u), Eq(x, 1)), "
+             "(sqrt(x - 2)*acos(1/3)*cosh(2), True))"):
     parse(text, fields=fields)
 events, watching = [], True
 

@@ -156,7 +156,10 @@ def only_unknown(library: Any) -> Field:
     Example:
         >>> import cffem as cf
         >>> u, v = cf.ScalarField("u"), cf.ScalarField("v")
-        >>> heat = {field: cf.Library(anchor=cf.dt(field), terms={"lap": cf.lap(field)}) for field in (u, v)}
+        >>> heat = {
+        ...     field: cf.Library(anchor=cf.dt(field), terms={"lap": cf.lap(field)})
+        ...     for field in (u, v)
+        ... }
         >>> only_unknown(heat[u])
         u
         >>> only_unknown(cf.System({"u": heat[u], "v": heat[v]}))

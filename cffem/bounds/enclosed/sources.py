@@ -363,7 +363,10 @@ def taken_apart(source: sp.Expr) -> dict[sp.Expr, sp.Expr] | None:
 
     Example:
         >>> from cffem.symbols import x, y
-        >>> taken_apart(sp.cos(t) * (x + sp.sin(y)) + 2 * t) == {x + sp.sin(y): sp.cos(t), sp.Integer(2): t}
+        >>> taken_apart(sp.cos(t) * (x + sp.sin(y)) + 2 * t) == {
+        ...     x + sp.sin(y): sp.cos(t),
+        ...     sp.Integer(2): t,
+        ... }
         True
         >>> taken_apart(sp.cos(x - t)) is None
         True

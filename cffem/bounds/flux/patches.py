@@ -260,7 +260,9 @@ def contracted(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Σ_j A_ij x_j for many small matrices at once, shapes (…, i, j, n) and (…, j, n).
 
     Example:
-        >>> contracted(np.array([[[1.0, 2.0], [0.0, 1.0]], [[0.0, 1.0], [3.0, 2.0]]]), np.ones((2, 2))).tolist()
+        >>> contracted(
+        ...     np.array([[[1.0, 2.0], [0.0, 1.0]], [[0.0, 1.0], [3.0, 2.0]]]), np.ones((2, 2))
+        ... ).tolist()
         [[1.0, 3.0], [3.0, 3.0]]
     """
     result = matrices[..., 0, :] * vectors[..., None, 0, :]
@@ -336,7 +338,9 @@ def symmetric_products(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     axis counts them.
 
     Example:
-        >>> symmetric_products(np.array([[2.0], [1.0], [3.0]]), np.array([[1.0], [2.0]]))[:, 0].tolist()
+        >>> symmetric_products(np.array([[2.0], [1.0], [3.0]]), np.array([[1.0], [2.0]]))[
+        ...     :, 0
+        ... ].tolist()
         [4.0, 7.0]
     """
     if matrices.ndim == 3:

@@ -148,7 +148,10 @@ def solution_with_curve(
 
 def curved_certificate(certificate: Certificate, gap: float) -> Certificate:
     """A certificate with the gap to a curve added to its value."""
-    how = f"the same problem on curved cells; {SAFETY:g} times what they change, {gap:.2g}, is in the margin"
+    how = (
+        f"the same problem on curved cells; {SAFETY:g} times what they change, {gap:.2g}, is in "
+        "the margin"
+    )
     return replace(
         certificate,
         value=certificate.value + gap,

@@ -181,7 +181,10 @@ class Domain:
         if self.dim == 2 and volume < (1 - FULL) * sides.prod():
             longest = self.mesh.comm.allreduce(float(self.diameters.max(initial=0.0)), op=MPI.MAX)
             discrete = crouzeix_raviart(self.mesh)
-            how = f"Crouzeix–Raviart eigenvalue {discrete:.6g} with κ² = 1/48 + 1/j², inertia counted by MUMPS"
+            how = (
+                f"Crouzeix–Raviart eigenvalue {discrete:.6g} with κ² = 1/48 + 1/j², inertia "
+                "counted by MUMPS"
+            )
             found.append((discrete / (1 + KAPPA_SQUARED * longest**2 * discrete), how))
         return max(found)
 

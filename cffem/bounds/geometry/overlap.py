@@ -203,7 +203,10 @@ def crossing(facets: np.ndarray, mine: np.ndarray) -> bool:
 
     Example:
         >>> cross = np.array([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
-        >>> crossing(cross, np.arange(2)), crossing(cross + np.array([0.0, 2.0])[:, None, None], np.arange(2))
+        >>> (
+        ...     crossing(cross, np.arange(2)),
+        ...     crossing(cross + np.array([0.0, 2.0])[:, None, None], np.arange(2)),
+        ... )
         (True, False)
     """
     low, high = facets.min(axis=1), facets.max(axis=1)

@@ -54,8 +54,12 @@ class Ladder:
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> ladder = Ladder(cf.Model(library, {"lap": 1.0}, experiment), "mesh")
         >>> ladder.model(1).spaces.size, ladder.size(2)
         (81, 400.0)

@@ -39,10 +39,16 @@ class Refinement:
         >>> from cffem.verdicts.until_decided import decide_by_refinement
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 2, 2), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 2, 2),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 1},
+        ... )
         >>> model = cf.Model(library, {"lap": 1.0, "u": -5.0}, experiment)
-        >>> verdict = decide_by_refinement(["u"], 5e-3, Refinement(model, cf.Certification(budget=1e4)))["u"]
+        >>> verdict = decide_by_refinement(
+        ...     ["u"], 5e-3, Refinement(model, cf.Certification(budget=1e4))
+        ... )["u"]
         >>> verdict.decision, verdict.level > 0
         ('relevant', True)
     """
@@ -129,7 +135,10 @@ def statements(score: float, margin: float) -> tuple[str, str]:
     """What an estimate claims about the combination of all its levels, in words and as a
     formula.
     """
-    inequality = f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all levels"
+    inequality = (
+        f"|‖u − u_j‖ − {score:.4g}| ≲ ρ_δ(u − u_j) = {margin:.4g}, for the combination of all "
+        "levels"
+    )
     return (
         inequality,
         rf"\bigl|\,\|u-u_j\| - \delta^*\,\bigr| \lesssim \rho_\delta(u-u_j) = {margin:.4g}",

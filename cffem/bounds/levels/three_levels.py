@@ -383,13 +383,19 @@ class LevelCertifier:
         limits = ", ".join(f"{gaps.limit:g} ({gaps.way})" for gaps in found["u"].gaps)
         shares = ", ".join(f"{gaps.share:.2g} ({gaps.way})" for gaps in found["u − u_j"].gaps)
         right = "min(|δ* − δ_h| + ρ_δ(u − u_j), η_factual + η_counterfactual)"
-        formula = r"\min\{|\delta^*-\delta_h| + \rho_\delta(u-u_j),\; \eta_{\mathrm f}+\eta_{\mathrm{cf}}\}"
+        formula = (
+            r"\min\{|\delta^*-\delta_h| + \rho_\delta(u-u_j),\; "
+            r"\eta_{\mathrm f}+\eta_{\mathrm{cf}}\}"
+        )
         return Certificate(
             value=margin,
             kind=ESTIMATED,
             norm=norm,
             inequality=f"|‖u − u_j‖ − {score:.4g}| ≲ {right} = {margin:.4g}",
-            formula=rf"\bigl|\,\|u-u_j\| - \|u_h-u_{{jh}}\|\,\bigr| \lesssim {formula} = {margin:.4g}",
+            formula=(
+                r"\bigl|\,\|u-u_j\| - \|u_h-u_{jh}\|\,\bigr| \lesssim "
+                rf"{formula} = {margin:.4g}"
+            ),
             hypotheses=(
                 (
                     "the gaps between further levels shrink at least as fast as those measured",
@@ -425,7 +431,11 @@ class LevelCertifier:
                 "solutions": float(self.solutions),
                 "seconds": self.seconds,
             },
-            method=f"three levels by the {self.way}{', three by the time step' if self.transient else ''}, saturation seen",
+            method=(
+                "three levels by the "
+                f"{self.way}{', three by the time step' if self.transient else ''}, saturation "
+                "seen"
+            ),
         )
 
     def destroy(self) -> None:
@@ -483,9 +493,15 @@ class Estimates:
         >>> from dolfinx.mesh import create_unit_square
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(terms={"lap": cf.lap(u), "cube": -u**3}, unknown=u)
-        >>> experiment = cf.Experiment(mesh=create_unit_square(MPI.COMM_SELF, 4, 4), elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 10})
-        >>> bound = Estimates(cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment), 1e4).deletion("cube")
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 10},
+        ... )
+        >>> bound = Estimates(
+        ...     cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment), 1e4
+        ... ).deletion("cube")
         >>> bound.certificate.kind, 0 < bound.margin < bound.score
         ('estimated', True)
     """

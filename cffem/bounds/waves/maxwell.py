@@ -35,13 +35,22 @@ class MaxwellCertifier(SecondOrderCertifier):
         >>> from dolfinx.mesh import create_unit_square
         >>> from cffem import curl, dt, x, y
         >>> E = cf.VectorField("E", dim=2)
-        >>> library = cf.Library(anchor=dt(dt(E)), terms={"curl": -curl(curl(E)), "damping": -dt(E)})
+        >>> library = cf.Library(
+        ...     anchor=dt(dt(E)), terms={"curl": -curl(curl(E)), "damping": -dt(E)}
+        ... )
         >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={E: ("N1curl", 1)},
-        ...     initial={E: (sp.sin(sp.pi * y), 0), dt(E): (0, 0)}, boundary=[cf.Tangential(E, 0)], time=cf.Window(0, 1, steps=10))
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8),
+        ...     elements={E: ("N1curl", 1)},
+        ...     initial={E: (sp.sin(sp.pi * y), 0), dt(E): (0, 0)},
+        ...     boundary=[cf.Tangential(E, 0)],
+        ...     time=cf.Window(0, 1, steps=10),
+        ... )
         >>> model = cf.Model(library, {"curl": 1.0, "damping": 0.01}, experiment)
         >>> bound = MaxwellCertifier(model).deletion("damping")
-        >>> bound.certificate.kind, bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual)
+        >>> (
+        ...     bound.certificate.kind,
+        ...     bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual),
+        ... )
         ('guaranteed', True)
     """
 

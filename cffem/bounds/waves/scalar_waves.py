@@ -52,11 +52,19 @@ class WaveCertifier(SecondOrderCertifier):
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(anchor=dt(dt(u)), terms={"lap": lap(u), "damping": -dt(u)})
         >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8), elements={u: ("Lagrange", 1)},
-        ...     initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y), dt(u): 0}, boundary=[cf.Dirichlet(u, 0)],
-        ...     time=cf.Window(0, 1, steps=20))
-        >>> bound = WaveCertifier(cf.Model(library, {"lap": 1.0, "damping": 0.01}, experiment)).deletion("damping")
-        >>> bound.certificate.kind, bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual)
+        ...     mesh=create_unit_square(MPI.COMM_SELF, 8, 8),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y), dt(u): 0},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     time=cf.Window(0, 1, steps=20),
+        ... )
+        >>> bound = WaveCertifier(
+        ...     cf.Model(library, {"lap": 1.0, "damping": 0.01}, experiment)
+        ... ).deletion("damping")
+        >>> (
+        ...     bound.certificate.kind,
+        ...     bound.margin < 0.1 * (bound.eta_factual + bound.eta_counterfactual),
+        ... )
         ('guaranteed', True)
     """
 
@@ -78,7 +86,10 @@ class WaveCertifier(SecondOrderCertifier):
             return (
                 "first-order system, residuals in L2 (valid on every domain, one power of h lost)"
             )
-        return "elliptic reconstruction by equilibrated fluxes, Aubin–Nitsche with Kobayashi's constants, weak energy norm"
+        return (
+            "elliptic reconstruction by equilibrated fluxes, Aubin–Nitsche with Kobayashi's "
+            "constants, weak energy norm"
+        )
 
     @cached_property
     def reconstruction(self) -> EllipticReconstruction:

@@ -51,8 +51,12 @@ def projection(
         >>> from dolfinx.mesh import create_unit_cube
         >>> from cffem.constraints import projection
         >>> E = cf.VectorField("E", dim=3)
-        >>> P = projection(cf.DivergenceFree(E), create_unit_cube(MPI.COMM_SELF, 3, 3, 3), {E: ("N1curl", 1)},
-        ...                [cf.Tangential(E, 0)])
+        >>> P = projection(
+        ...     cf.DivergenceFree(E),
+        ...     create_unit_cube(MPI.COMM_SELF, 3, 3, 3),
+        ...     {E: ("N1curl", 1)},
+        ...     [cf.Tangential(E, 0)],
+        ... )
         >>> w = P.function()
         >>> w.interpolate(lambda x: (x[0], x[1] * x[2], x[0]))
         >>> P.residual(w) > 0.1, P.residual(P.project(w)) < 1e-13

@@ -29,7 +29,8 @@ OVERSUBTRACTION = 1.5
 BINS = 24
 SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
 WHITE = 0.6  # curvature of the log-power below which noise counts as white
-NEGLIGIBLE = 0.02  # correlated noise below this share of the signal is not told from the signal's own spectrum
+# Correlated noise below this share of the signal is not told from the signal's own spectrum.
+NEGLIGIBLE = 0.02
 HIGHEST = 0.7  # share of the Nyquist number beyond which only noise is expected
 FLOOR_EXCESS = 3.0  # log-power by which a flat floor stands out of a coloured law
 FLOOR_SHARE = 0.2  # of the coloured noise that a floor must have to be the noise itself

@@ -49,7 +49,8 @@ LENGTHS = (
 )  # correlation lengths along the mesh, in point distances
 FINE_LENGTHS = np.arange(0.0, 4.01, 0.2)
 SIGNAL_FREQUENCIES = 0.2  # share of the frequencies in time that may hold signal
-UNDERSTOOD = 0.2  # scatter of the log-power around the law; noise stays below it, the spectra of signals do not
+# Scatter of the log-power around the law; noise stays below it, the spectra of signals do not.
+UNDERSTOOD = 0.2
 FEWEST_BINS = 20
 FEWEST_DIFFERENCES = 3  # order of differences in time from which a smooth signal vanishes in them
 FEWEST_READINGS = 30  # reading times from which the colour of the noise can be told

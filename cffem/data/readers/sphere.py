@@ -406,7 +406,11 @@ def without_mean(values: np.ndarray, times: np.ndarray, anomaly: str) -> np.ndar
     anomaly, and a source of heat in every equation.
 
     Example:
-        >>> without_mean(np.array([[[1.0, 3.0]]]), np.array(["2001-01-01", "2001-02-01"], dtype="datetime64[D]"), "mean")
+        >>> without_mean(
+        ...     np.array([[[1.0, 3.0]]]),
+        ...     np.array(["2001-01-01", "2001-02-01"], dtype="datetime64[D]"),
+        ...     "mean",
+        ... )
         array([[[-1.,  1.]]])
     """
     if anomaly == "none":

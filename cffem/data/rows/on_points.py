@@ -40,8 +40,11 @@ from cffem.symbols.errors import InputError
 FEW_HALF = 4  # readings in time per half width that are accurate where they are few
 LARGEST_SHARE = 1 / 8  # of the extent of the domain, for the half width of a test function
 FEWEST_POINTS = 4.0  # point distances per half width that resolve a test function
-LONG_EDGE = 4.0  # simplices with edges this many times longer than usual bridge a hole or a concave boundary
-CLOSEST = 3.0  # how many times nearer than usual two points may be; nearer ones would make heat flow slow everywhere else
+# Simplices with edges this many times longer than usual bridge a hole or a concave boundary.
+LONG_EDGE = 4.0
+# How many times nearer than usual two points may be; nearer ones would make heat flow slow
+# everywhere else.
+CLOSEST = 3.0
 COVERED = 0.999
 LARGEST_SPACE_POWER = 8
 NEIGHBOURS = {2: 20, 3: 40}
@@ -479,7 +482,9 @@ def conical_rule(dim: int, points: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
     Example:
         >>> barycentric, weights = conical_rule(2)
-        >>> float(round(weights @ barycentric[:, 1] ** 2, 12))  # ∫ x² over the unit triangle divided by its area
+        >>> float(
+        ...     round(weights @ barycentric[:, 1] ** 2, 12)
+        ... )  # ∫ x² over the unit triangle divided by its area
         0.166666666667
     """
     lower = np.zeros((1, 0))

@@ -103,7 +103,8 @@ def released(
                 judge.constrained
                 or any(entry != 0 for entry in (*symbol.diffusion, *symbol.transport))
             ):
-                continue  # traces of these spaces belong to the class, or to derivatives that are left
+                # Traces of these spaces belong to the class, or to derivatives that are left.
+                continue
             judge.before = judged_or_none(discretisation, unknown, factual, times)
             found = {index: judge.kept(condition) for index, condition in mine}
         except NotJudged as reason:

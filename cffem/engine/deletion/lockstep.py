@@ -259,7 +259,9 @@ class Anderson:
         >>> from mpi4py import MPI
         >>> mixing, x = Anderson(2, MPI.COMM_SELF), np.zeros(2)
         >>> for _ in range(4):
-        ...     x = mixing.next(x, np.array([3.0 * x[0] - 1.5, 0.2 * x[1] - 0.4]))  # diverges without mixing
+        ...     x = mixing.next(
+        ...         x, np.array([3.0 * x[0] - 1.5, 0.2 * x[1] - 0.4])
+        ...     )  # diverges without mixing
         >>> [round(float(value), 10) for value in x]
         [0.5, 2.0]
     """

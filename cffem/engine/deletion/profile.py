@@ -88,10 +88,16 @@ class Profile:
             `cffem.engine.solve_errors.CAUSES`; empty where they do not.
 
     Example:
-        >>> profile = Profile("lap", "L2", (0.25, 0.5), (0.1, 0.3), 0.3, (), 0.5, 0.51, 0.01, "a fold", "fold")
+        >>> profile = Profile(
+        ...     "lap", "L2", (0.25, 0.5), (0.1, 0.3), 0.3, (), 0.5, 0.51, 0.01, "a fold", "fold"
+        ... )
         >>> profile
         Profile('lap': δ = 0.3 at ρ = 0.5, solutions end before ρ = 0.51, fold; 2 samples)
-        >>> profile.relevant_from(0.05), profile.relevant_from(0.05, margins=0.06), profile.relevant_from(1.0)
+        >>> (
+        ...     profile.relevant_from(0.05),
+        ...     profile.relevant_from(0.05, margins=0.06),
+        ...     profile.relevant_from(1.0),
+        ... )
         (0.25, 0.5, None)
     """
 
@@ -150,7 +156,10 @@ class Profile:
             f"δ = {self.scores[-1]:.3g} at ρ = {self.rho[-1]:.3g}" if self.rho else "nothing solved"
         )
         ends = "" if self.beyond is None else f", solutions end before ρ = {self.beyond:.3g}"
-        return f"Profile({self.term!r}: {where}{ends}{', ' + self.cause if self.cause else ''}; {len(self.rho)} samples)"
+        return (
+            f"Profile({self.term!r}: {where}{ends}{', ' + self.cause if self.cause else ''}; "
+            f"{len(self.rho)} samples)"
+        )
 
 
 class Samples:

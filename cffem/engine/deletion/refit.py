@@ -52,7 +52,9 @@ def refitted(model: Model, names: Iterable[str]) -> dict[str, dict[str, float]]:
         >>> experiment = cf.Experiment(
         ...     mesh=create_unit_interval(MPI.COMM_SELF, 8), elements={u: ("Lagrange", 2)},
         ...     boundary=[cf.Neumann(u, 0)], forcing={u: 6})
-        >>> model = cf.Model(library, {"lap": 1.0, "u": -1.0, "u^2": -1.0}, experiment)  # u = 2, so u² = 2 u
+        >>> model = cf.Model(
+        ...     library, {"lap": 1.0, "u": -1.0, "u^2": -1.0}, experiment
+        ... )  # u = 2, so u² = 2 u
         >>> {name: round(value, 6) for name, value in model.refitted("u").items()}
         {'lap': 1.0, 'u': 0.0, 'u^2': -1.5}
     """

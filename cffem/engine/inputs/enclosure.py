@@ -80,7 +80,10 @@ def distances(
     Example:
         >>> x = sp.Symbol("x")
         >>> box, middle = {x: (np.array([0.0]), np.array([0.2]))}, {x: np.array([0.1])}
-        >>> [float(distances(sp.sin(x), box, middle, degree)[0].round(7)) for degree in (0, 1, 2, 3)]
+        >>> [
+        ...     float(distances(sp.sin(x), box, middle, degree)[0].round(7))
+        ...     for degree in (0, 1, 2, 3)
+        ... ]
         [0.0993347, 0.0009933, 0.0001667, 8e-07]
         >>> distances(x**3 - x, box, middle, 3).tolist()
         [0.0]

@@ -119,7 +119,9 @@ def cut(
 
     Example:
         >>> corners = np.array([[[0.0], [1.0]]])
-        >>> parts, origin, signs = cut(corners, np.array([[-1.0, 3.0]]), lambda points, numbers: 4 * points[:, 0] - 1)
+        >>> parts, origin, signs = cut(
+        ...     corners, np.array([[-1.0, 3.0]]), lambda points, numbers: 4 * points[:, 0] - 1
+        ... )
         >>> parts[:, :, 0].round(6).tolist(), origin.tolist(), signs.tolist()
         ([[0.0, 0.25], [0.25, 1.0]], [0, 0], [-1, 1])
     """

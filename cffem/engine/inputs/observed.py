@@ -38,9 +38,15 @@ def observed(model: Any, data: Any) -> Solution:
         >>> values = grid[:, None, None] + 2 * grid[None, :, None] + np.array([0.0, 1.0])
         >>> data = cf.Dataset.from_arrays({cf.x: grid, cf.y: grid, cf.t: [0.0, 1.0]}, {u: values})
         >>> experiment = cf.Experiment(
-        ...     mesh=cf.mesh.square(MPI.COMM_SELF, 0.5), elements={u: ("Lagrange", 1)}, boundary=[cf.Dirichlet(u, data)],
-        ...     initial={u: data}, time=cf.Window(0, 1, steps=2))
-        >>> model = cf.Model(cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 1.0}, experiment)
+        ...     mesh=cf.mesh.square(MPI.COMM_SELF, 0.5),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, data)],
+        ...     initial={u: data},
+        ...     time=cf.Window(0, 1, steps=2),
+        ... )
+        >>> model = cf.Model(
+        ...     cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)}), {"lap": 1.0}, experiment
+        ... )
         >>> float(observed(model, data).function(k=1).x.array.max())
         3.5
     """

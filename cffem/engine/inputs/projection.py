@@ -63,7 +63,10 @@ def project_onto_constraint(
         declared = discretisation.experiment.constraint.multiplier
         if declared is None:
             raise
-        hint = f"the element of the multiplier {declared[0]} may not suit; without a multiplier a suitable one is taken"
+        hint = (
+            f"the element of the multiplier {declared[0]} may not suit; without a multiplier a "
+            "suitable one is taken"
+        )
         raise SolveError(f"{error}; {hint}") from error
     essential.complete(increment.array)
     result = state + increment.array_r * unknowns

@@ -288,10 +288,16 @@ def linearised(solution: Solution, names: Iterable[str], norm: str = "L2") -> Re
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
         >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_interval(MPI.COMM_SELF, 16), elements={u: ("Lagrange", 2)}, time=cf.Window(0, 0.1, steps=8),
-        ...     initial={u: sp.sin(sp.pi * cf.x)}, boundary=[cf.Dirichlet(u, 0)])
+        ...     mesh=create_unit_interval(MPI.COMM_SELF, 16),
+        ...     elements={u: ("Lagrange", 2)},
+        ...     time=cf.Window(0, 0.1, steps=8),
+        ...     initial={u: sp.sin(sp.pi * cf.x)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ... )
         >>> model = cf.Model(library, {"u": 0.5, "lap": 1.0}, experiment)
-        >>> ratio = model.linearised("lap") / model.linearised("u")  # u and lap(u) are proportional here
+        >>> ratio = model.linearised("lap") / model.linearised(
+        ...     "u"
+        ... )  # u and lap(u) are proportional here
         >>> abs(ratio / (sp.pi**2 / 0.5) - 1) < 1e-4
         True
     """

@@ -230,19 +230,31 @@ class SolutionBranch:
 
     def _ends(self, rho: float, start: np.ndarray, turning: bool) -> SolveError:
         if 1.0 - rho < self.settings.last:
-            where = "to the end of this change: the solution grows without bound on the way, or jumps there"
+            where = (
+                "to the end of this change: the solution grows without bound on the way, or jumps "
+                "there"
+            )
         elif turning and self.stage.equation.affine:
-            where = f"beyond ρ = {rho:.3g} of this change: the solution grows without bound there (a resonance)"
+            where = (
+                f"beyond ρ = {rho:.3g} of this change: the solution grows without bound there (a "
+                "resonance)"
+            )
         elif turning:
             where = f"beyond ρ = {rho:.3g} of this change: it turns back there (a fold)"
         else:
-            where = f"beyond ρ = {rho:.3g} of this change: Newton's method leaves it there, however short the step"
+            where = (
+                f"beyond ρ = {rho:.3g} of this change: Newton's method leaves it there, however "
+                "short the step"
+            )
         text = f"the branch of solutions that begins at the factual one cannot be followed {where}"
         if self.other is not None:
             share = self.stage.size(self.other - start) / max(
                 self.stage.size(start), self.stage.size(self.other)
             )
-            text += f"; the changed problem has a solution that is not on it, {share:.2g} of its size away from the factual one"
+            text += (
+                f"; the changed problem has a solution that is not on it, {share:.2g} of its size "
+                "away from the factual one"
+            )
         return SolveError(
             text, self._history, "blow-up" if turning and self.stage.equation.affine else "fold"
         )
@@ -261,5 +273,8 @@ class SolutionBranch:
             parts.append(f"another solution of the changed problem is {share:.2g} of its size away")
         if not parts:
             return ""
-        text = "there are several solutions; the one on the branch that begins at the factual solution was taken"
+        text = (
+            "there are several solutions; the one on the branch that begins at the factual "
+            "solution was taken"
+        )
         return f"{text} ({self.steps} steps): {', and '.join(parts)}"

@@ -99,13 +99,19 @@ def broken(code: int | None, matrix: Any, what: str) -> SolveError:
     if code in SINGULAR:
         return SolveError(f"{singular} (a pivot vanishes, MUMPS error {code})", cause="singular")
     if code in NO_MEMORY:
-        text = f"{what} cannot be solved here: its factors need more memory than there is (MUMPS error {code})"
+        text = (
+            f"{what} cannot be solved here: its factors need more memory than there is (MUMPS "
+            f"error {code})"
+        )
         return SolveError(
             f"{text}; take a coarser mesh, more memory, or a solver that iterates", cause="memory"
         )
     if code in TOO_SMALL:
         most = WORKSPACE.percentages[-1]
-        text = f"{what} was not factorised: MUMPS asks for more than {most} % of workspace in addition (error {code})"
+        text = (
+            f"{what} was not factorised: MUMPS asks for more than {most} % of workspace in "
+            f"addition (error {code})"
+        )
         return SolveError(
             f"{text}, as it does where a matrix is all but singular", cause="workspace"
         )
@@ -148,7 +154,11 @@ class Factors:
         SolveError: the factorisation failed.
 
     Example:
-        >>> matrix = PETSc.Mat().createDense((2, 2), array=[[2.0, 1.0], [1.0, 2.0]], comm=PETSc.COMM_SELF).convert("aij")
+        >>> matrix = (
+        ...     PETSc.Mat()
+        ...     .createDense((2, 2), array=[[2.0, 1.0], [1.0, 2.0]], comm=PETSc.COMM_SELF)
+        ...     .convert("aij")
+        ... )
         >>> factors = Factors(matrix, "cholesky")
         >>> factors.solve_many(np.array([[3.0], [3.0]])).ravel().round(12).tolist()
         [1.0, 1.0]

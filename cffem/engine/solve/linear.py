@@ -89,7 +89,11 @@ class LinearSolver:
 
     Example:
         >>> from petsc4py import PETSc
-        >>> matrix = PETSc.Mat().createDense((2, 2), array=[[2.0, 0.0], [0.0, 0.0]], comm=PETSc.COMM_SELF).convert("aij")
+        >>> matrix = (
+        ...     PETSc.Mat()
+        ...     .createDense((2, 2), array=[[2.0, 0.0], [0.0, 0.0]], comm=PETSc.COMM_SELF)
+        ...     .convert("aij")
+        ... )
         >>> LinearSolver(matrix).solve(matrix.createVecLeft() + 1.0, matrix.createVecRight())
         Traceback (most recent call last):
         ...

@@ -215,7 +215,10 @@ class Newton:
         return False
 
     def _failed(self, why: str, cause: str = "start") -> SolveError:
-        text = f"{self.what}: Newton's method did not converge ({why}), residuals {shown(self.history)}"
+        text = (
+            f"{self.what}: Newton's method did not converge ({why}), residuals "
+            f"{shown(self.history)}"
+        )
         if self._sizes is not None and cause == "start":
             text += "; there may be no solution, or a start near one helps: initial={…}"
         return SolveError(text, self.history, cause)

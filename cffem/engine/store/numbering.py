@@ -175,7 +175,10 @@ def symmetries(cell: Any) -> list[tuple[int, ...]]:
     identity first.
 
     Example:
-        >>> [len(symmetries(basix.CellType[name])) for name in ("interval", "triangle", "quadrilateral", "hexahedron")]
+        >>> [
+        ...     len(symmetries(basix.CellType[name]))
+        ...     for name in ("interval", "triangle", "quadrilateral", "hexahedron")
+        ... ]
         [2, 6, 8, 48]
     """
     geometry = basix.geometry(cell)

@@ -70,7 +70,10 @@ class Growth:
         self._look(level)
         known = max(self._initial, self._data)
         if size > LARGEST_GROWTH * known:
-            text = f"the solution blows up: after step {level} it is {size / known:.0e} times as large as its data are"
+            text = (
+                f"the solution blows up: after step {level} it is {size / known:.0e} times as "
+                "large as its data are"
+            )
             raise SolveError(
                 f"{text}; look at the signs of the terms, or shorten the time window",
                 cause="blow-up",

@@ -46,7 +46,8 @@ class DiskLevels(Sequence[np.ndarray]):
     def __init__(self, size: int):
         self.size = size
         self._count = 0
-        self._file = tempfile.TemporaryFile(prefix="cffem-levels-")  # noqa: SIM115  it lives as long as the levels
+        # The file lives as long as the levels.
+        self._file = tempfile.TemporaryFile(prefix="cffem-levels-")  # noqa: SIM115
         weakref.finalize(self, _close, self._file)
 
     def append(self, values: np.ndarray) -> None:
@@ -58,7 +59,10 @@ class DiskLevels(Sequence[np.ndarray]):
             self._file.write(np.ascontiguousarray(values, dtype=float).tobytes())
             self._file.flush()  # what does not fit is told here, not when something else is read
         except OSError as error:
-            where = f"the scratch file of a trajectory in {tempfile.gettempdir()} (TMPDIR chooses another folder)"
+            where = (
+                f"the scratch file of a trajectory in {tempfile.gettempdir()} (TMPDIR chooses "
+                "another folder)"
+            )
             raise OSError(error.errno, error.strerror, where) from None
         self._count += 1
 

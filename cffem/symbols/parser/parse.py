@@ -216,7 +216,10 @@ class Builder:
         for name in (name for name, meaning in self.names.items() if isinstance(meaning, Field)):
             short = re.fullmatch(rf"{re.escape(name)}_?([xyzt]{{1,4}})", word)
             if short or word == f"d{name}":
-                return f"unknown name {word!r}; a derivative is written diff({name}, {', '.join(short[1]) if short else 'x'})"
+                return (
+                    f"unknown name {word!r}; a derivative is written diff({name}, "
+                    f"{', '.join(short[1]) if short else 'x'})"
+                )
         said = unknown_name(word, {*self.names, *CALLABLE}, "declare it as a field or parameter")
         return f"{said} If not, declare it as a field or parameter" if said.endswith("?") else said
 

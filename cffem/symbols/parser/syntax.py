@@ -131,7 +131,10 @@ def tokenize(text: str) -> list[Token]:
 
 def _refusal(character: str) -> str:
     if not character.isascii():
-        return f"the character U+{ord(character):04X} is not ASCII; only plain letters, digits and signs are read"
+        return (
+            f"the character U+{ord(character):04X} is not ASCII; only plain letters, digits and "
+            "signs are read"
+        )
     return HINTS.get(character, f"the character {character!a} is not part of the language")
 
 

@@ -158,7 +158,10 @@ class Robin(BoundaryCondition):
             raise InputError("Robin takes a whole field, not a component")
 
     def __str__(self) -> str:
-        return f"Robin({self.field}, {self.value}, on={'+'.join(self.on)}, coefficient={self.coefficient})"
+        return (
+            f"Robin({self.field}, {self.value}, on={'+'.join(self.on)}, "
+            f"coefficient={self.coefficient})"
+        )
 
 
 @dataclass(frozen=True)

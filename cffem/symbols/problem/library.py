@@ -325,7 +325,10 @@ class Library(Mapping[str, sp.Expr]):
         return tables.as_text(self._anchor, self._rows())
 
     def __repr__(self) -> str:
-        return f"Library(anchor={self._anchor}, terms={{{', '.join(f'{k!r}: {e}' for k, e in self._terms.items())}}})"
+        return (
+            f"Library(anchor={self._anchor}, "
+            f"terms={{{', '.join(f'{k!r}: {e}' for k, e in self._terms.items())}}})"
+        )
 
     def _repr_latex_(self) -> str:
         return tables.as_latex([(self._anchor, self._rows())])
@@ -375,7 +378,10 @@ def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
     if anchor in (unknown.diff(t), unknown.diff(t, 2)):
         return
     if any(t in derivative.variables for derivative in anchor.atoms(sp.Derivative)):
-        words = f"the anchor {anchor} must be dt({unknown}), dt(dt({unknown})) or contain no time derivative"
+        words = (
+            f"the anchor {anchor} must be dt({unknown}), dt(dt({unknown})) or contain no time "
+            "derivative"
+        )
         factor, rest = anchor.as_coeff_Mul()
         if factor != 1 and rest in (unknown.diff(t), unknown.diff(t, 2)):
             words += f"; divide the equation by {factor}, its coefficients and its forcing included"
