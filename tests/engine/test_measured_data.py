@@ -166,7 +166,7 @@ def test_vectors_and_single_components():
             )
             np.testing.assert_allclose(
                 model.factual.states[-1],
-                exact.initial(cf.symbols.interventions.Intervention())[0],
+                exact.initial(cf.Intervention())[0],
                 atol=1e-10,
             )
             exact.destroy()

@@ -28,7 +28,7 @@ import numpy as np
 from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
 from cffem.engine.response.deletion_branch import combination
 from cffem.engine.solution import Solution
-from cffem.engine.solve.continuation import SETTINGS, Branch
+from cffem.engine.solve.continuation import SETTINGS, SolutionBranch
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
@@ -321,7 +321,7 @@ def along_branch(model: Model, name: str, samples: Samples, settings: ProfileSet
         shortest=SHORTEST * settings.resolution,
         first=settings.smallest,
     )
-    branch = Branch(
+    branch = SolutionBranch(
         stage,
         model.coefficients,
         after,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from cffem.engine.solve.continuation import Branch
+from cffem.engine.solve.continuation import SolutionBranch
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_stability import towards_rest
 from cffem.engine.solve_errors import SolveError
@@ -115,7 +115,7 @@ def homotopy(model: Model, change: Intervention, stage: Stage, state: Any) -> st
     if not stage.equation.affine:
         raise SolveError("what is left without the nonlinear terms is not linear", cause="start")
     stage.solve(state, None, None, None, 0.0, "the problem without its nonlinear terms")
-    branch = Branch(stage, before, after, use)
+    branch = SolutionBranch(stage, before, after, use)
     state.array[:] = branch.follow(state.array_r)
     stage.essential.centre(state.array)
     return f"homotopy in the coefficients of {', '.join(nonlinear)} ({branch.steps} steps)"
