@@ -26,6 +26,7 @@ class Code(StrEnum):
     MARGIN_DISCRETISATION = "margin-discretisation"
     MARGIN_COEFFICIENTS = "margin-coefficients"
     UNSOLVABLE = "deletion-unsolvable"
+    PARTIAL = "deletion-in-part"
     MODEL_UNSOLVED = "model-unsolved"
     MODEL_BACKWARD = "model-backward-in-time"
     MODEL_GROWS = "model-grows"

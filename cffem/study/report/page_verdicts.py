@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cffem.study.report.canvas import formula
@@ -64,6 +65,7 @@ def verdicts(report: Report) -> str:
             verdict_table(report),
             paragraph(RULE, "small"),
             details("All scores of each term", _scores(report)),
+            *(_profile(term) for term in report.terms.values() if term.profile),
             *(
                 [details("Verdicts by experiment and class of interventions", several)]
                 if several
@@ -133,6 +135,23 @@ def _scores(report: Report) -> Raw:
         "margin",
     )
     return table("All scores", head, rows)
+
+
+def _profile(term: TermReport) -> Raw:
+    """What taking away a part of a term does, where the whole deletion has no solution."""
+    found = term.profile or {}
+    slope, bounds = found.get("slope"), [*found.get("bounds", ())]
+    rows = [
+        (f"{rho:.4g}", score, None if slope is None else rho * slope, bound)
+        for rho, score, bound in zip_longest(found.get("rho", ()), found.get("scores", ()), bounds)
+    ]
+    end = f"Up to ρ = {number(found.get('reach'))} there are solutions; they end before ρ = {number(found.get('beyond'))}: "
+    head = ("ρ", "score δ(ρ)", "linearised ρ·slope", "bound of their difference (estimated)")
+    return details(
+        f"Profile of {plain(term.name)}: its coefficient times 1 − ρ",
+        paragraph(end + plain(str(found.get("reason", "")))),
+        table("Profile", head, rows),
+    )
 
 
 def _single_verdicts(report: Report) -> Raw | None:

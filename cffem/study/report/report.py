@@ -49,6 +49,9 @@ class TermReport:
         code: what `reason` is about, as a `Code`, for programs.
         field, fields: the field that the numbers are about, and the decision for each field, where
             each is judged by itself.
+        share: the part of the coefficient whose removal the numbers are about, where the whole
+            deletion has no solution.
+        profile: δ(ρ) of such a term up to the largest ρ that has a solution, as `Profile.to_plain`.
         proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
     """
 
@@ -76,9 +79,11 @@ class TermReport:
     conditions: str = ""
     field: str = ""
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    share: float | None = None
+    profile: Mapping[str, Any] | None = None
 
 
-COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields"))
+COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields", "profile"))
 
 
 @dataclass(frozen=True)

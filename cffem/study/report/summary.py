@@ -112,7 +112,7 @@ def decided(report: Report) -> str:
         return "Decided: nothing; no term has an error bar that keeps clear of ε."
     parts = []
     for decision, change in (("relevant", "more"), ("irrelevant", "less")):
-        mine = [term for term in found if term.decision == decision]
+        mine = [term for term in found if term.decision == decision and term.share is None]
         if mine:
             which = "it" if len(mine) == 1 else "any of them alone"
             effect = (
@@ -122,6 +122,8 @@ def decided(report: Report) -> str:
                 f"{joined(t.name for t in mine)} {'is' if len(mine) == 1 else 'are'} {decision} "
                 f"({effect})"
             )
+    for term in (term for term in found if term.share is not None):
+        parts.append(f"{joined([term.name])} is {term.decision} ({plain(term.reason)})")
     kinds = sorted({str(term.certificate) for term in found})
     bars = (
         f"a {kinds[0]} error bar".replace("a e", "an e")
@@ -281,6 +283,12 @@ def mend_deletion(report: Report, terms: Sequence[TermReport]) -> str:
     return f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of it the problem was not solved"
 
 
+def look_at_profile(report: Report, terms: Sequence[TermReport]) -> str:
+    """Deletions of which only a part has a solution."""
+    names, finer = joined(t.name for t in terms), discretisation(report)
+    return f"look at the profile of {names}; a finer {finer} or a smaller ε may decide it in part"
+
+
 def give_tolerance(report: Report, terms: Sequence[TermReport]) -> str:
     """A field that vanishes has no relative tolerance."""
     return f"give an absolute ε (relative=False) for {joined(t.name for t in terms)}: a field vanishes in the factual solution"
@@ -300,6 +308,7 @@ ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {
     Code.UNSELECTED: look_closer,
     Code.ZERO_COEFFICIENT: give_coefficient,
     Code.UNSOLVABLE: mend_deletion,
+    Code.PARTIAL: look_at_profile,
     Code.FIELD_VANISHES: give_tolerance,
 }
 

@@ -33,6 +33,7 @@ class Verdict:
         kind, method: of the certificate.
         decision, reason, code: the verdict, why it is none, and the same as a `Code`.
         field: the field that it is about, where each is judged by itself.
+        share: the part of the coefficient that was taken away, where the whole has no solution.
     """
 
     term: str
@@ -50,6 +51,7 @@ class Verdict:
     reason: str
     code: str = ""
     field: str = ""
+    share: float | None = None
 
     @property
     def gap(self) -> float:
@@ -112,6 +114,7 @@ def verdict(
         decision,
         reason.text,
         str(reason.code),
+        share=None if fact is None else fact.get("share"),
     )
 
 
@@ -258,7 +261,9 @@ def decided(
     if fact is None:
         return UNRESOLVED, Reason(Code.ZERO_COEFFICIENT, "not deleted: its coefficient is zero")
     if fact["status"] != "solved":
-        return UNSOLVABLE, Reason(Code.UNSOLVABLE, fact["reason"])
+        if fact.get("share") is None:
+            return UNSOLVABLE, Reason(Code.UNSOLVABLE, fact["reason"])
+        return in_part(fact, bound, margin, epsilon, uncertainty)
     if not math.isfinite(spread):
         return UNRESOLVED, Reason(
             Code.MARGIN_COEFFICIENTS,
@@ -276,6 +281,43 @@ def decided(
         moved = f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so across the score"
         return decision, Reason(Code.MARGIN_DISCRETISATION, moved)
     return decision, reaching(margin, spread, fact)
+
+
+def in_part(
+    fact: Facts, bound: Facts, margin: float | None, epsilon: float, uncertainty: float
+) -> tuple[str, Reason]:
+    """The decision on a deletion without a solution, from what a part of it does.
+
+    Example:
+        >>> fact = {"share": 0.4, "score": 3.0, "profile": {"reach": 0.5, "beyond": 0.51}}
+        >>> decision, reason = in_part(fact, {}, 0.5, 1.0, 0.0)
+        >>> print(f"{decision}: {reason}")
+        relevant: already without 40 % of its coefficient; without 51 % of it there is no solution
+    """
+    share, score = percent(fact["share"]), fact["score"]
+    reach, ends = percent(fact["profile"]["reach"]), percent(fact["profile"]["beyond"] or 1.0)
+    none = f"without {ends} of it there is no solution"
+    if score <= epsilon:
+        text = f"without {reach} of its coefficient the solution changes by {score:.2g} at most; {none}"
+    elif margin is None:
+        why = bound.get("reason", "none was computed")
+        change = f"without {share} of its coefficient the solution changes by {score:.2g}"
+        text = f"{change}, for which there is no error bar: {why}; {none}"
+    elif decide(score, epsilon, margin=margin + uncertainty) == RELEVANT:
+        return RELEVANT, Reason(Code.PARTIAL, f"already without {share} of its coefficient; {none}")
+    else:
+        text = f"the error bar reaches ε where {share} of its coefficient are taken away; {none}"
+    return UNRESOLVED, Reason(Code.PARTIAL, text)
+
+
+def percent(share: float) -> str:
+    """A share as people write it.
+
+    Example:
+        >>> percent(0.4), percent(0.4407), percent(1e-4), percent(1.0)
+        ('40 %', '44.1 %', '0.01 %', 'all')
+    """
+    return "all" if share == 1.0 else f"{100 * share:.3g} %"
 
 
 def reaching(margin: float, spread: float, fact: Facts) -> Reason:

@@ -25,6 +25,7 @@ from cffem.engine.deletion.sweep import Deletion
 from cffem.study.run.counted import norm_of
 from cffem.study.run.running import Run, WatchedModel
 from cffem.study.run.stations.misfit import Comparison
+from cffem.study.run.stations.profiling import profiles
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED, decide
 from cffem.verdicts.until_decided import decide_by_refinement
@@ -98,7 +99,17 @@ class Deletions:
         levels = len(model.times) - 1
         label = term if len(run.models) == 1 else f"{term} ({model.name})"
         fact = run.once(key, lambda: self.solve(kind, key, model, term, held), label, levels)
-        if fact["status"] != "solved" or term in self.nulls.get(model.name, {}):
+        null = term in self.nulls.get(model.name, {})
+        if fact["status"] != "solved" and kind == ALONE and not null:
+            size = self.factual[model.name]
+            sizes = size["norms"] if run.study.fields else {"": size["norm"]}
+            part = run.once(
+                f"profiles/{key}",
+                lambda: profiles(run, model, term, fact, sizes),
+                f"profile of {label}",
+            )
+            return {**fact, "certificate": None, "fields": {}, "partial": part}
+        if fact["status"] != "solved" or null:
             run.progress.done += 1
             return {**fact, "certificate": None, "fields": {}}
 

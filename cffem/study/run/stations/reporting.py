@@ -34,6 +34,7 @@ from cffem.study.run.stations.deciding import (
 from cffem.study.run.stations.deleting import ALONE, REFITTED, in_field
 from cffem.study.run.stations.detecting import ALLOWANCE
 from cffem.study.run.stations.identifying import alias_groups
+from cffem.study.run.stations.profiling import at_share
 from cffem.study.run.stations.solving import unsolved
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
@@ -168,6 +169,8 @@ class Reporting:
             total_spread(self.found.spreads, experiment, name),
             self.study.certification,
         )
+        if fact is not None:
+            fact = at_share(fact, field, not self.estimated or spread is not None)
         relative = certification.epsilon if certification.relative else None
         return verdict(name, experiment, kind, epsilon, fact, null, spread, relative)
 
@@ -209,10 +212,10 @@ class Reporting:
             decision=decision,
             reason=reason.text,
             code=str(reason.code),
-            conditions=(
-                self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
-            ).get("conditions", ""),
+            conditions=self._conditions(name, chosen),
             proof=self._proof(name, chosen),
+            share=chosen.share,
+            profile=self._partial(name, chosen).get("profile"),
         )
 
     def _by_field(self, name: str) -> dict[str, str]:
@@ -223,7 +226,19 @@ class Reporting:
             for field in self.study.fields
         }
 
+    def _conditions(self, name: str, chosen: Verdict) -> str:
+        """Which essential conditions were released; a part of a deletion keeps all."""
+        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
+        return fact.get("conditions", "") if chosen.share is None else ""
+
+    def _partial(self, name: str, chosen: Verdict) -> Facts:
+        """What is known of a part of a deletion that has no solution as a whole."""
+        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
+        return dict((fact.get("partial") or {}).get(chosen.field) or {})
+
     def _proof(self, name: str, chosen: Verdict) -> Facts | None:
+        if chosen.share is not None:
+            return self._partial(name, chosen)["certificate"]
         fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name)
         return (
             None
