@@ -74,14 +74,17 @@ if comm.rank == 0:
 # * Convection is relevant: it makes the wake, and without it the flow is that of honey.
 # * Friction is there, and at this tolerance nobody would notice if it were not.
 # * Without viscosity nothing is left that the walls could hold, and the steady problem has no
-# solution that Newton's method finds. That is a result, `unsolvable` with its reason, and not an
-# error of the run. * The bulk viscosity acts on $\nabla\cdot v$, which is zero on the class: no
-# measurement of incompressible flow can tell its coefficient, and cffem says `constraint_null`. On
-# a Taylor–Hood pair the divergence vanishes in the mean only, so that its deletion still moves the
-# discrete flow a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
+#   solution that Newton's method finds. That is not the end: taken away bit by bit, the viscosity
+#   has a profile, and without an eighth of it the flow has already changed by more than the
+#   tolerance. So it is relevant. How far solutions reach on this mesh stands in the report.
+# * The bulk viscosity acts on $\nabla\cdot v$, which is zero on the class: no measurement of
+#   incompressible flow can tell its coefficient, and cffem says `constraint_null`. On a Taylor–Hood
+#   pair the divergence vanishes in the mean only, so that its deletion still moves the discrete flow
+#   a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
 
 assert report.terms["convection"].decision == "relevant"
 assert report.terms["friction"].decision == "irrelevant"
-assert report.terms["viscosity"].decision == "unsolvable"
+assert report.terms["viscosity"].decision == "relevant"
+assert report.terms["viscosity"].share < 0.5 < report.terms["viscosity"].profile["reach"] < 1
 assert report.terms["bulk viscosity"].decision == "constraint_null"
 assert report.terms["convection"].deletion > 10 * report.terms["friction"].deletion

@@ -289,14 +289,14 @@ def in_part(
     """The decision on a deletion without a solution, from what a part of it does.
 
     Example:
-        >>> fact = {"share": 0.4, "score": 3.0, "profile": {"reach": 0.5, "beyond": 0.51}}
+        >>> fact = {"share": 0.4, "score": 3.0, "profile": {"reach": 0.5}}
         >>> decision, reason = in_part(fact, {}, 0.5, 1.0, 0.0)
         >>> print(f"{decision}: {reason}")
-        relevant: already without 40 % of its coefficient; without 51 % of it there is no solution
+        relevant: already without 40 % of its coefficient; beyond 50 % no solution was found
     """
     share, score = percent(fact["share"]), fact["score"]
-    reach, ends = percent(fact["profile"]["reach"]), percent(fact["profile"]["beyond"] or 1.0)
-    none = f"without {ends} of it there is no solution"
+    reach = percent(fact["profile"]["reach"])
+    none = f"beyond {reach} no solution was found"
     if score <= epsilon:
         text = f"without {reach} of its coefficient the solution changes by {score:.2g} at most; {none}"
     elif margin is None:
@@ -314,10 +314,10 @@ def percent(share: float) -> str:
     """A share as people write it.
 
     Example:
-        >>> percent(0.4), percent(0.4407), percent(1e-4), percent(1.0)
-        ('40 %', '44.1 %', '0.01 %', 'all')
+        >>> percent(0.4), percent(0.4407), percent(1e-4)
+        ('40 %', '44.1 %', '0.01 %')
     """
-    return "all" if share == 1.0 else f"{100 * share:.3g} %"
+    return f"{100 * share:.3g} %"
 
 
 def reaching(margin: float, spread: float, fact: Facts) -> Reason:
