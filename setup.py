@@ -9,5 +9,9 @@ SHARED = {"cffem._shared.demos": "demos", "cffem._shared.meshes": "meshes"}
 setup(
     packages=[*find_packages(include=["cffem*"]), *SHARED],
     package_dir=SHARED,
-    package_data={**{name: ["*"] for name in SHARED}, "cffem.study.report": ["*.json"]},
+    package_data={
+        **{name: ["*"] for name in SHARED},
+        "cffem": ["py.typed", "*.pyi"],
+        "cffem.study.report": ["*.json"],
+    },
 )

@@ -68,7 +68,7 @@ class ProjectionCase:
         """Onto divergence-free fields, with the natural essential condition of the space on
         the whole boundary.
         """
-        from cffem.constraints import projection
+        from cffem.constraints.projections.choose import projection
         from cffem.symbols.problem.conditions import Dirichlet, Tangential
         from cffem.symbols.problem.constraint_classes import DivergenceFree
 

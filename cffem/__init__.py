@@ -40,6 +40,7 @@ _HOME: dict[str, str] = {
         "taylor_test",
         "cffem.constraints.projections.choose": "projection",
         "cffem.constraints.effective": "effective_library",
+        "cffem.constraints.nulls": "constraint_nulls",
         "cffem.bounds.entrance": "certify_deletion certify_solution certify_sweep",
         "cffem.bounds.observable_bounds": "certify_observable",
         "cffem.bounds.supplied_fields": "certify_fields",
@@ -61,9 +62,6 @@ _MODULES = {"mesh": "cffem.engine.mesh.mesh_shapes"}
 
 __all__ = ["__version__", *sorted({**_HOME, **_MODULES})]
 
-# Rooms that give a name further methods when they are imported, and that its own room may not
-# import.
-_COMPANIONS = {"Model": "cffem.constraints"}
 _FINITE_ELEMENTS = {"basix", "dolfinx", "ffcx", "gmsh", "mpi4py", "petsc4py", "slepc4py", "ufl"}
 
 
@@ -91,8 +89,6 @@ def __getattr__(name: str) -> Any:
         )
     try:
         module = importlib.import_module(_MODULES.get(name) or _HOME[name])
-        if name in _COMPANIONS:
-            importlib.import_module(_COMPANIONS[name])
     except ModuleNotFoundError as error:
         missing = without_finite_elements(error, f"cffem.{name}")
         if missing is None:

@@ -186,10 +186,13 @@ def overlapping(random: Any) -> Finding:
                 [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
             )
     library = cf.Library(terms={"lap": cf.lap(u), "r": u}, unknown=u)
-    given = {"elements": {u: ("Lagrange", 1)}, "boundary": [cf.Dirichlet(u, 0)], "forcing": {u: 1}}
-    model = cf.Model(
-        library, {"lap": 1.0, "r": reaction}, cf.Experiment(mesh=_made(points, cells), **given)
+    experiment = cf.Experiment(
+        mesh=_made(points, cells),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1},
     )
+    model = cf.Model(library, {"lap": 1.0, "r": reaction}, experiment)
     k = np.arange(1, 400)
     ones = 2 * (1 - (-1.0) ** k) / (k * math.pi)
     eigen = math.pi**2 * ((k[:, None] / 2) ** 2 + k[None] ** 2)

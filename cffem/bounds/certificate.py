@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from cffem.symbols.latex_text import document_text
 from cffem.symbols.reasons import Code
@@ -63,6 +64,9 @@ class Certificate:
         object.__setattr__(self, "hypotheses", tuple((str(a), str(b)) for a, b in self.hypotheses))
         for name in ("constants", "cost"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.kind}: {self.inequality}, norm {self.norm})"
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.inequality} (norm {self.norm})"]
@@ -116,9 +120,8 @@ def inequality_of_score(score: float, margin: float, away: float = 0.0) -> tuple
     formula = (
         rf"{left} \leq \min\{{\eta_{{\mathrm d}}, \eta_{{\mathrm f}}+\eta_{{\mathrm{{cf}}}}\}}"
     )
-    more = (
-        f" + {away:.2g}" if away > 5e-5 * margin else ""
-    )  # less does not show in the digits that are printed
+    # Less does not show in the digits that are printed.
+    more = f" + {away:.2g}" if away > 5e-5 * margin else ""
     return f"{text}{more} = {margin:.4g}", f"{formula}{more} = {margin:.4g}"
 
 
@@ -159,7 +162,7 @@ class NoCertificate:
         """Infinite."""
         return math.inf
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 

@@ -271,6 +271,14 @@ class Dataset:
         """Shape of the value arrays."""
         return next(iter(self.values.values())).shape
 
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self.values))
+        axes = ", ".join(map(str, self.coordinates))
+        sizes = " × ".join(map(str, self.shape))
+        where = f"a grid of {axes}" if self.points is None else f"points of {self.dim}D and {axes}"
+        gaps = "" if self.mask is None else f", {self.mask.mean():.1%} missing"
+        return f"Dataset({names} on {where}: {sizes}{gaps})"
+
     def probes(self, library: Any) -> dict[str, sp.Expr]:
         """Common terms the library lacks, to be evaluated along with it so that a missing
         true term is noticed.

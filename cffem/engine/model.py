@@ -51,10 +51,6 @@ from cffem.symbols.problem.measured import rate_of
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
 
-# What rooms above the engine offer on a model; each enters its own when it is imported, since the
-# engine may not import them.
-OFFERED: dict[str, Callable[..., Any]] = {}
-
 
 class Model:
     """A library with coefficients in an experiment.
@@ -517,11 +513,10 @@ class Model:
                 constraint names its multiplier.
             trajectory: whether the terms are also measured on the factual solution.
         """
-        if "constraint_nulls" not in OFFERED:
-            raise InputError(
-                "import cffem.constraints first, or take Model from cffem: then it is there"
-            )
-        return OFFERED["constraint_nulls"](self, tested, trajectory)
+        # By its public name, since the engine does not know the rooms that stand on it.
+        import cffem
+
+        return cffem.constraint_nulls(self, tested, trajectory)
 
     def deletions(
         self,
@@ -575,6 +570,11 @@ class Model:
         the factual solution.
         """
         return refitted(self, (name,))[name]
+
+    def __repr__(self) -> str:
+        terms = ", ".join(f"{value:.4g} {name}" for name, value in self.coefficients.items())
+        when = "steady" if self.experiment.time is None else f"{len(self.times) - 1} time steps"
+        return f"Model({terms}; {self.spaces.size} unknowns, {when})"
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be

@@ -97,8 +97,8 @@ def pruning(settings: CaseSettings) -> Board:
         sweep = model.deletions(keep=True)
         bounds = cf.certify_sweep(model, sweep, cf.Certification(budget=2e6))
         for name, delta in truth.items():
-            margin, score = bounds[name].margin, sweep[name].score
-            kind = bounds[name].certificate.kind if bounds[name] else "none"
+            bound, score = bounds[name], sweep[name].score
+            margin, kind = bound.margin, bound.certificate.kind if bound else "none"
             kinds[kind] = kinds.get(kind, 0) + 1
             covered, bounds_seen = covered + (abs(score - delta) <= margin), bounds_seen + 1
             bars.append((delta, score, margin))

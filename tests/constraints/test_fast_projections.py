@@ -18,8 +18,8 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import _compat
-from cffem.constraints import projection
 from cffem.constraints.projections.averaged import averaged_inverse
+from cffem.constraints.projections.choose import projection
 from cffem.constraints.projections.kernel import KernelCorrections
 from cffem.constraints.projections.projection_solver import Solver
 from cffem.constraints.projections.saddle import BLOCKS, KRYLOV_SADDLE

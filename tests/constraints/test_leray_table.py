@@ -12,9 +12,8 @@ pytest.importorskip("dolfinx")
 import sympy as sp
 from mpi4py import MPI
 
-from cffem.constraints import ConstraintAnalysis
 from cffem.constraints.effective import equivalence_classes
-from cffem.constraints.nulls import UP_TO_DISCRETISATION
+from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis
 from cffem.engine.mesh import mesh_shapes
 from cffem.validation.leray import ACTIVE, FADING, TERMS, flow_model, leray_column
 

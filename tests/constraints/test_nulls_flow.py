@@ -17,9 +17,8 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y
-from cffem.constraints import ConstraintAnalysis, effective_library
-from cffem.constraints.effective import difference_on, equivalence_classes
-from cffem.constraints.nulls import UP_TO_DISCRETISATION
+from cffem.constraints.effective import difference_on, effective_library, equivalence_classes
+from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis
 
 FEW = [1, 2]
 TWENTY = [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 21))]

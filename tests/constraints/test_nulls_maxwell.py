@@ -17,8 +17,8 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import curl, div, dt, grad, x, y, z
-from cffem.constraints import ConstraintAnalysis
 from cffem.constraints.effective import equivalence_classes
+from cffem.constraints.nulls import ConstraintAnalysis
 
 CAVITY = ("rotation", "graddiv", "damping", "hall")
 

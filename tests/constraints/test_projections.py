@@ -15,7 +15,7 @@ from dolfinx.mesh import create_unit_cube, create_unit_square
 from mpi4py import MPI
 
 import cffem as cf
-from cffem.constraints import projection
+from cffem.constraints.projections.choose import projection
 from cffem.constraints.projections.harmonic import HarmonicFields
 from cffem.constraints.projections.saddle import KRYLOV_SADDLE
 from cffem.symbols.problem.constraint_classes import ZeroMean

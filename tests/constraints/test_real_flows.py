@@ -23,7 +23,7 @@ from mpi4py import MPI
 from scipy.spatial import cKDTree
 
 import cffem as cf
-from cffem.constraints import projection
+from cffem.constraints.projections.choose import projection
 from cffem.data.readers.registry_data import DataUnavailable, registry_data
 from cffem.data.readers.velocimetry import read_vec
 

@@ -52,6 +52,7 @@ def test_the_wheel_carries_the_version_the_demos_and_the_meshes(wheel):
     demos = {path.name for path in (TOP / "demos").glob("*.*")}
     assert {".py", ".toml", ".sh", ".md"} <= {Path(name).suffix for name in demos}
     assert "cffem/study/report/report.schema.json" in names
+    assert {"cffem/py.typed", "cffem/__init__.pyi"} <= set(names)
     meshes = {path.name for path in (TOP / "meshes").glob("*.msh")}
     assert demos <= {Path(name).name for name in names if name.startswith("cffem/_shared/demos/")}
     assert meshes <= {Path(name).name for name in names if name.startswith("cffem/_shared/meshes/")}

@@ -72,6 +72,9 @@ class ErrorBound:
     constants: AdjointStability
     flux: StateFlux
 
+    def __repr__(self) -> str:
+        return f"ErrorBound(L2 {self.value:.4g}, gradient {self.gradient:.4g}, {self.route})"
+
     def norm(self, kind: str, diffusion: float | None = None, shifted: float = 0.0) -> float:
         """The bound in a norm of the engine; the energy norm may be that of another operator."""
         if kind == "energy":
@@ -107,6 +110,10 @@ class DeletionBound:
     certificate: Certificate
     best: tuple[float, float] | None = None
     size: float = math.nan
+
+    def __repr__(self) -> str:
+        kind = self.certificate.kind
+        return f"DeletionBound({self.term}: {self.score:.4g} ± {self.margin:.2g}, {kind})"
 
 
 class SteadyCertifier:

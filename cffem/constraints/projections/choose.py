@@ -49,7 +49,7 @@ def projection(
         >>> import cffem as cf
         >>> from mpi4py import MPI
         >>> from dolfinx.mesh import create_unit_cube
-        >>> from cffem.constraints import projection
+        >>> from cffem.constraints.projections.choose import projection
         >>> E = cf.VectorField("E", dim=3)
         >>> P = projection(
         ...     cf.DivergenceFree(E),

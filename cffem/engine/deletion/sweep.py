@@ -171,6 +171,16 @@ class Deletion:
     cause: str = ""
     conditions: str = ""
 
+    def __str__(self) -> str:
+        return (
+            f"{self.term} {self.score:.4g}"
+            if self.status == "solved"
+            else f"{self.term} {self.status}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Deletion({self})"
+
 
 @dataclass(frozen=True)
 class Sweep(Mapping[str, Deletion]):
@@ -187,6 +197,9 @@ class Sweep(Mapping[str, Deletion]):
 
     def __len__(self) -> int:
         return len(self.deletions)
+
+    def __repr__(self) -> str:
+        return f"Sweep({self.norm}: {', '.join(map(str, self.values()))})"
 
 
 def run_sweep(

@@ -137,8 +137,6 @@ class Run:
     """
 
     def __init__(self, study: Study, folder: str | Path | None, resume: bool, progress: Progress):
-        import cffem.constraints  # noqa: F401  gives models their constraint_nulls
-
         keep_watching()
         self.study, self.progress = study, progress
         meshes = {

@@ -34,7 +34,7 @@ def analysed(run: Run, name: str) -> Facts:
     """Null terms with their evidence, classes with what they identify, and the names that are
     left.
     """
-    from cffem.constraints import effective_library
+    from cffem.constraints.effective import effective_library
 
     model = run.models.get(name) or WatchedModel(run, name, run.study.coefficients or {})
     effective = effective_library(model, trajectory=name in run.models)
