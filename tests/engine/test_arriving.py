@@ -135,6 +135,27 @@ def test_a_problem_without_a_solution_says_what_was_tried():
     assert caught.value.cause == "start"
 
 
+def test_options_of_snes_are_honoured_or_refused():
+    library = cf.Library(terms={"lap": cf.lap(u), "heat": sp.exp(u)}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(COMM, 0.1),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+    )
+
+    def solved(**options):
+        with cf.Model(library, {"lap": 1.0, "heat": 3.0}, experiment, options) as model:
+            return model.factual.record
+
+    whole = solved()
+    assert solved(snes_rtol=1e-2).newton_steps < whole.newton_steps
+    assert solved(snes_linesearch_type="basic").newton_steps == whole.newton_steps
+    assert whole.notices == []
+    assert "did not arrive" in solved(snes_max_it=1).notices[0]
+    with pytest.raises(cf.InputError, match="snes_max_it"):
+        solved(snes_type="newtontr")
+
+
 @pytest.mark.slow
 def test_flow_over_a_step_at_reynolds_number_800_is_the_published_one():
     """Gartling (1990): the lower eddy ends at 6.10, the upper one lies between 4.85 and 10.48."""

@@ -11,8 +11,8 @@ it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from mpi4py import MPI
 from cffem.engine.collective import summed
 from cffem.engine.solve.scaling import FieldBlocks, MatrixEquilibration
 from cffem.engine.solve_errors import SolveError
+from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
     from cffem.engine.time.march import Stage
@@ -51,6 +52,37 @@ class NewtonSettings:
 
 
 NEWTON = NewtonSettings()
+LINE_SEARCHES = ("bt", "basic")
+
+
+def newton_settings(options: Mapping[str, Any] | None) -> NewtonSettings:
+    """The settings of Newton's method that PETSc's options for SNES ask for.
+
+    Args:
+        options: PETSc options; those of other solvers are left alone.
+
+    Raises:
+        InputError: an option of SNES that this Newton's method does not know.
+
+    Example:
+        >>> newton_settings({"snes_max_it": 50, "ksp_type": "cg"}).most
+        50
+    """
+    known = ("snes_rtol", "snes_max_it", "snes_linesearch_type")
+    given = {key: value for key, value in (options or {}).items() if key.startswith("snes_")}
+    for key in given:
+        if key not in known:
+            raise InputError(f"Newton's method here reads {', '.join(known)}, not {key}")
+    search = given.get("snes_linesearch_type", "bt")
+    if search not in LINE_SEARCHES:
+        raise InputError(f"snes_linesearch_type is {' or '.join(LINE_SEARCHES)}, not {search!r}")
+    return replace(
+        NEWTON,
+        reduction=float(given.get("snes_rtol", NEWTON.reduction)),
+        most=int(given.get("snes_max_it", NEWTON.most)),
+        # Full steps, whatever the residual does.
+        decrease=NEWTON.decrease if search == "bt" else -math.inf,
+    )
 
 
 class ResidualScale:

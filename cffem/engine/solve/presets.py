@@ -216,7 +216,8 @@ def plan(
     Raises:
         InputError: the preset does not exist, or does not fit the problem.
     """
-    given = dict(options or {})
+    # Options of Newton's method are read by `newton_settings`.
+    given = {key: value for key, value in (options or {}).items() if not key.startswith("snes_")}
     name = given.pop("preset", None)
     if name is None:
         own = {"ksp_type", "pc_type"} & set(given)

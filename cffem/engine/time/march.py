@@ -26,7 +26,7 @@ from cffem.engine.assembly.dirichlet import Clock, EssentialConditions
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
 from cffem.engine.solve.linear import LinearSolver, SolveRecord
-from cffem.engine.solve.newton import NEWTON, Newton, NewtonSettings
+from cffem.engine.solve.newton import Newton, NewtonSettings, newton_settings
 from cffem.engine.solve.presets import plan
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
@@ -75,6 +75,7 @@ class Stage:
         self.essential = essential
         self.record = record
         self.plan = plan(options, equation, essential)
+        self.settings = newton_settings(options)
         self.solver: LinearSolver | None = None
         new = equation.new_vector
         self.rate, self.acceleration, self.right, self.increment = new(), new(), new(), new()
@@ -198,7 +199,7 @@ class Stage:
         gamma: float | None,
         time: float,
         what: str,
-        settings: NewtonSettings = NEWTON,
+        settings: NewtonSettings | None = None,
     ) -> Newton:
         """Newton's method for a stage of a nonlinear equation."""
 
@@ -211,7 +212,14 @@ class Stage:
         def sizes(state: Any) -> np.ndarray:
             return self.equation.sizes(self.rates(state, base, velocity, gamma), time)
 
-        return Newton(self, residual, assemble, sizes if gamma is None else None, what, settings)
+        return Newton(
+            self,
+            residual,
+            assemble,
+            sizes if gamma is None else None,
+            what,
+            settings or self.settings,
+        )
 
     def destroy(self) -> None:
         """Free the solver; collective. The matrix belongs to the equation."""

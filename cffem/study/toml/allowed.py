@@ -25,6 +25,7 @@ PC = """
 none jacobi bjacobi sor asm ilu icc lu cholesky hypre gamg fieldsplit
 """
 SIZES = """
+snes_rtol snes_max_it
 ksp_rtol ksp_atol ksp_max_it ksp_gmres_restart pc_factor_levels pc_factor_fill pc_factor_shift_amount pc_sor_omega pc_sor_its
 pc_asm_overlap pc_hypre_boomeramg_max_iter pc_hypre_boomeramg_tol pc_hypre_boomeramg_strong_threshold pc_hypre_boomeramg_max_levels
 pc_hypre_boomeramg_agg_nl pc_hypre_boomeramg_P_max pc_hypre_ams_cycle_type pc_gamg_threshold pc_gamg_agg_nsmooths
@@ -33,6 +34,7 @@ mat_mumps_cntl_1 mat_mumps_cntl_3
 """
 WORDS: dict[str, Iterable[str]] = {
     "preset": ["direct", "amg", "ams", "stokes", "ilu", "marching"],
+    "snes_linesearch_type": ("bt", "basic"),
     "ksp_type": KSP.split(),
     "ksp_pc_side": ("left", "right", "symmetric"),
     "ksp_norm_type": ("none", "preconditioned", "unpreconditioned", "natural", "default"),
