@@ -79,7 +79,8 @@ class Dataset:
             coords: {x: array, …, t: array} in the order of the array axes, or a sequence of arrays
                 for x, (y, z,) t.
             values: an array per scalar field; per vector field an array with the components along
-                the first axis.
+                the first axis. Complex values of a field psi become two real fields, psi.real_part
+                (psi_re) and psi.imaginary_part (psi_im).
             mask: True where data are missing; NaN counts as missing too.
             projected: test vector equations with divergence-free functions (the pressure drops
                 out).
@@ -130,7 +131,7 @@ class Dataset:
         coords = {aliases[str(d).lower()]: as_numbers(ds[d].values) for d in dims}
         values = {}
         for unknown, variables in wanted.items():
-            stacked = np.array([ds[v].transpose(*dims).values for v in variables], dtype=float)
+            stacked = np.array([ds[v].transpose(*dims).values for v in variables])
             values[unknown] = stacked[0] if isinstance(names[unknown], str) else stacked
         return cls.from_arrays(coords, values, projected=projected)
 
@@ -378,7 +379,7 @@ def component_arrays(
 ) -> dict[sp.Expr, np.ndarray]:
     """One array per scalar field and vector component."""
     arrays: dict[sp.Expr, np.ndarray] = {}
-    for unknown, data in values.items():
+    for unknown, data in split_complex(values).items():
         array = real_numbers(unknown, data)
         if isinstance(unknown, VectorField):
             if array.shape != (unknown.dim, *shape):
@@ -397,6 +398,38 @@ def component_arrays(
     return arrays
 
 
+def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Values of real fields: a complex field ψ becomes its real part psi_re and its imaginary part
+    psi_im.
+
+    An equation for a complex field is two for real ones. Values of a complex type whose imaginary
+    part is zero throughout are real.
+
+    Example:
+        >>> import cffem as cf
+        >>> psi = cf.ScalarField("psi")
+        >>> split_complex({psi: np.array([1 + 2j, 3j])})
+        {psi_re: array([1., 0.]), psi_im: array([2., 3.])}
+    """
+    found: dict[Any, Any] = {}
+    for unknown, data in values.items():
+        array = np.asarray(data)
+        if not np.iscomplexobj(array) or not isinstance(unknown, Field):
+            found[unknown] = data
+        elif not np.any(array.imag):
+            found[unknown] = array.real
+        else:
+            parts = {unknown.real_part: array.real, unknown.imaginary_part: array.imag}
+            taken = [part for part in parts if part in values]
+            if taken:
+                raise InputError(
+                    f"{taken[0]} is the name of a part of the complex field {unknown} and of a "
+                    "field; rename one"
+                )
+            found |= parts
+    return found
+
+
 def real_numbers(unknown: Any, data: Any) -> np.ndarray:
     """Values of a field as floats, refused where that would lose something."""
     array = np.asarray(data)
@@ -404,7 +437,8 @@ def real_numbers(unknown: Any, data: Any) -> np.ndarray:
         raise InputError(
             f"the values of {unknown} are complex; an equation for a complex field is two for its "
             "real and imaginary part, so "
-            "declare two fields and give them values.real and values.imag"
+            "give a whole field complex values, or declare two fields and give them values.real "
+            "and values.imag"
         )
     try:
         array = array.astype(float)

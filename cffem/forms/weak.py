@@ -28,10 +28,11 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from cffem.forms.cancelling import cancelling
-from cffem.forms.elements import HCURL, HDIV, L2, before, carrier, topological_dimension
+from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier, topological_dimension
 from cffem.forms.orders import derivatives, is_held, order_of
 from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
 from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
+from cffem.forms.splitting import base_of, split, stand_in
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.shapes import shape_of, unify
 from cffem.symbols.coordinates import SPACE
@@ -56,8 +57,7 @@ def weak_form(
             −(p, div v) + ∮ p n·v, the exact transpose of the divergence constraint that p enforces.
 
     Raises:
-        UnsupportedTerm: the derivatives cannot be balanced (fourth order, or products of second
-            derivatives).
+        UnsupportedTerm: the derivatives cannot be balanced (products of second derivatives, say).
         DimensionError: a field or coordinate does not fit the elements' cells.
 
     Example:
@@ -150,7 +150,9 @@ class _Balance:
         self.order = order_of(in_complex)
         moved, jumps = self.combined(self.pieces(in_complex))
         # An auxiliary field may have cancelled again.
-        used = fields_of(moved.volume)
+        used = fields_of(moved.volume).union(*(fields_of(trace) for trace, _ in moved.traces))
+        for auxiliary in reversed(self.auxiliaries.values()):
+            used |= fields_of(auxiliary.definition.term) if auxiliary.field in used else set()
         auxiliaries = tuple(a for a in self.auxiliaries.values() if a.field in used)
         return WeakTerm(term, self.test, moved.volume, moved.traces, jumps, auxiliaries)
 
@@ -190,11 +192,7 @@ class _Balance:
             return [_Piece((direct,))]
         order = order_of(monomial)
         if order > 2:
-            raise UnsupportedTerm(
-                f"derivatives of order {order} have no weak form here; introduce a field for "
-                "lap(u)",
-                monomial,
-            )
+            return self.pieces(self.lowered(monomial, order))
         moved, reason = self.moved(monomial, direct)
         for way in (moved, direct):
             if way is not None and self.conforming(way.volume):
@@ -214,6 +212,17 @@ class _Balance:
             jumps = self.parts(monomial, self.test).traces
             return [_Piece((direct, moved), () if multiplied else jumps, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
+
+    def lowered(self, monomial: sp.Expr, order: int) -> sp.Expr:
+        """A summand of third or higher order with auxiliary fields for second derivatives."""
+        result = split(monomial, self.second_derivative)
+        if order_of(result) >= order:
+            raise UnsupportedTerm(
+                f"derivatives of order {order} have no weak form here; write it with lap, or write a "
+                "System with a field for a derivative of lower order",
+                monomial,
+            )
+        return result
 
     def moved(self, monomial: sp.Expr, direct: WeakIntegrand) -> tuple[WeakIntegrand | None, str]:
         """The summand integrated by parts, if it can be, and what is wrong with that."""
@@ -342,8 +351,34 @@ class _Balance:
             field = kind(
                 fresh(f"{node.symbol}_{source.name}{mark}", self.elements), dim=self.dimension
             )
-            element = before(self.elements[source])
-            definition = weak_form(node, field, {**self.elements, field: element})
-            self.auxiliaries[node] = Auxiliary(field, element, definition)
-            self.elements[field], self.carriers[field] = element, carrier(element)
+            self.define(node, field, before(self.elements[source]))
         return self.auxiliaries[node]
+
+    def define(self, node: sp.Expr, field: Field, element: Any) -> None:
+        """Introduce an auxiliary field."""
+        definition = weak_form(node, field, {**self.elements, field: element})
+        self.auxiliaries[node] = Auxiliary(field, element, definition)
+        self.elements[field], self.carriers[field] = element, carrier(element)
+
+    def second_derivative(self, node: sp.Expr) -> Field:
+        """The auxiliary field that stands for a second derivative of a field on a conforming
+        element.
+        """
+        if node not in self.auxiliaries:
+            source, field = base_of(node.args[0]), stand_in(node)
+            element = self.elements[source]
+            if self.carriers[source].space != H1:
+                kind = self.carriers[source].description
+                raise UnsupportedTerm(
+                    f"terms of third and higher order need a Lagrange element, not a {kind}", node
+                )
+            if field.name in {other.name for other in self.elements}:
+                raise UnsupportedTerm(
+                    f"a field is called {field.name}, which is the name of an auxiliary field; "
+                    "rename it",
+                    node,
+                )
+            self.define(
+                node, field, element if field.shape or not source.shape else element.sub_elements[0]
+            )
+        return self.auxiliaries[node].field

@@ -134,6 +134,20 @@ class Field(CoordinateFunction, AtomicExpr):
             )
         return as_vector(new) if old == self else self
 
+    @property
+    def real_part(self) -> Field:
+        """The real field that holds the real part where this field is measured with complex
+        values: `psi_re` of `psi`.
+        """
+        return type(self)(f"{self.name}_re", self.dim)
+
+    @property
+    def imaginary_part(self) -> Field:
+        """The real field that holds the imaginary part where this field is measured with
+        complex values: `psi_im` of `psi`.
+        """
+        return type(self)(f"{self.name}_im", self.dim)
+
     def sort_key(self, order: Any = None) -> Any:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 

@@ -221,16 +221,67 @@ def test_predators_and_prey_under_noise():
     check(screened(library, data), {"u": 1.1, "uw": -0.4}, 0.03)
 
 
+AXES = {x: np.linspace(0, 6, 30), t: np.linspace(0, 1, 20)}
+
+
+def schroedinger(count=121, points=256, length=16.0):
+    """i ψ_t + ψ_xx/2 + |ψ|² ψ = 0 by Strang's splitting and Fourier series, on a periodic
+    grid without its last point.
+    """
+    place, times = np.arange(points) * length / points - length / 2, np.linspace(0, 1.5, count)
+    k = 2 * np.pi * np.fft.fftfreq(points, length / points)
+    step = times[1] / 40
+    psi = 2 / np.cosh(place) + 0.3 * np.exp(-((place - 3) ** 2) + 1j * place)
+    frames = [psi]
+    for _ in times[1:]:
+        for _ in range(40):
+            psi = psi * np.exp(0.5j * step * np.abs(psi) ** 2)
+            psi = np.fft.ifft(np.exp(-0.5j * step * k**2) * np.fft.fft(psi))
+            psi = psi * np.exp(0.5j * step * np.abs(psi) ** 2)
+        frames.append(psi)
+    return {x: place, t: times}, np.array(frames).T, {x: length}
+
+
+def test_a_complex_field_is_two_real_ones():
+    axes, values, period = schroedinger()
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(values.shape) + 1j * rng.standard_normal(values.shape)
+    psi = cf.ScalarField("psi")
+    data = cf.Dataset.from_arrays(axes, {psi: values + 0.05 * values.std() * noise}, period=period)
+    a, b = psi.real_part, psi.imaginary_part
+    assert [str(name) for name in data.values] == ["psi_re", "psi_im"]
+    cubic = (a**2 + b**2) * b
+    library = cf.Library(
+        anchor=dt(a),
+        terms={"b_xx": b.diff(x, 2), "cubic": cubic, "a": a, "b": b, "a_xx": a.diff(x, 2)},
+    )
+    check(screened(library, data), {"b_xx": -0.5, "cubic": -1.0}, 0.03)
+    with pytest.raises(cf.InputError, match="no values of psi, but of psi_re, psi_im"):
+        cf.Design.from_fields(cf.Library(anchor=dt(psi), terms={"psi": psi}), data)
+
+
+def test_complex_numbers_without_imaginary_parts_are_real():
+    data = cf.Dataset.from_arrays(AXES, {u: np.ones((30, 20)) + 0j})
+    assert data.values[u].dtype == float
+    with pytest.raises(cf.InputError, match="u_re is the name of a part"):
+        cf.Dataset.from_arrays(AXES, {u: np.ones((30, 20)) * 1j, u.real_part: np.ones((30, 20))})
+
+
+def test_complex_variables_of_xarray_keep_their_imaginary_part():
+    xarray = pytest.importorskip("xarray")
+    values = np.exp(1j * np.linspace(0, 1, 600)).reshape(30, 20)
+    file = xarray.Dataset({"E": (("x", "t"), values)}, {"x": AXES[x], "t": AXES[t]})
+    data = cf.Dataset.from_xarray(file, {u: "E"})
+    assert np.array_equal(data.values[u.imaginary_part], values.imag)
+
+
 # Refusals
 # --------------------------------------------------------------------------------------------------
-
-AXES = {x: np.linspace(0, 6, 30), t: np.linspace(0, 1, 20)}
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ones((30, 20)) * 1j, "are complex; .* declare two fields"),
         (np.where(np.eye(30, 20) > 0, np.inf, 1.0), "contain infinity; write NaN"),
         (np.full((30, 20), "a"), "must be numbers"),
     ],

@@ -277,6 +277,26 @@ def test_questions_that_make_no_sense_are_refused(variables, options, message):
         sphere_dataset(diffusing(), variables, **{"region": EUROPE, **options})
 
 
+def test_without_a_region_the_study_is_about_all_of_the_file():
+    data, plane = sphere_dataset(diffusing(), {T: "sst"})
+    assert data.shape == (61, 82, 60)
+    assert data.notes["region"] == [-20.0, 40.0, 29.5, 70.0] or data.notes["region"] == [
+        340.0,
+        400.0,
+        29.5,
+        70.0,
+    ]
+    assert plane.longitude == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    "edges", [(300, 30, 35, 65), (350, 50, 35, 65), (350, 30, 20, 65), (350, 30, 35, 80)]
+)
+def test_a_region_beyond_the_file_is_not_silently_another_one(edges):
+    with pytest.raises(cf.InputError, match="name a region inside the file, or none for all of it"):
+        sphere_dataset(diffusing(), {T: "sst"}, Region(*edges))
+
+
 def test_a_region_may_be_limited_in_time():
     data, _ = sphere_dataset(
         diffusing(), {T: "sst"}, Region(350, 30, 35, 65, start="2001-01-03", end="2001-01-10")

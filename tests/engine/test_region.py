@@ -123,9 +123,40 @@ def test_data_and_sizes_that_give_no_region_are_refused():
         region_mesh(MPI.COMM_SELF, gridded(), -1.0)
     with pytest.raises(cf.InputError, match="more than"):
         region_mesh(MPI.COMM_SELF, gridded(), 1e-5)
-    line = cf.Dataset.from_arrays({x: np.arange(5.0), t: np.arange(3.0)}, {u: np.zeros((5, 3))})
-    with pytest.raises(cf.InputError, match="1 dimensions"):
-        region_mesh(MPI.COMM_SELF, line, 0.5)
+    axes = {x: np.arange(5.0), y: np.arange(5.0), cf.z: np.arange(5.0), t: np.arange(3.0)}
+    with pytest.raises(cf.InputError, match="3 dimensions"):
+        region_mesh(MPI.COMM_SELF, cf.Dataset.from_arrays(axes, {u: np.zeros((5, 5, 5, 3))}), 0.5)
+    with pytest.raises(cf.InputError, match=r"repeat themselves along x: .*cf\.Periodic"):
+        region_mesh(MPI.COMM_SELF, gridded().repeating({x: 4.2}), 0.5)
+
+
+def test_data_on_a_line_are_meshed_from_end_to_end_or_over_one_period():
+    line = cf.Dataset.from_arrays(
+        {x: np.arange(2.0, 7.0), t: np.arange(3.0)}, {u: np.zeros((5, 3))}
+    )
+    for data, end in ((line, 6.0), (line.repeating({x: 5.0}), 7.0)):
+        mesh = region_mesh(MPI.COMM_SELF, data, 0.5)
+        places = mesh.mesh.geometry.x[:, 0]
+        assert (places.min(), places.max()) == (2.0, end)
+        assert {"left", "right"} <= set(mesh.names)
+    gone = cf.Dataset.from_arrays(
+        {x: np.arange(5.0), t: np.arange(3.0)}, {u: np.array([[1.0] * 3] * 4 + [[np.nan] * 3])}
+    )
+    with pytest.raises(cf.InputError, match="no values at any time"):
+        region_mesh(MPI.COMM_SELF, gone, 0.5)
+
+
+def test_measured_values_repeat_along_periodic_axes():
+    """The last point of the period is left out, and meshes reach beyond it."""
+    place, time = np.arange(40) * 2 * np.pi / 40, np.linspace(0, 1, 5)
+    data = cf.Dataset.from_arrays(
+        {x: place, t: time}, {u: np.sin(place)[:, None] + 0 * time}, period={x: 2 * np.pi}
+    )
+    from cffem.symbols.problem.measured import Measured
+
+    points = np.zeros((3, 50))
+    points[0] = np.linspace(-3, 13, 50)
+    assert Measured(data).at(u, points, 0.5, "test") == pytest.approx(np.sin(points[0]), abs=2e-4)
 
 
 RATE, SPEED = 0.05, 0.4

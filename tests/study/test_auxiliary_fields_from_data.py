@@ -71,3 +71,33 @@ def test_definitions_are_followed_through_each_other():
     found = definitions(library)
     assert found[w] == lap(u) / 2
     assert not found[v].has(w)
+
+
+def plainly(data, library, end, **others):
+    mesh = cf.region_mesh(MPI.COMM_SELF, data, others.pop("h", 0.25))
+    experiment = cf.Experiment(
+        mesh=mesh, elements={u: ("Lagrange", 2)}, time=cf.Window(0, end, steps=30), **others
+    )
+    return cf.Study(
+        library, experiment, data=data, certification=cf.Certification(epsilon=0.1, budget=1)
+    ).run()
+
+
+def test_third_derivatives_written_plainly_run_from_data_to_a_report():
+    """Boundary values of u and of the auxiliary field, which nobody sees, come from the data."""
+    library = cf.Library(dt(u), {"uux": u * u.diff(x), "uxxx": u.diff(x, 3), "u": u})
+    place, time = np.linspace(0, LENGTH, 321), np.linspace(0, END, 41)
+    data = cf.Dataset.from_arrays(
+        {x: place, t: time}, {u: two_solitons(place[:, None], time[None])}
+    )
+    report = plainly(data, library, END)
+    assert report.terms["uux"].coefficient == pytest.approx(-6.0, rel=1e-2)
+    assert report.terms["uxxx"].coefficient == pytest.approx(-1.0, rel=1e-2)
+    (found,) = report.sections["screening"]["misfit"].values()
+    assert found["misfit"] < 0.05
+    assert report.terms["uxxx"].misfit > 3 * found["misfit"]
+    assert report.terms["uxxx"].deletion > 0.5
+    first, _, head = str(report).splitlines()[:3]
+    assert first.startswith("Screen: reliable")
+    assert "deletion δ  misfit" in head
+    assert report.sections["scope"]["observation"] == "measured values of u"

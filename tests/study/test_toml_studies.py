@@ -252,6 +252,48 @@ def test_measured_arrays_are_read_without_unpickling(tmp_path):
     assert not Trap.sprung
 
 
+HIGH = """
+[fields]
+u = "scalar"
+psi_re = "scalar"
+psi_im = "scalar"
+
+[library]
+anchor = "dt(u)"
+[library.terms]
+bend = "-lap(lap(u))"
+third = "diff(u, x, x, x)"
+
+[[experiments]]
+mesh = { shape = "data", h = 0.5 }
+elements = { u = ["Lagrange", 2] }
+boundary = [{ type = "Dirichlet", field = "u" }, { type = "Dirichlet", field = "lap(u)" }]
+time = { start = 0, end = 1, steps = 4 }
+data = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u", psi = "psi" }, period = { x = 6.0 } }
+"""
+
+
+def test_files_offer_high_orders_periods_complex_data_and_meshes_of_the_data(tmp_path):
+    grid, times = np.arange(1.0, 7.0, 0.25), np.linspace(0, 1, 5)
+    values = np.sin(grid)[:, None] * np.exp(-times)
+    np.savez(tmp_path / "data.npz", x=grid, lon=grid, t=times, u=values, psi=values * (1 + 2j))
+    study = read_study(written(tmp_path, HIGH), MPI.COMM_SELF)
+    (experiment,), (data,) = study.experiments.values(), study.data.values()
+    assert [str(condition) for condition in experiment.boundary] == [
+        "Dirichlet(u, 0, on=all)",
+        "Dirichlet(lap(u), 0, on=all)",
+    ]
+    assert data.period == {cf.x: 6.0}
+    assert np.array_equal(data.values[cf.ScalarField("psi_im")], 2 * values)
+    places = experiment.mesh.mesh.geometry.x[:, 0]
+    assert (places.min(), places.max()) == (1.0, 7.0)
+    with pytest.raises(InputError, match="degrees"):
+        read_study(written(tmp_path, HIGH.replace('x = "x", t', 'x = "lon", t')), MPI.COMM_SELF)
+    without = "\n".join(line for line in HIGH.splitlines() if not line.startswith("data ="))
+    with pytest.raises(InputError, match="to follow the data"):
+        read_study(written(tmp_path, without), MPI.COMM_SELF)
+
+
 class Trap:
     """Would tell if somebody unpickled it."""
 

@@ -343,6 +343,21 @@ HYPOTHESES = (
 )
 
 
+def check_element(model: Any, unknown: Any) -> None:
+    """One scalar field on a continuous Lagrange element, and terms of second order at most."""
+    if model.discretisation.auxiliaries:
+        raise NotCovered("a term is of third or higher order")
+    element = model.spaces.elements[unknown]
+    family = getattr(element, "element_family", None)
+    if (
+        model.spaces.mixed
+        or family != basix.ElementFamily.P
+        or element.discontinuous
+        or element.reference_value_shape
+    ):
+        raise NotCovered("the element is not a continuous Lagrange element for a scalar")
+
+
 def check_experiment(model: Any, transient: bool = False) -> None:
     """What must be true of an experiment before anything is computed."""
     experiment, library, unknown = model.experiment, model.library, only_unknown(model.library)
@@ -355,15 +370,8 @@ def check_experiment(model: Any, transient: bool = False) -> None:
     for condition in experiment.boundary:
         if not isinstance(condition, Dirichlet):
             raise NotCovered(f"{condition} is not a Dirichlet condition")
+    check_element(model, unknown)
     element = model.spaces.elements[unknown]
-    family = getattr(element, "element_family", None)
-    if (
-        model.spaces.mixed
-        or family != basix.ElementFamily.P
-        or element.discontinuous
-        or element.reference_value_shape
-    ):
-        raise NotCovered("the element is not a continuous Lagrange element for a scalar")
     forcing = dict(experiment.forcing).get(unknown, 0)
     if not isinstance(forcing, int | float | sp.Expr) or (
         sp.sympify(forcing).has(t) and not transient

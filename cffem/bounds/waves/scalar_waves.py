@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-import basix
 import numpy as np
 
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.elliptic.steady_bounds import check_element
 from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.waves.wave_certifier import PathBound, SecondOrderCertifier, Terms
 from cffem.bounds.waves.wave_elliptic import (
@@ -74,10 +74,7 @@ class WaveCertifier(SecondOrderCertifier):
             raise NotCovered("the unknown is not a single scalar field")
         if self.constrained:
             raise NotCovered("a constraint is declared")
-        element = self.model.spaces.elements[self.unknown]
-        family = getattr(element, "element_family", None)
-        if self.model.spaces.mixed or family != basix.ElementFamily.P or element.discontinuous:
-            raise NotCovered("the element is not a continuous Lagrange element for a scalar")
+        check_element(self.model, self.unknown)
 
     @property
     def method(self) -> str:  # type: ignore[override]

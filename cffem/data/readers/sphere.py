@@ -74,7 +74,7 @@ class Region:
 def sphere_dataset(
     source: Any,
     variables: Mapping[Field, Any],
-    region: Region,
+    region: Region | None = None,
     *,
     quantities: Mapping[str, str] | str = "temperature",
     anomaly: str = "none",
@@ -88,7 +88,8 @@ def sphere_dataset(
         source: an xarray dataset, or the path of a NetCDF file or Zarr 3 store.
         variables: the variable of each scalar field, the pair of variables (east, north) of each
             velocity.
-        region: the part of the sphere and of time.
+        region: the part of the sphere and of time; None for all of the file. The file must reach
+            its edges to within a grid step.
         quantities: what each variable measures ("temperature", "velocity", …); one word for all of
             them.
         anomaly: "none", "mean" (less the mean over the region's time at each place) or "month"
@@ -109,12 +110,13 @@ def sphere_dataset(
         raise DataError(f"an anomaly is {', '.join(ANOMALIES)}, not {anomaly!r}")
     if not variables:
         raise DataError("say which variable belongs to which field, as in {T: 'sst'}")
-    plane = plane or region.plane()
     names = [
         name
         for given in variables.values()
         for name in ([given] if isinstance(given, str) else given)
     ]
+    region = region or whole_region(source, names[0])
+    plane = plane or region.plane()
     arrays: dict[str, np.ndarray] = {}
     grid: SphereGrid | None = None
     for name, array, found in selected(source, names, region):
@@ -144,11 +146,8 @@ def sphere_dataset(
     data = Dataset.from_arrays(
         {"x": east, "y": north, "t": grid.seconds}, values, projected=projected
     )
-    data.notes.update(
-        region=[region.west, region.east, region.south, region.north],
-        first=str(grid.times[0]),
-        anomaly=anomaly,
-    )
+    edges = [float(edge) for axis in (grid.longitude, grid.latitude) for edge in axis[[0, -1]]]
+    data.notes.update(region=edges, first=str(grid.times[0]), anomaly=anomaly)
     return data, plane
 
 
@@ -236,6 +235,8 @@ def selected(
             array = array.isel(dict.fromkeys(others, 0)).transpose(*(dims[kind] for kind in NAMES))
             longitude, columns = longitudes(array[dims["longitude"]].values, region, name)
             latitude, rows = latitudes(array[dims["latitude"]].values, region, name)
+            reaches(longitude, region.west, region.west + region.width, "longitude", name)
+            reaches(latitude, region.south, region.north, "latitude", name)
             times, steps = moments(ds, array[dims["time"]], region, name)
             long_enough(name, {"longitude": longitude, "latitude": latitude, "time": times})
             values = np.asarray(array.isel({dims["time"]: steps}).values, dtype=float)[
@@ -245,6 +246,41 @@ def selected(
     finally:
         if ds is not source:
             ds.close()
+
+
+def whole_region(source: Any, name: str) -> Region:
+    """The region that a variable of a file covers."""
+    ds = opened(source, [name])
+    try:
+        if name not in ds.variables:
+            raise DataError(
+                f"there is no variable {name!r}; there are {', '.join(map(str, ds.data_vars))}"
+            )
+        array = ds[name]
+        around, up = (
+            array[axis_of(array, kind, name)].values.astype(float)
+            for kind in ("longitude", "latitude")
+        )
+    finally:
+        if ds is not source:
+            ds.close()
+    ends = np.sort(np.unwrap(around, period=360.0)[[0, -1]])
+    return Region(float(ends[0]), float(ends[1]), float(up.min()), float(up.max()))
+
+
+def reaches(found: np.ndarray, west: float, east: float, kind: str, name: str) -> None:
+    """Refuse a region that goes beyond the file, whose study would be about another region
+    than the one that was named.
+    """
+    if len(found) < 2:
+        return
+    step = float(np.diff(found).max())
+    if found[0] - west > 1.001 * step or east - found[-1] > 1.001 * step:
+        raise DataError(
+            f"the region goes from {west:g}° to {east:g}° of {kind}, but {name!r} from "
+            f"{found[0]:g}° to {found[-1]:g}° only; "
+            "name a region inside the file, or none for all of it"
+        )
 
 
 def opened(source: Any, names: Sequence[str]) -> Any:

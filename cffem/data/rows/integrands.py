@@ -178,7 +178,10 @@ def check_integrand(core: sp.Expr, data: Dataset) -> None:
     needed = core.atoms(ScalarField, Component)
     missing = {n for n in needed if n not in data.values}
     if missing:
-        raise InputError(f"the dataset has no values of {', '.join(sorted(map(str, missing)))}")
+        known = ", ".join(map(str, data.values))
+        raise InputError(
+            f"the dataset has no values of {', '.join(sorted(map(str, missing)))}, but of {known}"
+        )
     absent = core.atoms(sp.Symbol) & set(COORDINATES) - measured_axes(data)
     if absent:
         raise InputError(

@@ -2,6 +2,9 @@
 """Boundary conditions of auxiliary fields: the weak divergence of an H(curl) field and the weak
 curl of an H(div) field.
 
+Those that stand for second derivatives of Lagrange fields have conditions of their own
+(`cffem.forms.splitting`).
+
 They are defined by
 
     (s, q) = −(E, ∇q) + ∮ (E·n) q        and        (ω, τ) = (B, curl τ) + ∮ (n × B)·τ,
@@ -31,6 +34,7 @@ import sympy as sp
 from cffem.engine.assembly.traces import essential, vector_value
 from cffem.forms.elements import HCURL, HDIV
 from cffem.forms.parts import Trace
+from cffem.forms.splitting import base_of, is_stand_in
 from cffem.forms.weakterm import Auxiliary
 from cffem.symbols.algebra.nodes import Curl, Div
 from cffem.symbols.coordinates import t
@@ -45,7 +49,9 @@ if TYPE_CHECKING:
 
 
 def leader_of(auxiliary: Auxiliary, kinds: Mapping[Field, str]) -> Field:
-    """The field whose divergence or curl an auxiliary field is."""
+    """The field whose divergence, curl or second derivative an auxiliary field is."""
+    if is_stand_in(auxiliary.field):
+        return base_of(auxiliary.definition.term.args[0])
     vectors = [f for f in auxiliary.definition.term.atoms(Field) if kinds[f] in (HCURL, HDIV)]
     return min(vectors, key=str)
 
@@ -62,6 +68,8 @@ def is_held(
         conditions: those declared on a part.
         closed: whether a constraint makes the normal component vanish in weak form.
     """
+    if space not in (HCURL, HDIV):
+        return False  # second derivatives have conditions of their own
     mine = [c for c in conditions if c.unknown == leader]
     natural = any(isinstance(c, Neumann) for c in mine)
     if space == HCURL:
@@ -169,8 +177,9 @@ def check_tangential(discretisation: Discretisation) -> None:
                 "part on the boundary has no "
                 "effect; on H(div) elements Dirichlet gives the normal part"
             )
+    leaders = {field for field in discretisation.leaders.values() if kinds[field] in (HCURL, HDIV)}
     for part, conditions in discretisation.boundary.conditions.items():
-        for field in discretisation.leaders.values():
+        for field in sorted(leaders, key=str):
             _check_part(discretisation, part, conditions, field)
 
 

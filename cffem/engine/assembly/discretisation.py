@@ -39,6 +39,7 @@ from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
+from cffem.forms.splitting import is_stand_in
 from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
@@ -320,7 +321,7 @@ class Discretisation:
 
     @cached_property
     def leaders(self) -> dict[Auxiliary, Field]:
-        """The field whose divergence or curl each auxiliary field is."""
+        """The field whose divergence, curl or second derivative each auxiliary field is."""
         return {a: leader_of(a, self.kinds) for a in self.auxiliaries}
 
     @cached_property
@@ -443,8 +444,11 @@ class Discretisation:
         mass = auxiliary.mass(
             value, self.tests[auxiliary.field], ufl.dx(domain=self.mesh.ufl_domain())
         )
-        form = self.form_of(auxiliary.definition, auxiliary.field, closed=True)
         leader = self.leaders[auxiliary]
+        split = is_stand_in(auxiliary.field)
+        form = self.form_of(auxiliary.definition, auxiliary.field, closed=not split)
+        if split:
+            return mass - form
         space, context = (
             self.kinds[leader],
             self.context.extended({auxiliary.test: self.tests[auxiliary.field]}),

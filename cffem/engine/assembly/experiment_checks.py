@@ -23,6 +23,7 @@ from cffem.engine.assembly.traces import essential, natural_kinds
 from cffem.engine.inputs import field_data as data
 from cffem.forms.elements import H1, HDIV
 from cffem.forms.orders import derivatives
+from cffem.forms.splitting import as_written, is_stand_in
 from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
@@ -37,6 +38,7 @@ MISSED = 0.5
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.discretisation import Discretisation
+    from cffem.engine.mesh.boundary_parts import Boundary
 
 # Below this share of n_i² a side counts as parallel to the axis; rounding of coordinates leaves
 # 1e-30.
@@ -172,6 +174,38 @@ def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None
             )
 
 
+def check_second_derivatives(boundary: Boundary, leaders: Mapping[Field, Field]) -> None:
+    """Refuse conditions on second derivatives for which the equations have no use, and one too many
+    on a part.
+
+    Args:
+        boundary: the parts of the boundary with their conditions.
+        leaders: the fields whose second derivatives the auxiliary fields are.
+    """
+    for condition in boundary.declared:
+        if is_stand_in(condition.unknown) and condition.unknown not in leaders:
+            there = ", ".join(sorted(map(as_written, leaders))) or "none"
+            raise InputError(
+                f"{condition}: only second derivatives that terms of third or higher order are "
+                "made of take conditions, "
+                f"here: {there}"
+            )
+    for part, conditions in boundary.conditions.items():
+        for stand_in, leader in leaders.items():
+            natural = [
+                c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == leader
+            ]
+            if (
+                natural
+                and essential(conditions, stand_in, H1)
+                and essential(conditions, leader, H1)
+            ):
+                raise InputError(
+                    f"{natural[0]}: {leader} and {as_written(stand_in)} are given on {part!r} as "
+                    "well; two conditions are enough"
+                )
+
+
 def check_open_parts(discretisation: Discretisation) -> None:
     """Refuse a divergence constraint where nobody says whether the boundary is open.
 
@@ -230,6 +264,9 @@ def check_effects(discretisation: Discretisation) -> None:
         *discretisation.weak_terms.values(),
         *filter(None, discretisation.weak_anchors.values()),
     ]
+    split = {a: leader for a, leader in discretisation.leaders.items() if is_stand_in(a.field)}
+    weak += [auxiliary.definition for auxiliary in split]
+    check_second_derivatives(boundary, {a.field: leader for a, leader in split.items()})
     traces = [sp.sympify(trace) for term in weak for trace, _ in term.traces]
     # Traces of weak curls are the business of `cffem.engine.assembly.auxiliary`; there the value
     # gives the normal part only.
@@ -263,6 +300,10 @@ def check_effects(discretisation: Discretisation) -> None:
                 essential(conditions, unknown, discretisation.kinds[unknown])
                 and unknown not in turning
             )
+            # ∂u/∂n then stands in the definition of lap(u), whose test functions are free where its
+            # values are.
+            free = [a.field for a, leader in split.items() if leader == unknown]
+            given = given and all(essential(conditions, f, H1) for f in free)
             if condition in conditions and given:
                 raise InputError(
                     f"{condition}: the value of {unknown} is given on {part!r} as well; give one "

@@ -21,6 +21,7 @@ import sympy as sp
 from cffem.forms.elements import HCURL, HDIV, L2
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
+from cffem.forms.splitting import as_written, is_stand_in
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
@@ -110,7 +111,7 @@ def on_part(
     for trace, weight in with_tractions(traces, conditions, equation, data, dimension):
         trace = trace.xreplace(given)
         for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
-            trace = imposed(trace, unknown, conditions, part, data, dimension)
+            trace = imposed(trace, unknown, conditions, part, data, dimension, equation)
         for unknown in missing_values(trace, {equation, multiplier}, spaces):
             trace = said_to_vanish(trace, unknown, conditions, equation, part, spaces)
         if trace != 0:
@@ -242,16 +243,22 @@ def imposed(
     part: str,
     data: Mapping[Any, Field],
     dimension: int,
+    equation: Field | None = None,
 ) -> sp.Expr:
     """A trace with the derivatives of a field replaced by what a Neumann or Robin condition
     says.
     """
     natural = [c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == unknown]
     if not natural:
+        said = as_written(unknown)
+        tested = (
+            as_written(equation)
+            if equation is not None and (is_stand_in(equation) or is_stand_in(unknown))
+            else said
+        )
         raise InputError(
-            f"nothing is said about {unknown} on the boundary part {part!r}, where {trace} "
-            "remains: "
-            f"declare Dirichlet({unknown}, …), Neumann({unknown}, 0) or Robin there"
+            f"nothing is said about {said} on the boundary part {part!r}, where {trace} remains: "
+            f"declare Dirichlet({tested}, …), Neumann({said}, 0) or Robin there"
         )
     if len(natural) > 1:
         raise InputError(f"two natural conditions for {unknown} on the boundary part {part!r}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cffem.engine.collective import collectively
-from cffem.engine.mesh.mesh_shapes import gmsh_session
+from cffem.engine.mesh.mesh_shapes import gmsh_session, interval
 from cffem.engine.mesh.meshes import MeshData, distribute, read_raw
 from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
 from cffem.symbols.coordinates import t, x, y
@@ -30,11 +30,12 @@ STEP = 1.0
 
 
 def region_mesh(comm: Any, data: Any, h: float, velocity: VectorField | None = None) -> MeshData:
-    """A triangle mesh of the region where a dataset has values; collective.
+    """A mesh of the region where a dataset has values: triangles in the plane, an interval on a
+    line; collective.
 
     Args:
         comm: the MPI communicator.
-        data: a `Dataset` on a plane grid, or of sensors in the plane.
+        data: a `Dataset` on a line or on a plane grid, or of sensors in the plane.
         h: cell size, in the unit of the coordinates.
         velocity: a vector field of the data; the open boundary is then `inflow` where its mean over
             time points into the region, and `outflow` elsewhere.
@@ -53,9 +54,18 @@ def region_mesh(comm: Any, data: Any, h: float, velocity: VectorField | None = N
         >>> sorted(region_mesh(MPI.COMM_SELF, data, 1.0).names)
         ['coast', 'open', 'sea']
     """
+    if data.dim == 1:
+        return line_mesh(comm, data, h)
     if data.dim != 2:
         raise MeshError(
-            f"a region is meshed in the plane, but the data have {data.dim} dimensions of space"
+            f"a region is meshed on a line or in the plane, but the data have {data.dim} "
+            "dimensions of space"
+        )
+    if data.period:
+        axes = " and ".join(map(str, data.period))
+        raise MeshError(
+            f"the data repeat themselves along {axes}: give a mesh of one period and cf.Periodic "
+            "on its sides"
         )
     if not 0 < h < float("inf"):
         raise MeshError(f"h must be a positive number, not {h!r}")
@@ -74,6 +84,18 @@ def region_mesh(comm: Any, data: Any, h: float, velocity: VectorField | None = N
             return read_raw(path)
 
     return distribute(collectively(comm, make), comm)
+
+
+def line_mesh(comm: Any, data: Any, h: float) -> MeshData:
+    """The interval between the first and the last point of data on a line, or of one period."""
+    places = data.coordinates[x]
+    if data.mask is not None and data.mask.reshape(len(places), -1).all(axis=1).any():
+        raise MeshError(
+            "some places on the line have no values at any time; leave them out, or give a mesh "
+            "of the part to study"
+        )
+    length = data.period.get(x, float(places[-1] - places[0]))
+    return interval(comm, h, length=length, origin=float(places[0]))
 
 
 def mean_velocity(data: Any, velocity: VectorField) -> np.ndarray:

@@ -247,6 +247,10 @@ class StrongRows:
             start, end = (float(time) for time in solution.times[step : step + 2])
             length = end - start
             state = 0.5 * (solution.states[step] + solution.states[step + 1])
+            if not self.model.marching.scheme.stiffly_accurate:
+                # The last stage is in the middle of the step, and algebraic unknowns have its
+                # values.
+                state = np.where(self.model.marching.dynamic > 0, state, solution.states[step + 1])
             rate = (solution.states[step + 1] - solution.states[step]) / length
             acceleration = None
             if solution.velocities is not None:

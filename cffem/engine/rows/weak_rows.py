@@ -26,6 +26,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.rows.strong_rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
+from cffem.forms.splitting import is_stand_in
 from cffem.forms.weak import weak_form
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.constraint_classes import DivergenceFree
@@ -49,8 +50,8 @@ class WeakRows(StrongRows):
         library: anything with an `anchor` and `terms`.
 
     Raises:
-        InputError: a term needs auxiliary fields or jumps between cells, or the domain has no room
-            for a test function.
+        InputError: a term needs jumps between cells or auxiliary fields that the solution does not
+            have, or the domain has no room for a test function.
     """
 
     @property
@@ -116,10 +117,14 @@ class WeakRows(StrongRows):
     def _column(self, term: sp.Expr) -> list[Any]:
         """The integrand of a term against each test function."""
         multiplier = self.discretisation.multiplier
+        elements = {f: element for f, element in self.spaces.elements.items() if not is_stand_in(f)}
         weak = weak_form(
-            term, self.unknown, self.spaces.elements, () if multiplier is None else (multiplier[0],)
+            term, self.unknown, elements, () if multiplier is None else (multiplier[0],)
         )
-        if weak.auxiliaries or weak.jumps:
+        if weak.jumps or any(
+            not is_stand_in(a.field) or a.field not in self.spaces.elements
+            for a in weak.auxiliaries
+        ):
             raise InputError(
                 f"{term} has no weak rows on these elements: it needs fields or jumps besides the "
                 "solution"

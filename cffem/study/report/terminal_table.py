@@ -23,10 +23,12 @@ def as_text(report: Report, width: int = 110) -> str:
     them, then the scope in one.
     """
     table = Table(title=None, header_style="", box=None, pad_edge=False)
+    measured = any(term.misfit is not None for term in report.terms.values())
     for name, right in (
         ("term", False),
         ("coefficient", True),
         ("deletion δ", True),
+        *([("misfit", True)] if measured else []),
         ("linearised", True),
         ("margin", True),
         ("error bar", False),
@@ -37,9 +39,13 @@ def as_text(report: Report, width: int = 110) -> str:
         verdict = f"{term.decision}{by_field(term)}" + (
             f": {plain(term.reason)}" if term.reason else ""
         )
+        misfit = ["–" if term.misfit is None else f"{term.misfit:.1%}"] if measured else []
         numbers = [
             f"{term.coefficient:g}",
-            *(shown(value) for value in (term.deletion, term.linearised, term.margin)),
+            shown(term.deletion),
+            *misfit,
+            shown(term.linearised),
+            shown(term.margin),
         ]
         # Names are the user's: shown as they are, never read as markup.
         table.add_row(

@@ -2,10 +2,11 @@
 """Auxiliary fields of a system, such as w with 0 = w − lap(u), in studies with data of the other
 fields only.
 
-Terms of third and fourth order are written with a field for a derivative, because elements have no
-such derivatives. Data do not measure it, and need not: weak rows take derivatives of any order, so
-the design is made with the definition in the field's place. Where the boundary asks for values of
-the auxiliary field they are those of its definition on the denoised data.
+Terms of third and fourth order are made with a field for a derivative, because elements have no
+such derivatives; a user may write it, and else the engine makes it (`cffem.forms.splitting`). Data
+do not measure it, and need not: weak rows take derivatives of any order, so the design is made with
+the definition in the field's place. Where the boundary asks for values of the auxiliary field they
+are those of its definition on the denoised data.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 import sympy as sp
 
 from cffem.data.rows.conservation import orders_of
+from cffem.forms.orders import order_of
+from cffem.forms.splitting import split, stand_in
 from cffem.symbols.algebra.analysis import canonical, jet
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Field, ScalarField
@@ -70,12 +73,38 @@ def plain_equation(library: Any) -> PlainEquation:
     )
 
 
+def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
+    """The auxiliary fields that the engine makes of terms of third and higher order, with the
+    derivatives they stand for.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> second_derivatives(cf.Library(cf.dt(u), {"uxxx": u.diff(cf.x, 3), "uxx": u.diff(cf.x, 2)}))
+        {u_xx: Derivative(u, (x, 2))}
+    """
+    found: dict[Field, sp.Expr] = {}
+
+    def replaced(node: sp.Expr) -> Field:
+        field = stand_in(node)
+        found[field] = node.xreplace(found).doit()
+        return field
+
+    for name in library.names:
+        for part in sp.Add.make_args(sp.expand_mul(library[name])):
+            while order_of(part) > 2 and (lower := split(part, replaced)) != part:
+                part = lower
+    return found
+
+
 def with_auxiliaries(plan: Any, library: Any) -> dict[Any, np.ndarray]:
     """The denoised values of a plan, with those of auxiliary fields for which everything that
     defines them is measured.
     """
     values, data = dict(plan.denoised), plan.data
-    for unknown, definition in definitions(library).items():
+    for unknown, definition in {**definitions(library), **second_derivatives(library)}.items():
+        if unknown.shape:
+            continue
         (expr,) = canonical(definition, data.dim)
         jets = jet([expr])
         if unknown in values or not all(

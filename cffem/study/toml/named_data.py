@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cffem.data.dataset import Dataset
+from cffem.data.dataset import Dataset, refuse_degrees
 from cffem.data.readers.csv_format import from_columns, read_columns
 from cffem.engine.collective import collectively
 from cffem.study.toml.allowed import inside
 from cffem.study.toml.study_keys import StudyFileError, Table
-from cffem.symbols.fields import Field
+from cffem.symbols.fields import Field, ScalarField
 
 MOST_BYTES = 2**31
 
@@ -30,7 +30,8 @@ def read_dataset(
         table: `file`, `fields` (the array, variable or column of each field, a list for vectors),
             for `.npz` either `coordinates` (the array of each of x, y, z, t, in the order of the
             axes) or `points` and `times`, for `.csv` `coordinates` where the columns have other
-            names; `projected` as in `Dataset`.
+            names; `projected` and `period` as in `Dataset`. Complex arrays of psi are for the
+            fields psi_re and psi_im.
         fields: the declared fields.
         folder: the folder of the study file.
         anywhere: whether the file may lie elsewhere.
@@ -41,6 +42,9 @@ def read_dataset(
     wanted = table.table("fields")
     names: dict[Field, Any] = {}
     for name in wanted.entries(most=20):
+        if name not in fields and {f"{name}_re", f"{name}_im"} <= {*fields}:
+            names[ScalarField(name)] = wanted.get(name)
+            continue
         if name not in fields:
             raise StudyFileError(
                 f"{table.file}: {wanted.key(name)}: there is no field {name!r}; there are "
@@ -48,10 +52,12 @@ def read_dataset(
             )
         names[fields[name]] = wanted.get(name)
     options = {key: table.get(key) for key in ("coordinates", "points", "times") if key in table}
+    repeated = table.table("period", {})
+    period = {name: float(repeated.number(name)) for name in repeated.entries(most=3)}
     projected = table.flag("projected", False)
     table.done()
     with table.naming():
-        made = collectively(comm, lambda: _read(path, names, options, projected))
+        made = collectively(comm, lambda: _read(path, names, options, projected).repeating(period))
     return comm.bcast(made)
 
 
@@ -88,6 +94,8 @@ def _read(
             'coordinates are needed: { x = "x", t = "t" }, the name of the array of each axis, in '
             "the order of the axes"
         )
+    for name in options["coordinates"].values():
+        refuse_degrees(str(name))
     return Dataset.from_arrays(
         {key: array(name) for key, name in options["coordinates"].items()},
         values,

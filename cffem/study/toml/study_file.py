@@ -19,6 +19,7 @@ from typing import Any
 from cffem.engine.collective import collectively
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.meshes import mesh_path
+from cffem.engine.mesh.region import region_mesh
 from cffem.screening.screening import Screening
 from cffem.study.study import Study
 from cffem.study.toml.allowed import check_petsc_options, inside
@@ -26,7 +27,7 @@ from cffem.study.toml.named_data import read_dataset
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.problem import conditions as boundary
@@ -323,7 +324,7 @@ class StudyReader:
                 table.table(DATA), self.fields, self.folder, self.anywhere, self.comm
             )
         options = {
-            "mesh": self._mesh(table),
+            "mesh": self._mesh(table, measured),
             "elements": self._elements(table.table("elements")),
             "initial": self._values(table.table("initial", {}), measured, rates=True),
             "boundary": [
@@ -338,7 +339,7 @@ class StudyReader:
         with table.naming():
             return Experiment(**options), measured
 
-    def _mesh(self, table: Table) -> Any:
+    def _mesh(self, table: Table, measured: Any) -> Any:
         value = table.get("mesh")
         if isinstance(value, str):
             with table.naming("mesh"):
@@ -349,7 +350,17 @@ class StudyReader:
                 shipped = entry.text("shipped")
                 entry.done()
                 return mesh_path(shipped)
-            make = getattr(mesh_shapes, entry.choice("shape", SHAPES))
+            shape = entry.choice("shape", [*SHAPES, DATA])
+            if shape == DATA:
+                if measured is None:
+                    raise StudyFileError(
+                        f"{table.file}: {table.key('mesh')} is to follow the data, but this "
+                        "experiment has none"
+                    )
+                h = float(entry.number("h"))
+                entry.done()
+                return region_mesh(self.comm, measured, h)
+            make = getattr(mesh_shapes, shape)
             keys = [name for name in inspect.signature(make).parameters if name != "comm"]
             numbers = {
                 name: entry.text(name) if name == "cells" else entry.number(name)
@@ -407,7 +418,11 @@ class StudyReader:
             with table.naming():
                 return Periodic(**options)
         name, bracket, index = table.text("field").partition("[")
-        target: Field | Component = self.field(name, table, "field")
+        # A second derivative, as in field = "lap(u)", where a term of higher order asks for it.
+        derived = "(" in name
+        target: Any = (
+            self.expression(table, "field") if derived else self.field(name, table, "field")
+        )
         value = self._value(table, "value", measured) if "value" in table else 0
         on = table.get("on", "all")
         more = (
@@ -419,7 +434,7 @@ class StudyReader:
             more["balance"] = table.flag("balance")
         table.done()
         with table.naming():
-            if bracket:
+            if bracket and not derived:
                 target = target[int(index.rstrip("]"))]
             parts = tuple(on) if isinstance(on, list) else on
             made: boundary.BoundaryCondition = CONDITIONS[kind](target, value, parts, **more)

@@ -7,6 +7,9 @@ numbers, SymPy expressions in x, y, z, t, tuples of them, DOLFINx functions or d
 A `Neumann` or `Robin` condition replaces the natural trace that integration by parts produces in
 each term, for instance ∂u/∂n in `lap(u)` or n × curl E in `curl(curl(E))`; it is a condition on the
 trace, so the coefficient of the term multiplies it.
+
+Terms of third and higher order need conditions on a second derivative too, `Dirichlet(lap(u), 0)`
+say, see `cffem.forms.splitting`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 import sympy as sp
 
+from cffem.forms.splitting import as_written, is_second_derivative, stand_in
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.problem.measured import as_data
@@ -45,6 +49,8 @@ class BoundaryCondition:
     on: Any = "all"
 
     def __post_init__(self) -> None:
+        if is_second_derivative(self.field):
+            object.__setattr__(self, "field", stand_in(self.field))
         if not isinstance(self.field, Field | Component):
             raise InputError(
                 f"{type(self).__name__} needs a field or a component such as v[0], not "
@@ -66,7 +72,9 @@ class BoundaryCondition:
         return False
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}({self.field}, {self.value}, on={'+'.join(self.on)})"
+        return (
+            f"{type(self).__name__}({as_written(self.field)}, {self.value}, on={'+'.join(self.on)})"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from cffem.forms.splitting import is_stand_in
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, fields_of
@@ -148,7 +149,7 @@ class Experiment:
             raise InputError(f"time must be a Window or None, not {self.time!r}")
 
     def _check_known(self, unknown: Any, what: str) -> None:
-        if unknown not in self.elements:
+        if unknown not in self.elements and not is_stand_in(unknown):
             known = ", ".join(sorted(str(f) for f in self.elements))
             raise InputError(
                 f"{what} is for a field that has no element here; fields with elements: {known}"

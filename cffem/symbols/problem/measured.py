@@ -97,13 +97,42 @@ class MeasuredFields:
         """
         places = np.ascontiguousarray(points[: self.dataset.dim].T)
         sampler = self._scattered if self.dataset.points is not None else self._grid
+        places = self._within_period(places)
         rows = [
             np.zeros(len(places))
             if array is None
-            else sampler.at(self._snapshot(array, time, what), places)
+            else sampler.at(self._repeated(self._snapshot(array, time, what)), places)
             for array in self._arrays(unknown)
         ]
         return np.array(rows) if unknown.shape else rows[0]
+
+    @property
+    def _period(self) -> dict[Any, float]:
+        return dict(getattr(self.dataset, "period", {}))
+
+    def _within_period(self, places: np.ndarray) -> np.ndarray:
+        """Points moved by whole periods to where the data are."""
+        for axis, symbol in enumerate(SPACE[: self.dataset.dim]):
+            if symbol in self._period:
+                start, length = self.dataset.coordinates[symbol][0], self._period[symbol]
+                places[:, axis] = start + np.mod(places[:, axis] - start, length)
+        return places
+
+    def _repeated(self, values: np.ndarray) -> np.ndarray:
+        """Values at a time, continued along the axes that repeat themselves as far as
+        interpolation needs them.
+        """
+        if not self._period:
+            return values
+        return np.pad(
+            values,
+            [(self._width,) * 2 if c in self._period else (0, 0) for c in self._space],
+            mode="wrap",
+        )
+
+    @property
+    def _space(self) -> list[Any]:
+        return [c for c in SPACE if c in self.dataset.coordinates]
 
     def _snapshot(self, array: np.ndarray, time: float, what: str) -> np.ndarray:
         """The values at a time, or their rates there."""
@@ -135,10 +164,16 @@ class MeasuredFields:
 
     @cached_property
     def _grid(self) -> TensorGrid:
-        return TensorGrid(
-            [self.dataset.coordinates[c] for c in SPACE if c in self.dataset.coordinates],
-            self._width,
-        )
+        axes = []
+        for symbol in self._space:
+            axis, length = self.dataset.coordinates[symbol], self._period.get(symbol)
+            if length is not None:
+                whole = (axis + length * np.arange(-self._width, self._width + 1)[:, None]).ravel()
+                # As many points come before the first one as interpolation takes.
+                first = self._width * (len(axis) - 1)
+                axis = whole[first : first + len(axis) + 2 * self._width]
+            axes.append(axis)
+        return TensorGrid(axes, self._width)
 
     @cached_property
     def _scattered(self) -> Sensors:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cffem.data.dataset import Dataset
-from cffem.study.run.auxiliary_fields import plain_equation, with_auxiliaries
+from cffem.study.run.auxiliary_fields import plain_equation, second_derivatives, with_auxiliaries
 from cffem.study.run.measured_fields import measures
 from cffem.study.run.starting import start_with_rate
 from cffem.symbols.operators import dt
@@ -41,8 +41,9 @@ def from_data(experiment: Experiment, data: Dataset, library: Any) -> Experiment
             )
             initial.setdefault(unknown, started)
             initial.setdefault(dt(unknown), started)
+    derived = [field for field in second_derivatives(library) if measures(smooth, field)]
     boundary = list(experiment.boundary) or [
-        Dirichlet(unknown, smooth, on="all") for unknown in measured
+        Dirichlet(unknown, smooth, on="all") for unknown in [*measured, *derived]
     ]
     return dataclasses.replace(experiment, initial=initial, boundary=boundary)
 
