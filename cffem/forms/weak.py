@@ -32,9 +32,9 @@ from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier, topologic
 from cffem.forms.orders import derivatives, is_held, order_of
 from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
 from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
-from cffem.forms.splitting import base_of, split, stand_in
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.shapes import shape_of, unify
+from cffem.symbols.algebra.splitting import base_of, split, stand_in
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of

@@ -3,7 +3,7 @@
 curl of an H(div) field.
 
 Those that stand for second derivatives of Lagrange fields have conditions of their own
-(`cffem.forms.splitting`).
+(`cffem.symbols.algebra.splitting`).
 
 They are defined by
 
@@ -34,9 +34,9 @@ import sympy as sp
 from cffem.engine.assembly.traces import essential, vector_value
 from cffem.forms.elements import HCURL, HDIV
 from cffem.forms.parts import Trace
-from cffem.forms.splitting import base_of, is_stand_in
 from cffem.forms.weakterm import Auxiliary
 from cffem.symbols.algebra.nodes import Curl, Div
+from cffem.symbols.algebra.splitting import base_of, is_stand_in
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField

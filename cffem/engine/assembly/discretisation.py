@@ -39,11 +39,11 @@ from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
-from cffem.forms.splitting import is_stand_in
 from cffem.forms.translation_errors import UnsupportedTerm
 from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.nodes import Curl
+from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField

@@ -23,8 +23,8 @@ from cffem.engine.assembly.traces import essential, natural_kinds
 from cffem.engine.inputs import field_data as data
 from cffem.forms.elements import H1, HDIV
 from cffem.forms.orders import derivatives
-from cffem.forms.splitting import as_written, is_stand_in
 from cffem.symbols.algebra.nodes import Div
+from cffem.symbols.algebra.splitting import as_written, is_stand_in
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField

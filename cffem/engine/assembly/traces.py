@@ -21,8 +21,8 @@ import sympy as sp
 from cffem.forms.elements import HCURL, HDIV, L2
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
-from cffem.forms.splitting import as_written, is_stand_in
 from cffem.symbols.algebra.shapes import shape_of
+from cffem.symbols.algebra.splitting import as_written, is_stand_in
 from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField

@@ -26,8 +26,8 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.rows.strong_rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
-from cffem.forms.splitting import is_stand_in
 from cffem.forms.weak import weak_form
+from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.constraint_classes import DivergenceFree
 

@@ -3,7 +3,7 @@
 fields only.
 
 Terms of third and fourth order are made with a field for a derivative, because elements have no
-such derivatives; a user may write it, and else the engine makes it (`cffem.forms.splitting`). Data
+such derivatives; a user may write it, and else the engine makes it (`cffem.symbols.algebra.splitting`). Data
 do not measure it, and need not: weak rows take derivatives of any order, so the design is made with
 the definition in the field's place. Where the boundary asks for values of the auxiliary field they
 are those of its definition on the denoised data.
@@ -20,8 +20,8 @@ import sympy as sp
 
 from cffem.data.rows.conservation import orders_of
 from cffem.forms.orders import order_of
-from cffem.forms.splitting import split, stand_in
 from cffem.symbols.algebra.analysis import canonical, jet
+from cffem.symbols.algebra.splitting import split, stand_in
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Field, ScalarField
 

@@ -9,7 +9,7 @@ each term, for instance ∂u/∂n in `lap(u)` or n × curl E in `curl(curl(E))`;
 trace, so the coefficient of the term multiplies it.
 
 Terms of third and higher order need conditions on a second derivative too, `Dirichlet(lap(u), 0)`
-say, see `cffem.forms.splitting`.
+say, see `cffem.symbols.algebra.splitting`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import sympy as sp
 
-from cffem.forms.splitting import as_written, is_second_derivative, stand_in
+from cffem.symbols.algebra.splitting import as_written, is_second_derivative, stand_in
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.problem.measured import as_data

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from cffem.forms.splitting import is_stand_in
+from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, fields_of
