@@ -152,11 +152,13 @@ def test_measured_values_repeat_along_periodic_axes():
     data = cf.Dataset.from_arrays(
         {x: place, t: time}, {u: np.sin(place)[:, None] + 0 * time}, period={x: 2 * np.pi}
     )
-    from cffem.symbols.problem.measured import Measured
+    from cffem.symbols.problem.measured import MeasuredFields
 
     points = np.zeros((3, 50))
     points[0] = np.linspace(-3, 13, 50)
-    assert Measured(data).at(u, points, 0.5, "test") == pytest.approx(np.sin(points[0]), abs=2e-4)
+    assert MeasuredFields(data).at(u, points, 0.5, "test") == pytest.approx(
+        np.sin(points[0]), abs=2e-4
+    )
 
 
 RATE, SPEED = 0.05, 0.4
