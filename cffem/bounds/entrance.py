@@ -20,7 +20,7 @@ from cffem.bounds.geometry.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.levels.three_levels import Estimates
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
-from cffem.bounds.refits import Change, RefittedDeletion, recognised
+from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
 from cffem.bounds.waves.maxwell import MaxwellCertifier
 from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
@@ -120,7 +120,7 @@ def certify_deletion(
     if isinstance(found, NoCertificate):
         return found
     try:
-        return with_curve(model, found.deletion(name, norm, deleted), delete(name), deleted, norm)
+        return with_curve(model, found.deletion(name, norm, deleted), change, deleted, norm)
     except (NotCovered, SolveError) as reason:
         return NoCertificate(f"without {name}: {reason}")
 
@@ -349,9 +349,13 @@ def _best_guaranteed(
 def _guaranteed(
     model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
 ) -> DeletionBound | NoCertificate:
-    if change == delete(name):
-        return certify_deletion(model, name, norm, deleted, enriched)
-    return _certify_change(model, name, change, norm, deleted, enriched)
+    if deleted is None and change != delete(name):
+        try:
+            deleted = model.solve(change)
+        except SolveError as reason:
+            return NoCertificate(f"without {name}: {reason}")
+    certify = certify_deletion if is_deletion(change, name) else _certify_change
+    return certify(model, name, norm, deleted, enriched)
 
 
 def enriched_size(model: Any) -> float:
@@ -389,12 +393,11 @@ def estimates_of(model: Any, budget: float) -> Estimates:
 
 
 def _certify_change(
-    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+    model: Any, name: str, norm: str, deleted: Any, enriched: bool
 ) -> DeletionBound | NoCertificate:
     """The sum of both error bounds, for deletions that set other coefficients as well."""
-    deleted = deleted or model.solve(change)
     factual = certify_solution(model, None, norm, enriched)
-    other = certify_solution(model, change, norm, enriched, deleted)
+    other = certify_solution(model, None, norm, enriched, deleted)
     if not isinstance(factual, Certificate) or not isinstance(other, Certificate):
         return next(bound for bound in (factual, other) if isinstance(bound, NoCertificate))
     score, margin = model.factual.distance(deleted, norm), factual.value + other.value

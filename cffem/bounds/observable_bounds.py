@@ -119,14 +119,18 @@ def certify_observable(
         delete(name).apply(model.coefficients)
         try:
             deleted = (solutions or {}).get(name) or model.solve(delete(name))
-            found[name] = _with_curve(model, observable, route.margin(name, deleted))
+            found[name] = _with_curve(
+                model, observable, route.margin(name, deleted), deleted.intervention
+            )
         except (NotCovered, SolveError) as reason:
             found[name] = NoCertificate(f"without {name}: {reason}")
     route.destroy()
     return found
 
 
-def _with_curve(model: Any, observable: Any, found: ObservableMargin) -> ObservableMargin:
+def _with_curve(
+    model: Any, observable: Any, found: ObservableMargin, change: Intervention
+) -> ObservableMargin:
     """A margin that also covers the gap between straight cells and the curve that they stand
     for.
     """
@@ -134,9 +138,7 @@ def _with_curve(model: Any, observable: Any, found: ObservableMargin) -> Observa
         return found
     twin = twin_of(model)
     measurement = twin.model.measurement(observable)
-    values = [
-        measurement.value(twin.solution(change)) for change in (Intervention(), delete(found.term))
-    ]
+    values = [measurement.value(twin.solution(solved)) for solved in (Intervention(), change)]
     gap = SAFETY * abs(abs(values[0] - values[1]) - found.score)
     return dataclasses.replace(
         found, margin=found.margin + gap, certificate=curved_certificate(found.certificate, gap)
@@ -283,7 +285,7 @@ class _Observed:
                 continue
             models = [self.model, *levels.models]
             factual = [model.measurement(self.observable).value(model.factual) for model in models]
-            solutions, _ = levels.deleted_solutions(delete(name), deleted, accuracy=0.0)
+            solutions, _ = levels.deleted_solutions(deleted.intervention, deleted, accuracy=0.0)
             pairs = [
                 self._effect(m, m.factual, solution)
                 for m, solution in zip(models, solutions, strict=True)

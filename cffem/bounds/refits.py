@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cffem.engine.deletion.refit import deleting
-from cffem.symbols.problem.interventions import Intervention, delete
+from cffem.symbols.problem.interventions import CARRIED, CONDITIONS, KEPT, Intervention, delete
 
 # Coefficients that differ by no more than this share of the largest are the same numbers, up to
 # rounding.
@@ -28,13 +28,15 @@ class RefittedDeletion:
 
     Attributes:
         name: the deleted term.
+        conditions: what becomes of essential conditions, see `cffem.delete`.
     """
 
     name: str
+    conditions: str = CARRIED
 
     def on(self, model: Any) -> Intervention:
         """The intervention in a model; collective."""
-        return deleting(model, (self.name,), "remaining")[self.name]
+        return deleting(model, (self.name,), "remaining", self.conditions)[self.name]
 
 
 Change = Intervention | RefittedDeletion
@@ -65,17 +67,28 @@ def recognised(model: Any, name: str, change: Change | None) -> Change:
         ...     boundary=[cf.Neumann(u, 0)], forcing={u: 6})
         >>> model = cf.Model(library, {"lap": 1.0, "u": -1.0, "u^2": -1.0}, experiment)
         >>> recognised(model, "u", model.deletions(["u"], refit="remaining")["u"].intervention)
-        RefittedDeletion(name='u')
+        RefittedDeletion(name='u', conditions='carried')
         >>> print(recognised(model, "u", cf.delete("u") & cf.set("u^2", -1.4)))
         delete('u') & set('u^2', -1.4)
     """
     if isinstance(change, RefittedDeletion):
         return change
-    if change is None or not change.changes or change == delete(name):
+    if change is None or not change.changes:
         return delete(name)
-    if not change.only_coefficients:
+    if not change.only_coefficients or is_deletion(change, name):
         return change
-    given, found = (c.apply(model.coefficients) for c in (change, RefittedDeletion(name).on(model)))
+    refitted = RefittedDeletion(name, CARRIED if change.carried else KEPT)
+    given, found = (c.apply(model.coefficients) for c in (change, refitted.on(model)))
     size = max(map(abs, found.values()), default=0.0)
     same = all(abs(given[key] - value) <= SAME * size for key, value in found.items())
-    return RefittedDeletion(name) if same else change
+    return refitted if same else change
+
+
+def is_deletion(change: Intervention, name: str) -> bool:
+    """Whether a change deletes one term and nothing else, whatever becomes of essential conditions.
+
+    Example:
+        >>> is_deletion(delete("lap", conditions="kept"), "lap"), is_deletion(delete("lap", "u"), "lap")
+        (True, False)
+    """
+    return change in [delete(name, conditions=conditions) for conditions in CONDITIONS]

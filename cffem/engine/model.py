@@ -45,7 +45,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
-from cffem.symbols.problem.interventions import Intervention, joint
+from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
 from cffem.symbols.problem.measured import rate_of
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ class Model:
         self._lent = lent
         self._factual: Solution | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
+        # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
+        # owned values.
+        self.start_at: Callable[[], np.ndarray] | None = None
         self._group: Any = (
             None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
         )
@@ -529,7 +532,7 @@ class Model:
         epsilon: float | None = None,
         accuracy: float = 0.0,
         groups: int | None = None,
-        conditions: str = "carried",
+        conditions: str = CARRIED,
     ) -> Sweep:
         """Delete each of these terms (default: all with a nonzero coefficient) and compare with the
         factual solution.

@@ -19,6 +19,7 @@ CAUSES = {
     "fold": "the branch of solutions that begins at the factual one turns back before the "
     "deletion is complete",
     "blow-up": "the solution grows beyond all bounds",
+    "backward": "the equation runs backward in time",
     "not finite": "a number is not finite",
 }
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.interventions import CARRIED, CONDITIONS
 
 BUDGET = 5e5
 SCORES = ("auto", "full", "decide")
@@ -37,6 +38,8 @@ class Certification:
         scores: "full", every deletion is solved to working precision; "decide", only as far as the
             verdict needs, which is cheaper in time and enters the error bar; "auto", "decide" for
             large studies.
+        conditions: "carried", a deleted equation keeps the essential conditions that it can carry,
+            as `cffem.delete` says; "kept", all of them.
 
     Example:
         >>> Certification(epsilon=1e-3, relative=True).threshold(2.0)
@@ -50,10 +53,15 @@ class Certification:
     budget: float = BUDGET
     enriched: bool = False
     scores: str = "auto"
+    conditions: str = CARRIED
 
     def __post_init__(self) -> None:
         if self.scores not in SCORES:
             raise InputError(f"scores are {', '.join(map(repr, SCORES))}, not {self.scores!r}")
+        if self.conditions not in CONDITIONS:
+            raise InputError(
+                f"conditions are {' or '.join(map(repr, CONDITIONS))}, not {self.conditions!r}"
+            )
         for name in ("relative", "refine", "enriched"):
             if not isinstance(getattr(self, name), bool) and not (
                 name == "relative" and self.relative is None

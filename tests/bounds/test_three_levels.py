@@ -233,3 +233,32 @@ def test_refinement_decides_what_the_given_mesh_does_not():
         assert verdict.bound.certificate.kind == "estimated"
         assert (verdict.level > 0) == (decision == "relevant")
     assert "budget" in verdict.reason
+
+
+def test_finer_levels_of_a_steady_problem_stay_on_the_branch_of_the_given_one():
+    """Bistable, from a start between two branches: on this mesh Newton's method finds one of
+    them, on finer meshes the other.
+    """
+    library = cf.Library(
+        terms={"lap": lap(u), "bistable": u - u**3, "tilt": sp.Integer(1)}, unknown=u
+    )
+    coefficients = {"lap": 0.01, "bistable": 1.0, "tilt": 0.02}
+
+    def model(cells):
+        experiment = cf.Experiment(
+            mesh=mesh.create_unit_interval(MPI.COMM_SELF, cells),
+            elements={u: ("Lagrange", 1)},
+            boundary=[cf.Dirichlet(u, 0)],
+            initial={u: sp.sin(3 * sp.pi * x) / 10},
+        )
+        return cf.Model(library, coefficients, experiment)
+
+    def total(one):
+        return one.measurement(cf.Integral(u)).value(one.factual)
+
+    given = model(8)
+    assert total(given) > 0 > total(model(16)), "the start no longer shows that levels can part"
+    for way in ("mesh", "degree"):
+        totals = [total(Ladder(given, way).model(level)) for level in range(3)]
+        assert min(totals) > 0
+        assert abs(totals[2] - totals[1]) < abs(totals[1] - totals[0])

@@ -258,3 +258,47 @@ def test_a_multiplier_that_does_not_suit_is_named():
     library = cf.Library(anchor=cf.dt(E), terms={"curl": -cf.curl(cf.curl(E))})
     with pytest.raises(cf.SolveError, match="the element of the multiplier q may not suit"):
         cf.Model(library, {"curl": 1.0}, given).solve()
+
+
+def test_a_deletion_that_leaves_an_equation_running_backward_is_not_marched():
+    """Ripples grow without bound, but on a coarse mesh and within a short window they leave a
+    finite number.
+    """
+    library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(x, 2), "u": u})
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={u: ("Lagrange", 1)},
+        boundary=DIRICHLET,
+        initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+        time=cf.Window(0, 0.1, steps=4),
+    )
+    model = cf.Model(library, {"lap": 1.0, "steep": 0.1, "u": 1.0}, experiment)
+    for accuracy in (0.0, 1e-4):
+        sweep = model.deletions(accuracy=accuracy)
+        assert {name: found.status for name, found in sweep.items()} == {
+            "lap": "unsolvable",
+            "steep": "solved",
+            "u": "solved",
+        }
+        assert sweep["lap"].cause == "backward"
+        assert "(0.1 steep): such an equation runs backward in time" in sweep["lap"].reason
+    backward = cf.Model(library, {"steep": 1e-3, "u": 1.0}, experiment)
+    assert backward.deletions(["u"])["u"].status == "solved", (
+        "a factual problem of that kind is the user's own choice"
+    )
+
+
+def test_refitted_coefficients_may_not_turn_diffusion_round():
+    """Without the drift, the fit on u takes diffusion with the wrong sign for it."""
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "drift": u.diff(x), "lap": cf.lap(u)})
+    experiment = cf.Experiment(
+        mesh=unit("interval", 16),
+        elements={u: ("Lagrange", 1)},
+        boundary=DIRICHLET,
+        initial={u: sp.sin(sp.pi * x) ** 2},
+        time=cf.Window(0, 0.5, steps=16),
+    )
+    model = cf.Model(library, {"u": 0.3, "drift": -0.5, "lap": 0.02}, experiment)
+    assert model.refitted("drift")["lap"] < 0
+    found = model.deletions(["drift"], refit="remaining")["drift"]
+    assert (found.status, found.cause) == ("unsolvable", "backward")

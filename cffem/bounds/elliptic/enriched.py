@@ -67,9 +67,8 @@ class Enriched:
 
     def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
-        change = delete(name)
-        factual, deleted = self.model.factual, deleted or self.model.solve(change)
-        richer_deleted = self.richer.solve(change)
+        factual, deleted = self.model.factual, deleted or self.model.solve(delete(name))
+        richer_deleted = self.richer.solve(deleted.intervention)
         fine = self.certifier.deletion(name, norm, richer_deleted)
         first, second = (
             self._distance(self.richer.factual, factual),

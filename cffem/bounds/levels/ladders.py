@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dolfinx import mesh as dolfinx_mesh
 
 from cffem._compat import refined, straight_simplices
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.levels.compared import raised_states
 from cffem.bounds.levels.prolongation import affine, prolongation
 from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.mesh.meshes import MeshData
@@ -100,7 +101,18 @@ class Ladder:
         """The model on a rung; collective."""
         while len(self.models) <= level:
             self.models.append(self._next())
+            if self.models[0].experiment.time is None:
+                self.models[-1].start_at = partial(self._raised, len(self.models) - 2)
         return self.models[level]
+
+    def _raised(self, level: int) -> np.ndarray:
+        """The factual solution of a rung as a state of the next, whose Newton method starts
+        there to find the same branch.
+        """
+        below, above = self.models[level : level + 2]
+        return raised_states(
+            below.factual.states, below.spaces, above.spaces, self.embeddings(level, level + 1)
+        )[0]
 
     def _next(self) -> Any:
         below, start, level = self.models[-1], self.models[0].experiment, len(self.models)

@@ -22,7 +22,7 @@ import numpy as np
 
 from cffem.engine.response.residual_scores import DEPENDENT, factual_gram
 from cffem.symbols.errors import InputError
-from cffem.symbols.problem.interventions import Intervention, delete
+from cffem.symbols.problem.interventions import CARRIED, Intervention, delete
 from cffem.symbols.problem.interventions import set as set_coefficient
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def refitted(model: Model, names: Iterable[str]) -> dict[str, dict[str, float]]:
 
 
 def deleting(
-    model: Model, names: tuple[str, ...], refit: Refit, conditions: str = "carried"
+    model: Model, names: tuple[str, ...], refit: Refit, conditions: str = CARRIED
 ) -> dict[str, Intervention]:
     """The intervention that deletes each term under a refit policy.
 

@@ -38,8 +38,9 @@ from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveError, SolveRecord, collect_garbage
 from cffem.engine.time.growth import LARGEST_GROWTH
+from cffem.engine.time.wellposed import why_backward
 from cffem.symbols.errors import InputError
-from cffem.symbols.problem.interventions import Intervention
+from cffem.symbols.problem.interventions import CARRIED, Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -209,7 +210,7 @@ def run_sweep(
     finished: Callable[[Deletion], object] | None = None,
     refit: Refit = "none",
     groups: int | None = None,
-    conditions: str = "carried",
+    conditions: str = CARRIED,
 ) -> Sweep:
     """Solve all deleted problems and measure how far each is from the factual solution.
 
@@ -247,8 +248,21 @@ def run_changes(
 def _one_by_one(
     model: Model, changes: Mapping[str, Intervention], demand: Demand
 ) -> Iterator[Deletion]:
-    """The cheap ones first, then those that must be solved themselves."""
+    """Those that nobody should solve first, then the cheap ones, then those that must be
+    solved themselves.
+    """
     done = set()
+    backward = partial(why_backward, model.library, dim=model.spaces.mesh.geometry.dim)
+    for name, change in changes.items():
+        words = backward(change.apply(model.coefficients))
+        if words and not backward(
+            model.coefficients
+        ):  # a factual problem that does so is the user's own choice
+            done.add(name)
+            yield Score(model, change, name, demand, OWN).unsolvable(
+                SolveError(words, cause="backward")
+            )
+    changes = {name: change for name, change in changes.items() if name not in done}
     plain = {
         name: change for name, change in changes.items() if model.changes_coefficients_only(change)
     }

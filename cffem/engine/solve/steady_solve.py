@@ -73,8 +73,14 @@ def tell_of_instability(model: Model, state: np.ndarray, record: SolveRecord) ->
 
 
 def started(model: Model, change: Intervention, stage: Stage) -> Any:
-    """Newton's start of a problem that has nothing else: zero, or what `initial` says."""
+    """Newton's start of a problem that has nothing else: zero, or what `initial` or a coarser
+    level says.
+    """
     state = stage.equation.new_vector()
+    if model.start_at is not None and not change.initial and not stage.equation.affine:
+        state.array[:] = model.start_at()
+        stage.essential.set_values(state.array, 0.0)
+        return state
     values = {**dict(model.experiment.initial), **dict(change.initial)}
     for unknown in model.library.equations:
         if unknown in values:

@@ -12,6 +12,7 @@ polarisation grows, so that no constraint can forbid it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -48,8 +49,26 @@ def check_direction_of_time(library: Any, coefficients: Mapping[str, float], dim
         cffem.symbols.errors.InputError: the coefficients make the second derivatives of u negative
             (-0.1 lap): ...
     """
+    words = why_backward(library, coefficients, dim)
+    if words:
+        raise InputError(f"{words}; change the sign")
+
+
+def why_backward(library: Any, coefficients: Mapping[str, float], dim: int) -> str:
+    """Why a library with these coefficients runs backward in time; empty where it is not certain to
+    do so.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(cf.x, 2)})
+        >>> why_backward(library, {"lap": 1.0, "steep": 0.1}, 2)
+        ''
+        >>> why_backward(library, {"lap": 0.0, "steep": 0.1}, 2)[:72]
+        'the coefficients make the second derivatives of u negative (0.1 steep): '
+    """
     if len(library.equations) != 1 or not library.time_order:
-        return
+        return ""
     (unknown,) = library.unknowns
     size = dim if isinstance(unknown, VectorField) else 1
     parameters = {
@@ -61,7 +80,7 @@ def check_direction_of_time(library: Any, coefficients: Mapping[str, float], dim
         for name in active
     }
     if not symbols or any(symbol is None for symbol in symbols.values()):
-        return
+        return ""
     scale = max(abs(value) * float(np.abs(symbols[name]).max()) for name, value in active.items())
     for direction in product((-1, 0, 1), repeat=dim):
         parts = {
@@ -73,13 +92,15 @@ def check_direction_of_time(library: Any, coefficients: Mapping[str, float], dim
             guilty = ", ".join(
                 f"{active[name]:g} {name}" for name, part in parts.items() if np.trace(part) < 0
             )
-            raise InputError(
+            return (
                 f"the coefficients make the second derivatives of {unknown} negative ({guilty}): "
                 "such an equation runs backward in "
-                "time, and its finest ripples grow without bound; change the sign"
+                "time, and its finest ripples grow without bound"
             )
+    return ""
 
 
+@lru_cache(maxsize=1024)
 def principal_symbol(expr: sp.Expr, unknown: Any, dim: int, size: int) -> np.ndarray | None:
     """A_ijkl, the coefficient of ∂_k ∂_l u_j in the i-th component; None where it is not
     constant or not the highest order.

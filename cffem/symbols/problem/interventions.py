@@ -20,6 +20,9 @@ from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
 from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression, nearest
 
+# What becomes of essential conditions that a deleted equation cannot carry: released, or kept with
+# the others.
+CONDITIONS = CARRIED, KEPT = "carried", "kept"
 Change = tuple[str, str, float]  # term, "set" or "scale", number
 Values = tuple[tuple[sp.Expr, Any], ...]
 
@@ -177,7 +180,7 @@ def joint(interventions: Intervention | Iterable[Intervention]) -> Intervention:
     return result
 
 
-def delete(*names: str, conditions: str = "carried") -> Intervention:
+def delete(*names: str, conditions: str = CARRIED) -> Intervention:
     """Delete terms, several of them jointly: their coefficients become zero.
 
     Args:
@@ -193,10 +196,12 @@ def delete(*names: str, conditions: str = "carried") -> Intervention:
     """
     if not names:
         raise LibraryError("delete needs the name of at least one term")
-    if conditions not in ("carried", "kept"):
-        raise LibraryError(f"conditions are 'carried' or 'kept', not {conditions!r}")
+    if conditions not in CONDITIONS:
+        raise LibraryError(
+            f"conditions are {' or '.join(map(repr, CONDITIONS))}, not {conditions!r}"
+        )
     return Intervention(
-        tuple((_name(name), "set", 0.0) for name in names), carried=conditions == "carried"
+        tuple((_name(name), "set", 0.0) for name in names), carried=conditions == CARRIED
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cffem.engine.solve.linear import SolveError
@@ -51,12 +52,13 @@ def spread(
     """Move one coefficient to both ends of its interval; the largest change of each score and
     of each effect on an observable.
     """
-    norm, observables = run.study.certification.norm, run.study.observables
+    asked, observables = run.study.certification, run.study.observables
+    norm, deleted = asked.norm, partial(delete, conditions=asked.conditions)
     solved = [name for name, fact in facts.items() if fact["status"] == "solved"]
     scores, moved = dict.fromkeys(solved, 0.0), 0.0
     effects = {label: dict.fromkeys(solved, 0.0) for label in observables}
     for end in ends:
-        at_end = set_coefficient(term, end) if end else delete(term)
+        at_end = set_coefficient(term, end) if end else deleted(term)
         try:
             # Growth without bound need not overflow within the window.
             check_direction_of_time(
@@ -67,7 +69,7 @@ def spread(
             there = model.solve(at_end)
             moved = max(moved, there.distance(model.factual, norm))
             for name in solved:
-                without = model.solve(delete(name) if name == term else delete(name) & at_end)
+                without = model.solve(deleted(name) if name == term else deleted(name) & at_end)
                 scores[name] = max(
                     scores[name], abs(there.distance(without, norm) - facts[name]["score"])
                 )

@@ -26,6 +26,7 @@ from cffem.study.run.counted import norm_of
 from cffem.study.run.running import Run, WatchedModel
 from cffem.study.run.stations.misfit import Comparison
 from cffem.study.run.stations.profiling import profiles
+from cffem.symbols.problem.interventions import Intervention
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED, decide
 from cffem.verdicts.until_decided import decide_by_refinement
@@ -146,8 +147,14 @@ class Deletions:
         # digits.
         size = float(model.spaces.size * max(len(model.times) - 1, 1))
         accuracy = 0.0 if study.observables else study.certification.accuracy(size)
+        asked = study.certification
         deletion = model.deletions(
-            [term], study.certification.norm, keep=True, refit=refit, accuracy=accuracy
+            [term],
+            asked.norm,
+            keep=True,
+            refit=refit,
+            accuracy=accuracy,
+            conditions=asked.conditions,
         )[term]
         held.append(deletion)
         if deletion.solution is not None:
@@ -196,9 +203,7 @@ class Deletions:
         solved once more.
         """
         term = key.split("/", 2)[2]
-        change = deleting(
-            model, (term,), "none" if kind == ALONE else {term: fact["coefficients"]}
-        )[term]
+        change = self.change(kind, model, term, fact)
         solution = self.run.solved(key, model, change)
         return replace(
             Deletion(term, fact["score"]),
@@ -206,6 +211,11 @@ class Deletions:
             intervention=change,
             error=fact["error"],
         )
+
+    def change(self, kind: str, model: WatchedModel, term: str, fact: Facts) -> Intervention:
+        """The intervention of a deletion whose coefficients are known."""
+        refit: Any = "none" if kind == ALONE else {term: fact["coefficients"]}
+        return deleting(model, (term,), refit, self.run.study.certification.conditions)[term]
 
     # Refinement
     # ----------------------------------------------------------------------------------------------
@@ -244,12 +254,7 @@ class Deletions:
         if not left:
             return facts
         self.run.progress.begin(f"refinement ({kind})", len(left))
-        changes = {
-            term: deleting(
-                model, (term,), "none" if kind == ALONE else {term: facts[term]["coefficients"]}
-            )[term]
-            for term in left
-        }
+        changes = {term: self.change(kind, model, term, facts[term]) for term in left}
         first = {term: known_bound(facts[term]) for term in left}
         levels = Refinement(model, asked, first, changes)
         result = dict(facts)

@@ -36,6 +36,7 @@ from cffem.study.run.stations.detecting import ALLOWANCE
 from cffem.study.run.stations.identifying import alias_groups
 from cffem.study.run.stations.profiling import at_share
 from cffem.study.run.stations.solving import unsolved
+from cffem.symbols.problem.interventions import KEPT
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 
@@ -346,6 +347,8 @@ class Reporting:
             if self.headline == REFITTED
             else "without refitting the other coefficients"
         )
+        if certification.conditions == KEPT:
+            refit += ", and with all essential conditions kept, also those that a deleted equation cannot carry"
         return {
             "library": {name: str(self.study.library[name]) for name in self.names},
             "anchor": {
