@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary, proxy
+from weakref import proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.changed import ChangedProblem
@@ -40,17 +40,15 @@ Certifier = (
 )
 # Enrichment makes margins smaller by factors up to about this one.
 WORTH = 10.0
-_ESTIMATES: WeakKeyDictionary[Any, dict[float, Estimates]] = WeakKeyDictionary()
-_CERTIFIERS: WeakKeyDictionary[Any, dict[bool, Certifier | NoCertificate]] = WeakKeyDictionary()
 
 
 def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
     """The certifier of a model, made once, or the reason why there is none; collective."""
-    made = _CERTIFIERS.setdefault(model, {})
-    if enriched not in made:
-        # A proxy, so that the certifier does not keep alive what it is kept for.
-        made[enriched] = certifier_for(proxy(model), enriched)
-    return made[enriched]
+    # A proxy, so that the certifier does not keep alive what it is kept for.
+    found: Certifier | NoCertificate = model.once(
+        ("certifier", enriched), lambda: certifier_for(proxy(model), enriched)
+    )
+    return found
 
 
 def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
@@ -236,9 +234,15 @@ def certify_sweep(
     return {
         name: found[name]
         if name in found
-        else NoCertificate(f"without {name} the problem is unsolvable: {deletion.reason}")
+        else NoCertificate(f"without {name} {_not_solved(deletion)}")
         for name, deletion in sweep.items()
     }
+
+
+def _not_solved(deletion: Any) -> str:
+    if deletion.status == "decided":
+        return "the score is a lower bound, which was not followed to the end of the window"
+    return f"the problem is unsolvable: {deletion.reason}"
 
 
 def best_certificates(
@@ -386,10 +390,8 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
 
 def estimates_of(model: Any, budget: float) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
-    made = _ESTIMATES.setdefault(model, {})
-    if budget not in made:
-        made[budget] = Estimates(proxy(model), budget)
-    return made[budget]
+    found: Estimates = model.once(("estimates", budget), lambda: Estimates(proxy(model), budget))
+    return found
 
 
 def _certify_change(

@@ -126,6 +126,7 @@ class Model:
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
+        self._made: dict[Any, Any] = {}
 
     def at(self, window: Any) -> Model:
         """The same model on other time levels; it shares spaces, forms and matrices with this one,
@@ -548,8 +549,8 @@ class Model:
             scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
             epsilon: the tolerance ε, absolute, for scores="decide".
             accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need
-                working precision (zero): much cheaper for transient problems without algebraic
-                unknowns.
+                working precision (zero, or less than 1e-7): much cheaper for transient problems
+                without algebraic unknowns.
             groups: how many groups of ranks share the deletions, each working on its own ones;
                 None: as many as suit.
             conditions: "carried": a deleted equation keeps the essential conditions that it can
@@ -579,10 +580,21 @@ class Model:
         when = "steady" if self.experiment.time is None else f"{len(self.times) - 1} time steps"
         return f"Model({terms}; {self.spaces.size} unknowns, {when})"
 
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What rooms above the engine make of a model, an error estimate say: made once and
+        freed with the model; collective.
+        """
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
     def destroy(self) -> None:
         """Free PETSc objects; collective. Solutions keep their values, but can no longer be
         measured.
         """
+        for made in self._made.values():
+            getattr(made, "destroy", lambda: None)()
+        self._made.clear()
         forget(self)
         self._variants.destroy()
         if self._lent:

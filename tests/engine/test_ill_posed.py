@@ -14,6 +14,7 @@ from engine_support import unit
 
 import cffem as cf
 from cffem import x, y
+from cffem.bounds import certify_sweep
 
 u = cf.ScalarField("u")
 v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
@@ -302,3 +303,29 @@ def test_refitted_coefficients_may_not_turn_diffusion_round():
     assert model.refitted("drift")["lap"] < 0
     found = model.deletions(["drift"], refit="remaining")["drift"]
     assert (found.status, found.cause) == ("unsolvable", "backward")
+
+
+def test_a_verdict_that_is_reached_before_a_blow_up_holds():
+    """Without the sink u_t = 6 u² leaves every bound at t = 1/6; long before, it is farther
+    from the factual solution than ε.
+    """
+    library = cf.Library(anchor=cf.dt(u), terms={"square": u**2, "sink": -(u**3)})
+    experiment = cf.Experiment(
+        mesh=unit("interval", 4),
+        elements={u: ("Lagrange", 1)},
+        initial={u: 1},
+        time=cf.Window(0, 0.4, steps=40),
+    )
+    model, epsilon = cf.Model(library, {"square": 6.0, "sink": 6.0}, experiment), 1e-2
+    full, early = (
+        model.deletions(["sink"])["sink"],
+        model.deletions(["sink"], scores="decide", epsilon=epsilon)["sink"],
+    )
+    assert full.status == "unsolvable"
+    assert early.status == "decided"
+    shorter = model.at(cf.Window(0, 0.15, steps=15)).deletions(["sink"])["sink"]
+    assert shorter.status == "solved"
+    assert epsilon < early.score <= shorter.score
+    said = certify_sweep(model, {"sink": early}, cf.Certification(epsilon=epsilon))["sink"]
+    assert "lower bound" in said.reason
+    assert "unsolvable" not in said.reason

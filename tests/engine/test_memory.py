@@ -97,3 +97,20 @@ def test_models_are_freed():
         if k >= 2:
             sizes.append(resident())
     assert sizes[-1] / sizes[0] < 1.05
+
+
+def test_a_study_leaves_no_model_behind():
+    """Finer levels of its error bars keep deleted solutions, which know their model."""
+    made = transient(4)
+    certification = cf.Certification(epsilon=1e-3, budget=1e4)
+    report = cf.Study(
+        made.library, made.experiment, coefficients=made.coefficients, certification=certification
+    ).run()
+    assert "estimated" in {term.certificate for term in report.terms.values()}
+    library = made.library
+    made.destroy()
+    del made
+    gc.collect()
+    assert not [
+        one for one in gc.get_objects() if isinstance(one, cf.Model) and one.library is library
+    ]

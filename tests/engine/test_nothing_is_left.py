@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,12 +15,14 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 from mpi4py import MPI
+from petsc4py import PETSc
+from scipy import sparse
 from solver_problems import poisson, stokes
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine.solve import presets
-from cffem.engine.solve.factorisation import Factors, sound
+from cffem.engine.solve import factorisation, presets
+from cffem.engine.solve.factorisation import Factors, failure, sound
 
 COMM = MPI.COMM_SELF
 u, q, v, p = (
@@ -219,6 +222,69 @@ def test_too_little_workspace_is_cured_by_more_on_a_solver_of_its_own(regular, c
     assert sound(create, regular, "it") is made[2]
     assert asked == [60, 200, 1000]
     assert [solver.freed for solver in made] == [True, True, False]
+
+
+def delaying(size=1000):
+    """A saddle point whose pivots are put off again and again, so that factors outgrow what
+    the analysis foresees.
+    """
+    upper = sparse.random(size, size, density=3 / size, random_state=2)
+    lower = sparse.random(size // 3, size, density=4 / size, random_state=3)
+    rows = sparse.bmat([[1e-6 * (upper + upper.T), lower.T], [lower, None]]) + 1e-14 * sparse.eye(
+        size + size // 3
+    )
+    csr = sparse.csr_matrix(rows)
+    csr.sort_indices()
+    return PETSc.Mat().createAIJ(
+        csr.shape,
+        csr=(csr.indptr.astype("int32"), csr.indices.astype("int32"), csr.data),
+        comm=COMM,
+    )
+
+
+def test_a_matrix_that_outgrows_its_workspace_is_factorised_with_more(monkeypatch):
+    """MUMPS itself ends with -9 at first: without scaling and permutation, 60 % more than the
+    analysis foresees is too little.
+    """
+    matrix, codes = delaying(), []
+    monkeypatch.setattr(
+        factorisation, "failure", lambda found: codes.append(failure(found)) or codes[-1]
+    )
+    factors = Factors(matrix, "cholesky", {"mat_mumps_icntl_6": 0, "mat_mumps_icntl_8": 0})
+    assert codes == [-9, None]
+    right, solution, image = (matrix.createVecLeft() for _ in range(3))
+    right.set(1.0)
+    factors.solve(right, solution)
+    matrix.mult(solution, image)
+    assert (image - right).norm() < 1e-6 * right.norm()
+    factors.destroy()
+
+
+def test_a_model_whose_workspace_is_too_small_gets_more_and_the_same_scores(monkeypatch):
+    """A user's own ICNTL(14) of -50 % is a real -9 in every factorisation; without more to be
+    had that is what is said.
+    """
+
+    def scores(options=None):
+        with stokes(COMM, 6, options) as model:
+            return {
+                "factual": model.factual.norm(),
+                "drag": model.deletions(["drag"])["drag"].score,
+            }
+
+    small, codes = {"mat_mumps_icntl_14": -50}, []
+    expected = scores()
+    monkeypatch.setattr(
+        factorisation, "failure", lambda found: codes.append(failure(found)) or codes[-1]
+    )
+    assert scores(small) == pytest.approx(expected, rel=1e-10)
+    assert -9 in codes
+    monkeypatch.setattr(
+        factorisation, "WORKSPACE", replace(factorisation.WORKSPACE, percentages=(60,))
+    )
+    with pytest.raises(cf.SolveError, match="MUMPS asks for more than 60 % of workspace") as caught:
+        scores(small)
+    assert caught.value.cause == "workspace"
 
 
 @pytest.mark.parametrize(

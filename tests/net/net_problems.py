@@ -270,6 +270,19 @@ def drawn_terms(
     return tuple(unique[name] for name in rng.permutation(sorted(unique)))
 
 
+def drawn_leading(
+    family: Family, seed: int, order: int, terms: Any, conditions: tuple[Condition, ...]
+) -> str | None:
+    """Now and then the leading term, whose deletion releases essential values."""
+    leading = [term.name for term, _ in terms if term.leading]
+    given = [c for c in conditions if c.kind == "essential"]
+    whole = given and all(c.component is None for c in given)
+    if family.kind not in ("scalar", "vector") or order == 2 or not leading or not whole:
+        return None
+    # Numbers of its own, so that everything else about a problem stays what it was.
+    return leading[0] if np.random.default_rng([seed, len(terms), 4]).uniform() < 0.4 else None
+
+
 def drawn(family: Family, seed: int) -> Problem:
     """The problem of a seed."""
     rng = np.random.default_rng([seed, *map(ord, str(family))])
@@ -302,7 +315,8 @@ def drawn(family: Family, seed: int) -> Problem:
         steps=int(rng.integers(2, 4)),
         end=float(rng.uniform(0.05, 0.2)),
         deformed=0 if fits or periodic else int(rng.integers(4)),
-        deleted=lower[rng.integers(len(lower))] if lower and rng.uniform() < 0.5 else None,
+        deleted=drawn_leading(family, seed, order, terms, conditions)
+        or (lower[rng.integers(len(lower))] if lower and rng.uniform() < 0.5 else None),
         seed=seed,
     )
 

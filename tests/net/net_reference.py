@@ -13,6 +13,7 @@ import ufl
 from dolfinx import default_scalar_type, fem
 from net_dense import Dense, Part, T, X, Y, Z, compiled, numeric, rate_of
 from net_meshes import SIDES
+from net_released import kept_facets
 from net_terms import STRENGTH_VALUE
 
 
@@ -143,15 +144,22 @@ class Reference(Dense):
         function.interpolate(lambda points: evaluate(points, time))
         return function.x.array.copy()
 
-    def _essential(self) -> tuple[np.ndarray, list[tuple[np.ndarray, Any]]]:
+    def solve(self, without: str | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """States and velocities; a deleted problem keeps the essential values that its
+        equation can carry.
+        """
+        self.fixed, self._values = self._essential(without)
+        self.__dict__.pop("folding", None)
+        return super().solve(without)
+
+    def _essential(
+        self, without: str | None = None
+    ) -> tuple[np.ndarray, list[tuple[np.ndarray, Any]]]:
         mesh, found = self.domain.mesh, []
-        facets = self.domain.facet_tags
         mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
         for c in self.problem.conditions:
             if c.kind == "essential":
-                where = np.concatenate(
-                    [facets.find(self.domain.names[name][1]) for name in c.sides]
-                )
+                where = kept_facets(self.problem, self.domain, without or "", c)
                 blocks = fem.locate_dofs_topological(self.space, mesh.topology.dim - 1, where)
                 size = self.space.dofmap.index_map_bs
                 chosen = np.arange(size) if c.component is None else np.array([c.component])

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("dolfinx")
 
 from net_compare import check_seeds
-from net_problems import Family
+from net_problems import Family, drawn
+from net_released import kept_facets
 
 FAMILIES = {
     Family("interval", ("Lagrange", 2), "scalar", 3): 14,
@@ -37,6 +38,26 @@ MORE = [
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_random_scalar_problems_agree_with_plain_dolfinx(family, record_property):
     check_seeds(family, range(FAMILIES[family]), record_property)
+
+
+def test_default_problems_delete_leading_terms_whose_equations_release_values():
+    drawn_ones = [
+        drawn(family, seed) for family, count in FAMILIES.items() for seed in range(count)
+    ]
+    leading = [
+        p for p in drawn_ones if p.deleted in {term.name for term, _ in p.terms if term.leading}
+    ]
+    assert len({p.family for p in leading}) == len(FAMILIES)
+    fewer = 0
+    for problem in leading:
+        domain = problem.mesh()
+        given = [c for c in problem.conditions if c.kind == "essential"]
+        fewer += any(
+            len(kept_facets(problem, domain, problem.deleted, c))
+            < len(kept_facets(problem, domain, "", c))
+            for c in given
+        )
+    assert fewer >= 5
 
 
 @pytest.mark.slow

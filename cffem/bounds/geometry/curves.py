@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary, proxy
+from weakref import proxy
 
 import numpy as np
 from dolfinx import fem
@@ -81,8 +81,9 @@ class CurvedTwin:
             )
         return self._moved[key]
 
-
-_TWINS: WeakKeyDictionary[Any, CurvedTwin] = WeakKeyDictionary()
+    def destroy(self) -> None:
+        """Free the model on curved cells; collective."""
+        self.model.destroy()
 
 
 def has_curve(model: Any) -> bool:
@@ -92,10 +93,9 @@ def has_curve(model: Any) -> bool:
 
 def twin_of(model: Any) -> CurvedTwin:
     """The model on curved cells, made once; collective."""
-    if model not in _TWINS:
-        # A proxy, so that the twin does not keep alive what it is kept for.
-        _TWINS[model] = CurvedTwin(proxy(model))
-    return _TWINS[model]
+    # A proxy, so that the twin does not keep alive what it is kept for.
+    found: CurvedTwin = model.once("curved twin", lambda: CurvedTwin(proxy(model)))
+    return found
 
 
 def with_curve(

@@ -45,9 +45,8 @@ LARGE = 1e6
 # How much more a residual may do to the difference than A⁻¹ and what is known of the deleted matrix
 # let expect.
 CAUTIOUS = 3.0
-# Relative to the right-hand side: residuals that the rounding errors of the factors leave, and
-# scores that do not feel them.
-ROUNDING, FINEST = 1e-10, 1e-8
+# Relative to the right-hand side: residuals that the rounding errors of the factors leave.
+ROUNDING = 1e-10
 
 
 def rests(model: Model, changes: Sequence[Intervention]) -> bool:

@@ -33,7 +33,7 @@ from cffem.engine.deletion.difference import MASS, Difference, Differences, appl
 from cffem.engine.deletion.lockstep import Deleted, Lockstep
 from cffem.engine.deletion.rank_groups import expected_efforts, group_of, number_of_groups
 from cffem.engine.deletion.refit import Refit, deleting
-from cffem.engine.deletion.steady_deletions import FINEST, at_rest, rests
+from cffem.engine.deletion.steady_deletions import at_rest, rests
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveError, SolveRecord, collect_garbage
@@ -55,6 +55,9 @@ CLEAR = 0.05
 # 1000 and more (after Krylov methods) or 10 to 1000 (after Newton's, whose residuals are smooth).
 # And the most it may be relative to the score.
 LENIENT, MOST = {DIFFERENCE: 60.0, LOCKSTEP: 5.0}, 1e-2
+# The finest accuracy that estimates of residuals reach for certain; for less, deleted problems are
+# solved to working precision.
+FINEST = 1e-7
 # Before anything is known of the difference, the residual is this much smaller than the accuracy
 # times the source.
 FIRST = 0.1
@@ -143,7 +146,9 @@ class Deletion:
         term: the deleted term.
         score: δ_j = ‖u − u_j‖, nan where the deleted problem is unsolvable.
         status: "solved", "unsolvable", or "decided": the score is above ε for certain and was not
-            followed to the end of the window, so that it is a lower bound.
+            followed to the end of the window, so that it is a lower bound. That holds whatever
+            comes later, also where the deleted solution ends before the window does, which a full
+            score would call "unsolvable".
         reason: why it is unsolvable.
         record: solver statistics.
         history: residual norms of the failing solve.
@@ -314,7 +319,7 @@ def _cheaply(
     others are left out.
     """
     # The estimate of what residuals do to a score is one in L2.
-    if demand.norm != "L2" or (demand.accuracy == 0 and demand.epsilon is None) or not changes:
+    if demand.norm != "L2" or (demand.accuracy < FINEST and demand.epsilon is None) or not changes:
         return
     assert model.factual.stages is not None
     if applies(model, list(changes.values())):
@@ -328,9 +333,7 @@ def _cheaply(
             shared.destroy()
     elif marches(model, list(changes.values())):
         yield from in_lockstep(model, changes, demand)
-    elif (demand.epsilon is not None or demand.accuracy >= FINEST) and rests(
-        model, list(changes.values())
-    ):
+    elif rests(model, list(changes.values())):
         yield from by_factual_factors(model, changes, demand)
 
 
