@@ -44,7 +44,7 @@ def profiles(
     for field, size in sizes.items():
         asked = run.study.certification
         asked = replace(asked, norm=norm_of(asked.norm, field)) if field else asked
-        sampled = profile(model, term, asked.norm, deletion=deletion)
+        sampled = profile(model, term, asked.norm, conditions=asked.conditions, deletion=deletion)
         found[field] = {
             "profile": sampled.to_plain(),
             **partial(model, term, sampled, asked, asked.threshold(size)),
