@@ -103,9 +103,15 @@ def judged_error(attack: str, case: str, certificate: Any, error: float, truth: 
 
 def attacks() -> dict[str, Attack]:
     """All attacks by name."""
-    from benchmarks.certify import adversary_data, adversary_domains, adversary_fields
+    from benchmarks.certify import (
+        adversary_data,
+        adversary_domains,
+        adversary_fields,
+        adversary_rough,
+    )
 
-    return {**adversary_data.ATTACKS, **adversary_fields.ATTACKS, **adversary_domains.ATTACKS}
+    modules = (adversary_data, adversary_rough, adversary_fields, adversary_domains)
+    return {name: attack for module in modules for name, attack in module.ATTACKS.items()}
 
 
 def attacked(

@@ -296,8 +296,9 @@ class _Observed:
                 reasons.append(str(reason))
                 continue
             shrinking = [0.0 if gaps.rounded else gaps.saturation for gaps in fields]
+            orders = [gaps.order for gaps in fields]
             found = scalar_levels(
-                [pair.value for pair in pairs], way, max(map(abs, factual)), shrinking
+                [pair.value for pair in pairs], way, max(map(abs, factual)), shrinking, orders
             )
             # What the integrals on levels may be off by, and the computed effect from that of exact
             # integrals.
@@ -335,7 +336,11 @@ class _Observed:
 
 
 def scalar_levels(
-    effects: list[float], way: str, scale: float, shrinking: Sequence[float] = ()
+    effects: list[float],
+    way: str,
+    scale: float,
+    shrinking: Sequence[float] = (),
+    orders: Sequence[float] = (),
 ) -> Levels:
     """What the levels say about a number: the given one, two in space and, for transient problems,
     two in time.
@@ -346,6 +351,7 @@ def scalar_levels(
         scale: what rounding errors are relative to.
         shrinking: σ of the fields behind the number, by ways; it is not taken to converge faster
             than they do.
+        orders: those that the data leave, by ways.
 
     Example:
         >>> found = scalar_levels([1.0, 1.08, 1.1], "mesh", 1.0)
@@ -359,7 +365,12 @@ def scalar_levels(
     for place, (kind, (low, middle, high)) in enumerate(triples):
         first, second = abs(low - middle), abs(middle - high)
         least = max([ACCIDENT, *shrinking[place : place + 1]])
-        gaps.append(Gaps(kind, first, max(second, least * first), abs(low - high), 1e-10 * scale))
+        order = min([math.inf, *orders[place : place + 1]])
+        gaps.append(
+            Gaps(
+                kind, first, max(second, least * first), abs(low - high), 1e-10 * scale, order=order
+            )
+        )
     combined = effects[2] + (effects[4] - effects[0] if len(effects) > 3 else 0.0)
     return Levels(tuple(gaps), abs(effects[0]), abs(combined))
 

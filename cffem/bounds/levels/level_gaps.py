@@ -14,6 +14,10 @@ is found, and ρ is no less than what it leaves beyond the third,
 
     ρ ≥ κ′ E_12/(((k+2)/(k+1))^β − 1)   with   ((k+1)^−β − (k+2)^−β)/(k^−β − (k+1)^−β) = σ.
 
+Data that jump or have a kink leave no higher order of convergence than they have (`roughness`), and
+gaps that shrink faster do so by accident: with the ratio σ_q of gaps of the order q, 2^−q or that
+of a power p^−q of the degree, what is left is found from s = max(σ, σ_q) and max(E_12, σ_q E_01).
+
 A norm changes by less than its field does. With r = w − w* it is |‖w‖ − ‖w*‖| ≤ |(r, w*)|/‖w*‖ +
 ‖r‖²/(2‖w*‖). The share c_n = |‖w_{n+1}‖ − ‖w_n‖|/‖w_{n+1} − w_n‖ of a gap that the norm shows is
 small where errors are nearly orthogonal to the field, as those of edge elements are, and falls from
@@ -81,6 +85,7 @@ class Gaps:
         degree: the lowest degree of the elements on the first level.
         first_order: whether dividing cells halves the gaps at best.
         shares: c_0 and c_1.
+        order: the highest order of convergence that the data leave.
 
     Example:
         >>> gaps = Gaps("mesh", first=0.4, second=0.1, both=0.5)
@@ -89,6 +94,8 @@ class Gaps:
         >>> gaps = Gaps("degree", first=0.4, second=0.1, both=0.5)
         >>> round(gaps.rest, 3)
         0.15
+        >>> round(Gaps("mesh", first=0.4, second=0.01, both=0.41, order=2.0).rest, 3)  # 0.1 is what the order leaves
+        0.05
     """
 
     way: str
@@ -99,6 +106,7 @@ class Gaps:
     degree: int = 1
     first_order: bool = False
     shares: tuple[float, float] = (1.0, 1.0)
+    order: float = math.inf
 
     @property
     def saturation(self) -> float:
@@ -130,15 +138,31 @@ class Gaps:
         """ρ, what is left beyond the third level."""
         if self.rounded:
             return self.first + self.second
-        s = max(self.saturation, FIRST_ORDER if self.halved else SMALLEST)
+        s = max(self.slowest, FIRST_ORDER if self.halved else SMALLEST)
         if s >= 1:
             return math.inf
         left = SAFETY[self.way] * s / (1 - s)
-        return self.second * (
-            max(left, POWER * left_by_powers(self.saturation, self.degree))
+        second = max(self.second, self.least * self.first)
+        return second * (
+            max(left, POWER * left_by_powers(self.slowest, self.degree))
             if self.way == DEGREE
             else left
         )
+
+    @property
+    def least(self) -> float:
+        """σ_q, the ratio of gaps of the order that the data leave, zero where they are smooth."""
+        if not math.isfinite(self.order):
+            return 0.0
+        if self.way != DEGREE:
+            return float(2**-self.order)
+        low, middle, high = ((self.degree + n) ** -max(self.order, 1e-3) for n in range(3))
+        return (middle - high) / (low - middle)
+
+    @property
+    def slowest(self) -> float:
+        """max(σ, σ_q)."""
+        return max(self.saturation, self.least)
 
     @property
     def share(self) -> float:

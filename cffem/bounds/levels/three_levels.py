@@ -38,6 +38,7 @@ from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.levels.compared import gram_matrix, raised_states
 from cffem.bounds.levels.ladders import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.levels.level_gaps import SAFETY, Gaps, Levels
+from cffem.bounds.levels.roughness import Orders
 from cffem.bounds.levels.unseen import DataLevels, Unseen
 from cffem.bounds.refits import Change, change_on
 from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
@@ -107,6 +108,7 @@ class LevelCertifier:
         self.data = DataLevels(
             [model, *self.models[:2]], [self._up[k] for k in (0, 1)], way, self._degree
         )
+        self._orders = self.data.orders()
         self.factual = self._trajectories(
             [model.factual, *(finer.factual for finer in self.models)]
         )
@@ -141,6 +143,7 @@ class LevelCertifier:
         residuals: float = 0.0,
         combined: bool = False,
         unseen: float = 0.0,
+        orders: Orders | None = None,
     ) -> Levels:
         """The gaps of one field on all levels.
 
@@ -151,7 +154,9 @@ class LevelCertifier:
             residuals: about how far residuals can have moved the field, in L2.
             combined: whether ‖w*‖ is wanted, and what of the gaps the norm shows.
             unseen: about how far data that no level has seen can have moved the field, in L2.
+            orders: those that data leave, by default those of the factual problem.
         """
+        limits = orders or self._orders
         length = float(self.model.times[-1] - self.model.times[0])
         ways = [(self.way, self.finest.norm(kind), field.space)]
         ways += [(TIME, self.model.norm(kind), field.time)] if len(field.time) > 1 else []
@@ -167,8 +172,9 @@ class LevelCertifier:
                 math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram[:2, :2].sum())
             )
             shares = _shares(gram) if combined else (1.0, 1.0)
+            order = limits.time if way == TIME else limits.space
             gaps.append(
-                Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares)
+                Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares, order)
             )
         reported = math.sqrt(
             max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0)
@@ -281,7 +287,7 @@ class LevelCertifier:
         )
         found = []
         for pair in zip(factual.gaps, difference.gaps, strict=True):
-            worst = max(pair, key=lambda gaps: 0.0 if gaps.rounded else gaps.saturation)
+            worst = max(pair, key=lambda gaps: 0.0 if gaps.rounded else gaps.slowest)
             if not worst.accepted:
                 raise NotSaturated(f"the field behind the observable is not resolved: σ is {worst}")
             found.append(worst)
@@ -318,16 +324,17 @@ class LevelCertifier:
         if norm not in self._known:
             self._known[norm] = self._levels(norm, self.factual)
         factual, missing = self._known[norm], self._unseen(change, norm)
+        orders = self._orders.joined(
+            self.data.orders(change if isinstance(change, Intervention) else None)
+        )
+        both = missing[0].total + missing[1].total
         found = {
             "u": replace(factual, unseen=missing[0].total),
-            "u_j": self._levels(norm, others, factual.reported, residuals, unseen=missing[1].total),
+            "u_j": self._levels(
+                norm, others, factual.reported, residuals, unseen=missing[1].total, orders=orders
+            ),
             "u − u_j": self._levels(
-                norm,
-                self.factual.minus(others),
-                factual.reported,
-                residuals,
-                True,
-                missing[0].total + missing[1].total,
+                norm, self.factual.minus(others), factual.reported, residuals, True, both, orders
             ),
         }
         self.seconds += time.perf_counter() - start

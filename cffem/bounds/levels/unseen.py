@@ -35,8 +35,9 @@ from cffem._compat import cell_geometry, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.pieces import CELLS, Simplices
 from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
-from cffem.bounds.levels.ladders import TIME
+from cffem.bounds.levels.ladders import MESH, TIME
 from cffem.bounds.levels.level_gaps import Gaps
+from cffem.bounds.levels.roughness import Orders, Rough
 from cffem.bounds.waves.wave_columns import Broken
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
@@ -142,16 +143,67 @@ class DataLevels:
         self.model, self.finest = models[0], models[-1]
         self.comm = self.model.comm
         self._known: dict[Any, Unseen] = {}
+        self._orders: dict[Any, Orders] = {}
+        self._rough = Rough(models)
 
     def unseen(self, change: Intervention | None = None) -> Unseen:
         """What may be missing from the solution of the factual problem, or of a changed one;
         collective.
         """
-        changed = change is not None and bool(change.initial or change.forcing)
-        key = (str(change.initial), str(change.forcing)) if change is not None and changed else None
+        key = _data_of(change)
         if key not in self._known:
-            self._known[key] = self._looked(change if changed else None)
+            self._known[key] = self._looked(change if key else None)
         return self._known[key]
+
+    def orders(self, change: Intervention | None = None) -> Orders:
+        """The orders of convergence that the data of the factual problem leave, or those of a
+        changed one; collective.
+        """
+        key = _data_of(change)
+        if key not in self._orders:
+            self._orders[key] = self._orders_left(change if key else None)
+        return self._orders[key]
+
+    def _orders_left(self, change: Intervention | None) -> Orders:
+        experiment, found = self.model.experiment, [Orders()]
+        given: dict[str, dict[Any, Any]] = {
+            "initial": dict(experiment.initial),
+            "forcing": dict(experiment.forcing),
+        }
+        if change is not None:
+            given = {
+                "initial": given["initial"] | dict(change.initial),
+                "forcing": given["forcing"] | dict(change.forcing),
+            }
+        for what, values in given.items():
+            for key, value in values.items():
+                unknown = next(f for f in self.model.library.equations if key in (f, dt(f)))
+                try:
+                    entries = self._entries(value, unknown)
+                except NotCovered:
+                    continue
+                start = what == "initial"
+                found.append(
+                    self._rough.initial(entries, self._order(unknown))
+                    if start
+                    else self._rough.forcing(entries)
+                )
+        for condition, parts in self._conditions(change):
+            found.append(self._rough.condition(condition, parts))
+        try:
+            levels = self.models[1:] if self.way == MESH else []
+            cells = [simplices(model.discretisation.mesh).corners for model in levels]
+            degrees = [
+                min(e.basix_element.embedded_superdegree for e in _elements(model)) - 1
+                for model in levels
+            ]
+        except NotCovered:
+            cells, degrees = [], []
+        found += [
+            self._rough.coefficient(expr, cells, [max(degree, 0) for degree in degrees])
+            for expr in self._given()
+        ]
+        return Orders().joined(*found)
 
     def _looked(self, change: Intervention | None) -> Unseen:
         effects: dict[str, float] = {}
@@ -179,8 +231,8 @@ class DataLevels:
 
     # Coefficients and boundary values -------------------------------------------------------------
 
-    def _coefficients(self) -> list[str]:
-        """Functions of place and time in the equations that no level sees."""
+    def _given(self) -> list[sp.Expr]:
+        """Functions of place and time in the equations."""
         experiment, library = self.model.experiment, self.model.library
         found: list[sp.Expr] = []
         for equation in library.equations.values():
@@ -189,24 +241,30 @@ class DataLevels:
                 found += _given_in(expr)
         for value in getattr(experiment, "known", {}).values():
             found += [sp.sympify(value)] if isinstance(value, sp.Expr) else []
-        return [
-            f"the coefficient {expr}"[:80]
-            for expr in dict.fromkeys(found)
-            if self._overlooked(expr)
-        ]
+        return list(dict.fromkeys(found))
 
-    def _boundary(self, change: Intervention | None) -> list[str]:
-        """Boundary values that no level sees, looked at on the cells of the boundary."""
+    def _coefficients(self) -> list[str]:
+        """Those of them that no level sees."""
+        return [f"the coefficient {expr}"[:80] for expr in self._given() if self._overlooked(expr)]
+
+    def _conditions(self, change: Intervention | None) -> list[tuple[Any, list[sp.Expr]]]:
+        """Conditions, each with the parts of its values that are functions of place and time."""
         conditions = [
             *self.model.experiment.boundary,
             *(change.conditions if change is not None else ()),
         ]
-        found: list[str] = []
+        found = []
         for condition in conditions:
             values = getattr(condition, "value", 0)
             entries = values if isinstance(values, list | tuple) else [values]
             exprs = [sp.sympify(entry) for entry in entries if isinstance(entry, sp.Expr)]
-            parts = [part for expr in exprs for part in _given_in(expr)]
+            found.append((condition, [part for expr in exprs for part in _given_in(expr)]))
+        return found
+
+    def _boundary(self, change: Intervention | None) -> list[str]:
+        """Boundary values that no level sees, looked at on the cells of the boundary."""
+        found: list[str] = []
+        for condition, parts in self._conditions(change):
             found += [
                 f"{condition}"[:80] for part in parts if self._overlooked(part, boundary=True)
             ][:1]
@@ -399,6 +457,15 @@ class DataLevels:
         function.x.scatter_forward()
         moved = self.model.solve(force({unknown: function}))
         return LOOKING.growth * float(self.model.factual.distance(moved))
+
+
+def _data_of(change: Intervention | None) -> tuple[str, ...]:
+    """What tells the data of a changed problem from those of the factual one, empty where it
+    has the same.
+    """
+    if change is None or not (change.initial or change.forcing or change.conditions):
+        return ()
+    return str(change.initial), str(change.forcing), str(change.conditions)
 
 
 def _given_in(expr: Any) -> list[sp.Expr]:

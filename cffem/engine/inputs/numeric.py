@@ -8,7 +8,10 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import sympy as sp
+from sympy.printing.codeprinter import PrintMethodNotImplementedError
 from sympy.printing.numpy import SciPyPrinter
+
+from cffem.symbols.errors import InputError
 
 
 class _Printer(SciPyPrinter):  # type: ignore[misc]
@@ -34,11 +37,21 @@ def numeric(expr: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
         >>> x = sp.Symbol("x")
         >>> numeric(sp.Max(x, 0) + sp.erf(0 * x), [x])(np.array([-1.0, 2.0])).tolist()
         [0.0, 2.0]
+
+    Raises:
+        InputError: it contains a function that has no values, such as `DiracDelta`.
     """
     return _compiled(sp.sympify(expr), tuple(symbols))
 
 
 @lru_cache(maxsize=512)
 def _compiled(expr: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
-    settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True}
-    return sp.lambdify(symbols, expr, "scipy", printer=_Printer(settings), cse=True)
+    settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": False}
+    try:
+        return sp.lambdify(symbols, expr, "scipy", printer=_Printer(settings), cse=True)
+    except PrintMethodNotImplementedError:
+        unknown = sorted({str(node.func) for node in expr.atoms(sp.Function)})
+        raise InputError(
+            f"{expr} has no values as numbers: one of its functions, {', '.join(unknown)}, cannot "
+            "be evaluated"
+        ) from None
