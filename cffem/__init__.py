@@ -12,6 +12,11 @@ import importlib
 import sys
 from typing import Any
 
+import cffem._path  # noqa: F401  before anything that could be taken from the current folder
+from cffem import _guard
+
+_guard.install()
+
 __version__ = "0.1.0"
 
 _HOME: dict[str, str] = {

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import hashlib
 import inspect
+import logging
 import os
 import platform
 import sys
@@ -22,7 +23,10 @@ from typing import Any
 
 import cffi
 
+from cffem._guard import private_folder
 from cffem.symbols.errors import InputError
+
+log = logging.getLogger("cffem")
 
 # The four middle ones let the compiler regroup sums of products, by which kernels of high degree
 # become up to eight times as fast (the curl–curl form of N1curl 4: 0.60 to 0.07 s). NaN and
@@ -37,11 +41,28 @@ COMPILE_FLAGS = [
 ]
 
 
+@cache
 def cache_folder() -> Path:
-    """The user's cache folder for cffem; `CFFEM_CACHE` overrides it."""
-    if "CFFEM_CACHE" in os.environ:
-        return Path(os.environ["CFFEM_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cffem"
+    """The user's cache folder for cffem; `CFFEM_CACHE` overrides it.
+
+    Code that was compiled is loaded from there, so it is never a folder below the current one,
+    which may be a stranger's. Where there is no home, or it cannot be written, the folder is one of
+    this user's own for temporary files.
+    """
+    given = os.environ.get("CFFEM_CACHE")
+    if given is not None:
+        if not os.path.isabs(given):
+            raise InputError(f"CFFEM_CACHE must be an absolute path, not {given!r}")
+        return Path(given)
+    above = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        folder = Path(above if os.path.isabs(above) else Path.home() / ".cache") / "cffem"
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):
+        log.debug("there is no home that can be written")
+    return private_folder()
 
 
 @cache

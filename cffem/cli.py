@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import difflib
 import errno
+import io
 import os
 import re
 import sys
@@ -22,11 +23,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import cffem
+from cffem import _guard
 from cffem._resources import find_benchmarks
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_RESUMABLE = 75
+MOST_PRINTED = 2000  # characters of an error's sentence
 PATIENCE = 3.0  # seconds that a failing rank waits for the others to fail as well
 
 
@@ -36,9 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Example:
         >>> main(["demo", "--list"])  # doctest: +SKIP
     """
+    prepare_streams()
     options, unknown = build_parser().parse_known_args(arguments)
     if unknown:
         refuse_options(options.parser, unknown)
+    if not getattr(options, "study", "").endswith(".py"):
+        _guard.distrust()
     try:
         code = options.command(options)
         sys.stdout.flush()
@@ -53,6 +59,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if disk_is_full(error):
             stop_printing()
         return fail_together(error, debug=options.debug)
+
+
+def prepare_streams() -> None:
+    """Make printing safe: closed streams go nowhere, and what a terminal's alphabet lacks is
+    written as an escape.
+
+    Of a process without standard output the next file that is opened would take its place, and what
+    PETSc or gmsh print would end up in a checkpoint.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def refuse_options(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
@@ -219,7 +247,20 @@ def run_report(options: argparse.Namespace) -> int:
     from cffem.study.report.report import Report, render
 
     if rank() == 0:
-        print(Report.read(options.folder).to_latex() if options.latex else render(options.folder))
+        report = Report.read(options.folder)
+        try:
+            print(report.to_latex() if options.latex else render(options.folder))
+        except (
+            TypeError,
+            KeyError,
+            AttributeError,
+            IndexError,
+        ) as error:  # sections are read as they are
+            said = f"{type(error).__name__}: {error}"
+            raise UsageError(
+                f"the report in {options.folder} cannot be shown, a section is not what it should "
+                f"be ({said})"
+            ) from error
     return 0
 
 
@@ -338,7 +379,11 @@ def fail_together(error: Exception, debug: bool) -> int:
     """
     said = sentence(error)
     code = EXIT_FAILED if said is None else EXIT_BAD_INPUT
-    text = "".join(traceback.format_exception(error)) if said is None or debug else f"cffem: {said}"
+    text = (
+        "".join(traceback.format_exception(error))
+        if said is None or debug
+        else f"cffem: {printable(said)}"
+    )
     comm = world()
     if comm is None or comm.size == 1:
         print(text.rstrip(), file=sys.stderr, flush=True)
@@ -351,6 +396,22 @@ def fail_together(error: Exception, debug: bool) -> int:
     time.sleep(0.2)  # mpirun forwards what was printed before it kills
     comm.Abort(code)
     return code
+
+
+def printable(text: str) -> str:
+    """A sentence as a terminal may show it: names from a stranger's file may hold escape sequences,
+    or be very long.
+
+    Example:
+        >>> printable("no term '\x1b[2J'")
+        "no term '\\\\x1b[2J'"
+    """
+    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return (
+        clean
+        if len(clean) <= MOST_PRINTED
+        else f"{clean[: MOST_PRINTED // 2]} … {clean[-MOST_PRINTED // 2 :]}"
+    )
 
 
 def everybody_failed(comm: Any) -> bool:

@@ -21,6 +21,7 @@ from cffem.engine.assembly.experiment_checks import checked_coefficients
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
 from cffem.study.run import settings
+from cffem.study.run.checkpoint import OutputError
 from cffem.study.run.counted import counted_fields
 from cffem.study.run.running import Run
 from cffem.study.run.stations import coefficient_intervals as intervals
@@ -42,6 +43,9 @@ from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
 
 REFITS = ("none", "remaining")
+
+# What plain data of another shape than expected raise.
+UNFIT = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
 
 class Study:
@@ -153,6 +157,16 @@ class Study:
                 write_results(run, report, drawing)
             finished = True
             return report
+        except UNFIT as error:
+            # Checksums find what was edited or damaged; what was made up to fit them, or is another
+            # version's, is found here.
+            if run.checkpoint.restored and not isinstance(error, InputError):
+                said = f"{type(error).__name__}: {error}"
+                raise OutputError(
+                    f"the checkpoint in {out} does not fit this study ({said}); choose another "
+                    "folder"
+                ) from error
+            raise
         finally:
             now.progress.close()
             run.checkpoint.close(finished)

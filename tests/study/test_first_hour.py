@@ -165,7 +165,7 @@ def test_a_full_disk_is_told_while_printing():
 
 
 @pytest.mark.parametrize(
-    "where", ["cffem.study.run.checkpoint.write_durably", "cffem.engine.solution.Solution.store"]
+    "where", ["cffem.study.run.checkpoint.write_whole", "cffem.engine.solution.Solution.store"]
 )
 def test_a_full_disk_is_told_while_computing(where, tmp_path, capsys, monkeypatch):
     calls = []

@@ -10,6 +10,7 @@ lie as files too.
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +25,9 @@ from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
 # At most this many cells of size h in a shape of size 1, to refuse impossible sizes before gmsh
 # tries.
 DENSITY = {1: 1, 2: 8, 3: 30}
+# Gmsh takes two kilobytes for each cell on the way; finer meshes come from a file.
+MOST_CELLS = {1: 2_000_000, 2: MAX_CELLS, 3: MAX_CELLS}
+SMALLEST_PART = 1e-4  # of a hole or a ring beside the whole
 # Shapes with a curved boundary, which straight cells replace by a polygon or a polyhedron.
 CURVED = ("disk", "annulus", "channel", "box_with_void", "torus")
 DIMENSION = {"interval": 1, "box": 3, "box_with_void": 3, "torus": 3}
@@ -126,28 +130,56 @@ def shape(
     lengths = (
         [numbers[round_shapes[name]]] if name in round_shapes else [1.0, numbers.get("length", 1.0)]
     )
-    size = max(lengths)
-    if DENSITY[dimension] * (size / h) ** dimension > MAX_CELLS:
-        raise MeshError(f"h = {h} asks for more than {MAX_CELLS} cells; choose a larger h")
+    check_sizes(name, dimension, max(lengths), h, numbers)
 
     def make() -> Any:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "shape.msh"
-            write_shape(
-                name,
-                path,
-                degree=degree,
-                recombine=cells == product and product != simplex,
-                binary=True,
-                h=h,
-                **numbers,
-            )
+            recombine = cells == product and product != simplex
+            try:
+                write_shape(
+                    name, path, degree=degree, recombine=recombine, binary=True, h=h, **numbers
+                )
+            except Exception as error:  # gmsh raises nothing more special
+                said = " ".join(str(error).split())[:200]
+                raise MeshError(
+                    f"gmsh cannot mesh the {name} with h = {h:g}: {said}; choose other numbers"
+                ) from None
             return read_raw(path)
 
     found = distribute(collectively(comm, make), comm)
     if degree > 1 or name not in CURVED:
         return found
     return replace(found, curved=lambda: shape(name, comm, h, cells, 2, **numbers))
+
+
+def check_sizes(
+    name: str, dimension: int, size: float, h: float, numbers: dict[str, float]
+) -> None:
+    """Refuse what gmsh would need too much memory or time for, or what its tolerances cannot
+    tell apart.
+    """
+    most = MOST_CELLS[dimension]
+    cells = DENSITY[dimension] * (size / h) ** dimension if size / h < 1e12 else math.inf
+    if name == "channel":
+        # Cells of size `ratio` h up to 0.02 from the cylinder, growing to h at 0.5.
+        near = h * numbers["ratio"]
+        cells += DENSITY[2] * (0.0075 / near / near + 0.15 / near / h) if near > 1e-12 else math.inf
+    if cells > most:
+        raise MeshError(
+            f"h = {h:g} asks for more than {most} cells; choose a larger h"
+            + (" or ratio" if name == "channel" else "")
+        )
+    lengths = {
+        key: numbers[key]
+        for key in ("length", "radius", "inner", "outer", "major", "minor")
+        if key in numbers
+    }
+    for key, length in {"the size": size, **lengths}.items():
+        if not 1e-100 < length < 1e100 or length < SMALLEST_PART * size:
+            raise MeshError(
+                f"{key} {length:g} is too small or too large beside {size:g} to be meshed"
+            )
 
 
 def check_arguments(

@@ -3,21 +3,27 @@
 
 XDMF is XML that names HDF5 files. Before DOLFINx opens anything the XML is refused if it declares
 entities or a document type, and every HDF5 file it names must lie in the same folder as the XDMF
-file itself.
+file itself and keep its numbers to itself. Cells with points that are not there, which would end
+the process, are refused by their numbers.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from dolfinx.io import XDMFFile
 from dolfinx.mesh import GhostMode, Mesh, MeshTags
 
+from cffem._files import check_amount, check_hdf5
 from cffem.engine.collective import collectively
 from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
+from cffem.engine.mesh.raw_mesh import as_keys
+from cffem.symbols.errors import InputError
 
 MAX_XML = 10_000_000
 
@@ -34,7 +40,7 @@ def read_xdmf(
         path: the XDMF file.
         comm: the MPI communicator.
     """
-    grids = comm.bcast(collectively(comm, lambda: check_xdmf(path)), root=0)
+    grids = comm.bcast(collectively(comm, lambda: checked_grids(path)), root=0)
     try:
         with XDMFFile(comm, str(path), "r") as file:
             mesh = file.read_mesh(name=grids[0], ghost_mode=GhostMode.shared_facet)
@@ -55,6 +61,16 @@ def read_xdmf(
     return mesh, tags.get(mesh.topology.dim), tags.get(mesh.topology.dim - 1), names
 
 
+def checked_grids(path: Path) -> list[str]:
+    """What `check_xdmf` finds; whatever is wrong is a `MeshError`."""
+    try:
+        return check_xdmf(path)
+    except MeshError:
+        raise
+    except InputError as error:
+        raise MeshError(f"the mesh {path} cannot be read: {error}") from None
+
+
 def check_xdmf(path: Path) -> list[str]:
     """Names of the grids in an XDMF file, the mesh first, having checked that it is harmless."""
     text = path.read_bytes()
@@ -73,6 +89,12 @@ def check_xdmf(path: Path) -> list[str]:
         raise MeshError(f"{path} is XML but not XDMF")
     for item in root.iter("DataItem"):
         check_reference(path, item)
+    arrays = {
+        file: check_hdf5(path.parent / file)
+        for file in {place_of(item)[0] for item in root.iter("DataItem")}
+    }
+    for item in root.iter("DataItem"):
+        check_shape(path, item, arrays)
     meshes = [
         grid
         for grid in root.iter("Grid")
@@ -90,7 +112,58 @@ def check_xdmf(path: Path) -> list[str]:
             for a in grid.findall("Attribute")
         )
     ]
+    points = len_of(meshes[0].find("Geometry/DataItem"))
+    for grid in root.iter("Grid"):
+        if (topology := grid.find("Topology/DataItem")) is not None:
+            check_topology(path, topology, points)
     return [meshes[0].get("Name", "mesh"), *tags]
+
+
+def place_of(item: ElementTree.Element) -> tuple[str, str]:
+    """The HDF5 file of a data item, and the dataset in it."""
+    file, _, inside = (item.text or "").strip().partition(":")
+    return file, inside.strip("/")
+
+
+def len_of(item: ElementTree.Element | None) -> int:
+    return int((item.get("Dimensions") or "0").split()[0]) if item is not None else 0
+
+
+def check_shape(path: Path, item: ElementTree.Element, arrays: Any) -> None:
+    """A data item has the shape that it announces, and holds numbers."""
+    file, inside = place_of(item)
+    if inside not in arrays[file]:
+        raise MeshError(f"the mesh {path} cannot be read: {file} has no dataset {inside[:80]!r}")
+    shape, kind = arrays[file][inside]
+    announced = tuple(map(int, (item.get("Dimensions") or "").split()))
+    if (
+        math.prod(shape) != math.prod(announced)
+        or shape[:1] != announced[:1]
+        or kind.kind not in "iuf"
+    ):
+        raise MeshError(
+            f"the mesh {path} announces {announced} numbers for {inside[:80]!r}, which holds "
+            f"{shape} of type {kind}"
+        )
+    check_amount(path.parent / file, math.prod(shape) * kind.itemsize)
+
+
+def check_topology(path: Path, item: ElementTree.Element, points: int) -> None:
+    """Every cell has points that are there, each once, and no cell is there twice."""
+    import h5py
+
+    file, inside = place_of(item)
+    with h5py.File(path.parent / file, "r", locking=False) as stored:
+        cells = np.asarray(stored[inside])
+    if cells.dtype.kind not in "iu" or cells.ndim != 2:
+        raise MeshError(f"the mesh {path} has cells whose points are not whole numbers")
+    if cells.size and not 0 <= cells.min() <= cells.max() < points:
+        raise MeshError(f"the mesh {path} has cells with points that are not there; it is damaged")
+    rows = np.sort(cells.astype(np.int64), axis=1)
+    if np.any(rows[:, 1:] == rows[:, :-1]):
+        raise MeshError(f"the mesh {path} has a cell that names a point twice; it is damaged")
+    if len(np.unique(as_keys(rows, points), axis=0)) < len(rows):
+        raise MeshError(f"the mesh {path} has a cell twice; it is damaged")
 
 
 def check_reference(path: Path, item: ElementTree.Element) -> None:
@@ -114,7 +187,9 @@ def check_reference(path: Path, item: ElementTree.Element) -> None:
     ):
         raise MeshError(f"{path} names data outside its own folder: {file[:80]!r}")
     if not target.is_file():
-        raise MeshError(f"{path} names the data file {file!r}, which is not there")
+        raise MeshError(
+            f"{path} names the data file {file!r}, which is not there, or is no ordinary file"
+        )
     with open(target, "rb") as handle:
         if handle.read(8) != b"\x89HDF\r\n\x1a\n":
             raise MeshError(f"the data file {target} is not HDF5")

@@ -61,7 +61,7 @@ def write_states(
     description = described(spaces)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    archive = collectively(spaces.comm, lambda: zipfile.ZipFile(temporary, "w", allowZip64=True))
+    archive = collectively(spaces.comm, lambda: _begin(temporary))
     try:
         names = []
         for name, state in states:
@@ -80,6 +80,11 @@ def write_states(
             archive.close()
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _begin(temporary: Path) -> zipfile.ZipFile:
+    temporary.unlink(missing_ok=True)  # a link that somebody left there would be followed
+    return zipfile.ZipFile(temporary, "x", allowZip64=True)
 
 
 def _put(archive: Any, name: str, values: np.ndarray) -> None:

@@ -10,13 +10,13 @@ that a study on millions of cells still leaves a file that can be mailed.
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from cffem._files import read_arrays
 from cffem.symbols.errors import InputError
 
 FORMAT = "cffem-fields/1"
@@ -106,7 +106,8 @@ class Fields:
                 # precision of either.
                 arrays[f"difference_{i}_{j}"] = self.difference(term, name).astype(np.float32)
         part = path.with_name(f".{FILE}.part")
-        with open(part, "wb") as file:
+        part.unlink(missing_ok=True)  # a link that somebody left there would be followed
+        with open(part, "xb") as file:
             np.savez_compressed(file, **arrays)
         part.replace(path)
         return path
@@ -122,9 +123,8 @@ class Fields:
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                return cls._from_arrays(dict(stored))
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError) as error:
+            return cls._from_arrays(read_arrays(path, kinds="biufU"))
+        except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise InputError(
                 f"{path} cannot be read as pictures of fields ({error}); delete it and run the "
                 "study again"

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cffem._files import require_file, write_whole
+from cffem.study.report.summary import plain
 from cffem.symbols.errors import InputError
 
 FAMILY, VERSION = "cffem-report", 1
@@ -33,6 +35,7 @@ SECTIONS = (
     "cost",
     "environment",
 )
+MOST_BYTES = 2**28  # of a report; the largest real ones have a few million
 JSON_FILE, CSV_FILE, PAGE_FILE = "report.json", "terms.csv", "report.html"
 
 
@@ -83,6 +86,48 @@ class TermReport:
     profile: Mapping[str, Any] | None = None
 
 
+KINDS = {
+    "str": str,
+    "float": (int, float),
+    "bool": bool,
+    "Mapping[str, Any]": dict,
+    "Mapping[str, str]": dict,
+}
+
+
+def as_term(entry: Mapping[str, Any]) -> TermReport:
+    """A term as JSON holds it; keys that are not known are left out.
+
+    Raises:
+        TypeError: a key is of another type than it should be.
+    """
+    known = {f.name: str(f.type) for f in fields(TermReport)}
+    for key, value in entry.items():
+        kinds = known.get(key, "Any").split(" | ")
+        # A coefficient that is not finite is null in JSON.
+        if (
+            "Any" not in kinds
+            and value is not None
+            and not isinstance(value, tuple(KINDS[k] for k in kinds if k != "None"))
+        ):
+            raise TypeError(f"{key} of a term is {type(value).__name__}")
+    return TermReport(**{key: value for key, value in entry.items() if key in known})
+
+
+def as_cell(value: Any) -> Any:
+    """A value in a table: text that a spreadsheet would run as a formula gets an apostrophe in
+    front.
+
+    Example:
+        >>> as_cell("=HYPERLINK(1)"), as_cell("u_x"), as_cell(-1.5), as_cell(None)
+        ("'=HYPERLINK(1)", 'u_x', -1.5, '')
+    """
+    if not isinstance(value, str):
+        return "" if value is None else value
+    clean = plain(value)
+    return f"'{clean}" if clean.lstrip()[:1] in tuple("=+-−@") else clean
+
+
 COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields", "profile"))
 
 
@@ -130,15 +175,11 @@ class Report:
             content = json.loads(text)
             schema = content.pop("schema", None)
             entries = content.pop("terms") if schema == SCHEMA else []
-            known = {f.name for f in fields(TermReport)}
-            terms = {
-                entry["name"]: TermReport(**{k: v for k, v in entry.items() if k in known})
-                for entry in entries
-            }
+            terms = {entry["name"]: as_term(entry) for entry in entries}
             sections = {
                 str(name): dict(section) for name, section in content.items() if schema == SCHEMA
             }
-        except (ValueError, AttributeError, TypeError, KeyError) as error:
+        except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"this is not a report of schema {SCHEMA} ({type(error).__name__}: {error})"
             ) from None
@@ -156,7 +197,9 @@ class Report:
         """The report in a folder that a study has written."""
         path = Path(folder) / JSON_FILE
         try:
-            text = path.read_text()
+            if path.exists() and require_file(path).st_size > MOST_BYTES:
+                raise InputError(f"{path} is larger than {MOST_BYTES} bytes; it is no report")
+            text = path.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(
                 f"there is no {JSON_FILE} in {folder}; the study is not finished, or this is "
@@ -172,9 +215,7 @@ class Report:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
         for term in self.terms.values():
-            writer.writerow(
-                ["" if (value := getattr(term, name)) is None else value for name in COLUMNS]
-            )
+            writer.writerow([as_cell(getattr(term, name)) for name in COLUMNS])
         return out.getvalue()
 
     def write(self, folder: str | Path) -> None:
@@ -230,14 +271,6 @@ def render(folder: str | Path) -> Path:
         The page.
     """
     return Report.read(folder)._write_views(Path(folder))
-
-
-def write_whole(path: Path, text: str) -> Path:
-    """Write a file so that it is there whole or not at all, whenever the program ends."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
-    return path
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,9 @@ A piece of finished work is a *fact*, plain data under a key, one JSON file each
 them as `.npz` archives of `cffem.engine.store.storage`. A report is made of facts alone, hence a
 run that was resumed ends in the same report as one that was not. Files appear under their names
 when they are complete and on the disk, nothing is ever unpickled, and a lock that dies with its
-process keeps two runs from sharing a folder.
+process keeps two runs from sharing a folder. Every fact carries a checksum, so that an edited or
+damaged one is found, and a checkpoint holds files and folders only: with links in it, a resumed run
+could be led to files elsewhere.
 """
 
 from __future__ import annotations
@@ -24,14 +26,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cffem._files import find_link, require_file, write_whole
 from cffem.engine.collective import collectively
 from cffem.study.run.description import differences
+from cffem.study.toml.study_keys import shown
 from cffem.symbols.errors import InputError
 
-FORMAT = "cffem-checkpoint/1"
+FORMAT = "cffem-checkpoint/2"
 FOLDER = "checkpoint"
 # What a study leaves in its folder; any of it without a checkpoint belongs to somebody else.
 RESULTS = ("report.json", "report.html", "terms.csv", "fields.npz", FOLDER)
+MOST_FACT = 2**28  # bytes
 log = logging.getLogger("cffem.study")
 
 
@@ -47,6 +52,9 @@ class Checkpoint:
         folder: the folder for the results, or None to keep nothing.
         description: what the study is; a checkpoint of another one is refused.
         resume: whether to go on where an earlier run ended.
+
+    Attributes:
+        restored: whether an earlier run had left facts.
 
     Raises:
         OutputError: on all ranks, where the folder cannot be used.
@@ -69,12 +77,14 @@ class Checkpoint:
                 comm, lambda: self._open(json.loads(json.dumps(description)), resume)
             )
             self._facts = comm.bcast(found)
+        self.restored = bool(self._facts)
 
     # Opening, on rank 0
     # ----------------------------------------------------------------------------------------------
 
     def _open(self, description: dict[str, Any], resume: bool) -> dict[str, Any]:
         assert self.folder is not None
+        self._refuse_links()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._acquire()
@@ -93,10 +103,39 @@ class Checkpoint:
             self.release()
             raise
 
+    def _refuse_links(self) -> None:
+        """A folder that came with a study may lead elsewhere, and so may what is in it."""
+        assert self.folder is not None
+        try:
+            real = self.folder.resolve()
+            if not self.folder.is_absolute() and real != Path.cwd() / os.path.normpath(self.folder):
+                raise OutputError(
+                    f"{self.folder} leads to {real} by a link; give that folder itself if it is "
+                    "meant"
+                )
+            own = [self.folder / name for name in (".lock", *RESULTS)]
+            link = next((str(path) for path in own if path.is_symlink()), None) or find_link(
+                self.base
+            )
+        except OutputError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:
+            raise OutputError(
+                f"the folder {shown(str(self.folder))} cannot be used: "
+                f"{getattr(error, 'strerror', error)}; choose another one"
+            ) from None
+        if link is not None:
+            raise OutputError(
+                f"{link} is a link or no ordinary file, which no checkpoint holds; choose another "
+                "folder"
+            )
+
     def _acquire(self) -> None:
         """Lock the folder; the lock goes with the process that holds it, however that ends."""
         assert self.folder is not None
-        self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._lock = os.open(
+            self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+        )
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -138,8 +177,10 @@ class Checkpoint:
                 shutil.rmtree(base)
         for part in ("facts", "fields"):
             (base / part).mkdir(parents=True, exist_ok=True)
-        write_durably(
-            base / "study.json", json.dumps({"format": FORMAT, "study": description}, indent=1)
+        write_whole(
+            base / "study.json",
+            json.dumps({"format": FORMAT, "study": description}, indent=1),
+            durably=True,
         )
         for leftover in (*base.rglob("*.part"), *base.parent.glob(".*.part")):
             leftover.unlink(missing_ok=True)
@@ -150,20 +191,34 @@ class Checkpoint:
         if not path.is_file():
             return None
         try:
-            stored = json.loads(path.read_text())
+            stored = json.loads(read_text(path))
             if stored["format"] != FORMAT:
-                raise ValueError(f"its format is {stored['format']!r}")
+                raise ValueError(
+                    f"its format is {shown(stored['format'])}, that of this version {FORMAT!r}"
+                )
+            if not isinstance(stored["study"], dict):
+                raise ValueError("it describes no study")
             return stored["study"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise OutputError(
                 f"the checkpoint {path} cannot be read ({error}); choose another folder"
             ) from None
 
     def _read(self, path: Path) -> tuple[str, Any]:
         try:
-            entry = json.loads(path.read_text())
-            return str(entry["key"]), entry["fact"]
-        except (ValueError, KeyError, TypeError) as error:
+            entry = json.loads(read_text(path))
+            key, fact = entry["key"], entry["fact"]
+            if entry["sha256"] != checksum(key, fact):
+                raise ValueError("its checksum is not that of its content")
+            if (
+                path.name != f"{slug(key)}.json"
+                or not isinstance(fact, dict)
+                or set(fact) != {"value", "seconds"}
+            ):
+                raise ValueError("it is no fact")
+            float(fact["seconds"])
+            return key, fact
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise OutputError(
                 f"the checkpoint {path} is damaged ({error}); delete it and resume"
             ) from None
@@ -189,9 +244,8 @@ class Checkpoint:
             OutputError: the disk is full or not writable.
         """
         # Rank 0's numbers count: they may differ between ranks by what a clock says.
-        text = self.comm.bcast(
-            json.dumps({"key": key, "fact": fact}) if self.comm.rank == 0 else None
-        )
+        entry = {"key": key, "fact": fact, "sha256": checksum(key, fact)}
+        text = self.comm.bcast(json.dumps(entry) if self.comm.rank == 0 else None)
         if self.folder is not None:
             collectively(
                 self.comm, lambda: self._write(self.base / "facts" / f"{slug(key)}.json", text)
@@ -201,7 +255,7 @@ class Checkpoint:
 
     def _write(self, path: Path, text: str) -> None:
         try:
-            write_durably(path, text)
+            write_whole(path, text, durably=True)
         except OSError as error:
             raise OutputError(
                 f"{path} cannot be written: {error.strerror or error}; make room and resume"
@@ -253,14 +307,21 @@ class Checkpoint:
             self._lock = None
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Write a file that is there with all its content and on the disk, or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    with open(part, "w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(part, path)
+def checksum(key: str, fact: Any) -> str:
+    """The checksum of a fact, which does not depend on how JSON lays it out.
+
+    Example:
+        >>> checksum("deletion/lap", {"value": 1.0, "seconds": 0})[:12]
+        '87b8759b4932'
+    """
+    return hashlib.sha256(json.dumps([key, fact], sort_keys=True).encode()).hexdigest()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a checkpoint, refused where it is larger than any real one."""
+    if require_file(path).st_size > MOST_FACT:
+        raise ValueError(f"it is larger than {MOST_FACT} bytes")
+    return path.read_text(encoding="utf-8")
 
 
 def slug(key: str) -> str:

@@ -24,14 +24,47 @@ preonly richardson cg gmres fgmres lgmres bcgs bicg minres symmlq cr gcr tfqmr c
 PC = """
 none jacobi bjacobi sor asm ilu icc lu cholesky hypre gamg fieldsplit
 """
-SIZES = """
-snes_rtol snes_max_it
-ksp_rtol ksp_atol ksp_max_it ksp_gmres_restart pc_factor_levels pc_factor_fill pc_factor_shift_amount pc_sor_omega pc_sor_its
-pc_asm_overlap pc_hypre_boomeramg_max_iter pc_hypre_boomeramg_tol pc_hypre_boomeramg_strong_threshold pc_hypre_boomeramg_max_levels
-pc_hypre_boomeramg_agg_nl pc_hypre_boomeramg_P_max pc_hypre_ams_cycle_type pc_gamg_threshold pc_gamg_agg_nsmooths
-mat_mumps_icntl_7 mat_mumps_icntl_10 mat_mumps_icntl_13 mat_mumps_icntl_14 mat_mumps_icntl_24 mat_mumps_icntl_28 mat_mumps_icntl_29
-mat_mumps_cntl_1 mat_mumps_cntl_3
-"""
+# The largest value of each number: beyond it a solve would take for ever, or more memory than there
+# is, for nothing.
+LARGEST: dict[str, float] = {
+    "snes_rtol": 1,
+    "snes_max_it": 10_000,
+    "ksp_rtol": 1,
+    "ksp_atol": 1e300,
+    "ksp_max_it": 100_000,
+    "ksp_gmres_restart": 1000,
+    "pc_factor_levels": 20,
+    "pc_factor_fill": 100,
+    "pc_factor_shift_amount": 1e300,
+    "pc_sor_omega": 2,
+    "pc_sor_its": 1000,
+    "pc_asm_overlap": 20,
+    "pc_hypre_boomeramg_max_iter": 1000,
+    "pc_hypre_boomeramg_tol": 1,
+    "pc_hypre_boomeramg_strong_threshold": 1,
+    "pc_hypre_boomeramg_max_levels": 100,
+    "pc_hypre_boomeramg_agg_nl": 100,
+    "pc_hypre_boomeramg_P_max": 1000,
+    "pc_hypre_ams_cycle_type": 14,
+    "pc_gamg_threshold": 1,
+    "pc_gamg_agg_nsmooths": 20,
+    "mat_mumps_icntl_7": 7,
+    "mat_mumps_icntl_10": 100,
+    "mat_mumps_icntl_13": 1,
+    "mat_mumps_icntl_14": 1000,
+    "mat_mumps_icntl_24": 1,
+    "mat_mumps_icntl_28": 2,
+    "mat_mumps_icntl_29": 2,
+    "mat_mumps_cntl_1": 1,
+    "mat_mumps_cntl_3": 1e300,
+}
+SMALLEST: dict[str, float] = {
+    "pc_gamg_threshold": -1,
+    "mat_mumps_icntl_10": -100,
+    "mat_mumps_icntl_13": -1,
+    "mat_mumps_cntl_1": -1,
+    "mat_mumps_cntl_3": -1e300,
+}
 WORDS: dict[str, Iterable[str]] = {
     "preset": ["direct", "amg", "ams", "stokes", "ilu", "marching"],
     "snes_linesearch_type": ("bt", "basic"),
@@ -73,7 +106,6 @@ WORDS: dict[str, Iterable[str]] = {
     "pc_fieldsplit_schur_fact_type": ("diag", "lower", "upper", "full"),
     "pc_gamg_type": ("agg", "classical"),
 }
-NUMBERS = frozenset(SIZES.split())
 PREFIX = re.compile(r"^(?:(?:sub|fieldsplit_velocity|fieldsplit_pressure|fieldsplit_[01])_)*")
 
 
@@ -93,22 +125,25 @@ def check_petsc_options(options: Mapping[str, Any]) -> dict[str, Any]:
             file; it can be none, jacobi, ...
     """
     for key, value in options.items():
-        name = PREFIX.sub("", str(key))
+        name = PREFIX.sub("", str(key)[:200])
         if name in WORDS:
-            if value not in WORDS[name]:
+            if not isinstance(value, str) or value not in WORDS[name]:
                 known = ", ".join(WORDS[name])
                 raise InputError(
-                    f"the PETSc option {key} cannot be {value!r} in a study file; it can be {known}"
+                    f"the PETSc option {key} cannot be {shown(value)} in a study file; it can be "
+                    f"{known}"
                 )
-        elif name in NUMBERS:
-            if not is_number(value):
+        elif name in LARGEST:
+            low, high = SMALLEST.get(name, 0), LARGEST[name]
+            if not is_number(value) or not low <= value <= high:
                 raise InputError(
-                    f"the PETSc option {key} needs a number in a study file, not {shown(value)}"
+                    f"the PETSc option {key} needs a number from {low:g} to {high:g} in a study "
+                    f"file, not {shown(value)}"
                 )
         else:
             raise InputError(
                 f"the PETSc option {key!r} cannot be set in a study file; "
-                f"{nearest(name, [*WORDS, *NUMBERS])}"
+                f"{nearest(name[:100], [*WORDS, *LARGEST])}"
             )
     return dict(options)
 
@@ -124,7 +159,14 @@ def inside(folder: Path, path: str, anywhere: bool) -> Path:
     Raises:
         InputError: it leads elsewhere, by its name or by a link.
     """
-    target = (folder / path).resolve()
+    try:
+        target = (folder / path).resolve()
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ):  # names with a null byte or of thousands of letters, links in a circle
+        raise InputError(f"{shown(path)} is not the name of a file") from None
     if not anywhere and not target.is_relative_to(folder.resolve()):
         raise InputError(
             f"{path!r} lies outside the study's folder; move the file there, or allow such paths "

@@ -4,21 +4,28 @@ a table, read as data and nothing else."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cffem._files import (
+    HDF5_SIGNATURE,
+    MOST_BYTES,
+    check_amount,
+    check_hdf5,
+    read_arrays,
+    require_file,
+)
 from cffem.data.dataset import Dataset, refuse_degrees
 from cffem.data.readers.csv_format import from_columns, read_columns
 from cffem.engine.collective import collectively
 from cffem.study.toml.allowed import inside
 from cffem.study.toml.study_keys import StudyFileError, Table
 from cffem.symbols.fields import Field, ScalarField
-
-MOST_BYTES = 2**31
 
 
 def read_dataset(
@@ -64,9 +71,7 @@ def read_dataset(
 def _read(
     path: Path, names: Mapping[Field, Any], options: Mapping[str, Any], projected: bool
 ) -> Dataset:
-    if not path.is_file():
-        raise ValueError(f"there is no file {path.name}")
-    if path.stat().st_size > MOST_BYTES:
+    if require_file(path).st_size > MOST_BYTES:
         raise ValueError(f"{path.name} is larger than {MOST_BYTES} bytes")
     if path.suffix in (".nc", ".nc4"):
         return _netcdf(path, names, projected)
@@ -74,58 +79,76 @@ def _read(
         return from_columns(read_columns(path), names, options.get("coordinates"), projected)
     if path.suffix != ".npz":
         raise ValueError(f"data are .npz, .nc or .csv files, not {path.name}")
-    arrays = _arrays(path)
-
-    def array(name: Any) -> np.ndarray:
-        if not isinstance(name, str) or name not in arrays:
-            raise ValueError(f"{path.name} has no array {name!r}; it has {', '.join(arrays)}")
-        return arrays[name]
-
-    values = {
-        field: array(name) if isinstance(name, str) else np.array([array(n) for n in name])
-        for field, name in names.items()
-    }
-    if "points" in options:
-        return Dataset.from_points(
-            array(options["points"]), array(options.get("times")), values, projected=projected
-        )
-    if not isinstance(options.get("coordinates"), dict):
+    coordinates = options.get("coordinates")
+    if "points" not in options and not isinstance(coordinates, dict):
         raise ValueError(
             'coordinates are needed: { x = "x", t = "t" }, the name of the array of each axis, in '
             "the order of the axes"
         )
-    for name in options["coordinates"].values():
+    for name in (coordinates or {}).values():
         refuse_degrees(str(name))
+    axes = (
+        [options["points"], options.get("times")]
+        if "points" in options
+        else list(coordinates.values())
+    )
+    arrays = read_arrays(path, array_names([*axes, *names.values()], path))
+    values = {
+        f: arrays[given] if isinstance(given, str) else np.array([arrays[n] for n in given])
+        for f, given in names.items()
+    }
+    if "points" in options:
+        return Dataset.from_points(arrays[axes[0]], arrays[axes[1]], values, projected=projected)
     return Dataset.from_arrays(
-        {key: array(name) for key, name in options["coordinates"].items()},
-        values,
-        projected=projected,
+        {key: arrays[name] for key, name in coordinates.items()}, values, projected=projected
     )
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an archive; nothing in it is executed, and nothing larger than the limit
-    is unpacked.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
-                raise ValueError(f"{path.name} unpacks to more than {MOST_BYTES} bytes")
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (zipfile.BadZipFile, OSError, KeyError, EOFError) as error:
-        raise ValueError(f"{path.name} is not an .npz archive ({error})") from None
+def array_names(given: Sequence[Any], path: Path) -> list[str]:
+    """The names among names and lists of names, each once."""
+    flat = [name for entry in given for name in (entry if isinstance(entry, list) else [entry])]
+    for name in flat:
+        if not isinstance(name, str):
+            raise ValueError(f"an array of {path.name} is named by text, not by {name!r}")
+    return list(dict.fromkeys(flat))
 
 
 def _netcdf(path: Path, names: Mapping[Field, Any], projected: bool) -> Dataset:
     try:
+        import netCDF4
         import xarray
     except ImportError:
         raise ValueError(
             "netCDF files need xarray and netCDF4: pip install 'cffem[data]'"
         ) from None
+    os.environ["NCRCENV_IGNORE"] = "1"  # netCDF would read .ncrc of the current folder
+    wanted = array_names(list(names.values()), path)
+    with open(path, "rb") as handle:
+        start = handle.read(8)
+    if start == HDF5_SIGNATURE:
+        check_hdf5(path)
+    elif start[:3] != b"CDF":
+        raise ValueError(f"{path.name} is not a netCDF file")
     try:
-        with xarray.open_dataset(path, engine="netcdf4") as stored:
+        with netCDF4.Dataset(path) as file:
+            others = _unwanted(file.variables, wanted, path)
+        with xarray.open_dataset(path, engine="netcdf4", drop_variables=others) as stored:
             return Dataset.from_xarray(stored.load(), names, projected=projected)
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, RuntimeError, IndexError, AttributeError, MemoryError) as error:
         raise ValueError(f"{path.name} cannot be read as netCDF: {error}") from None
+
+
+def _unwanted(variables: Mapping[str, Any], wanted: Sequence[str], path: Path) -> list[str]:
+    """The variables that are not read; what is read must be numbers that fit, which their
+    headers say.
+    """
+    axes = {d for name in wanted if name in variables for d in variables[name].dimensions}
+    read = [name for name in variables if name in wanted or name in axes]
+    for name in read:
+        if getattr(variables[name].dtype, "kind", "O") not in "biuf":
+            raise ValueError(f"the variable {name!r} of {path.name} does not hold numbers")
+    check_amount(
+        path,
+        sum(math.prod(variables[name].shape) * variables[name].dtype.itemsize for name in read),
+    )
+    return [name for name in variables if name not in read]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cffem._files import require_file
 from cffem.engine.collective import collectively
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.meshes import mesh_path
@@ -41,6 +43,7 @@ from cffem.symbols.problem.term_checks import nearest
 from cffem.verdicts.certification import Certification
 
 MOST_BYTES, MOST_TERMS, MOST_STEPS, MOST_DEGREE = 1_000_000, 200, 1_000_000, 8
+MOST_DEPTH, MOST_KEYS, MOST_ENTRIES = 10, 10_000, 100_000
 SHAPES = (
     "interval",
     "square",
@@ -86,6 +89,7 @@ def read_study(
     """
     path = Path(path)
     text = comm.bcast(collectively(comm, lambda: file_text(path)))
+    check_structure(text, path.name)
     try:
         content = tomllib.loads(text)
     except ValueError as error:  # also numbers with thousands of digits
@@ -103,8 +107,10 @@ def read_study(
 
 def file_text(path: Path) -> str:
     """The text of a study file, refused if it is no ordinary file or too large."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
+    try:
+        require_file(path)
+    except InputError:
+        raise InputError(f"there is no file {path}") from None
     if path.stat().st_size > MOST_BYTES:
         raise StudyFileError(f"{path.name}: a study file has at most {MOST_BYTES} bytes")
     try:
@@ -113,6 +119,38 @@ def file_text(path: Path) -> str:
         raise StudyFileError(f"{path.name}: this is not text in UTF-8") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+# Strings and comments of TOML, also those without an end; each is consumed whole, so that one pass
+# over the text is enough.
+QUOTED = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)?|\'\'\'(?:[^\']|\'(?!\'\'))*+(?:\'\'\'|\Z)?'
+    r'|"(?:[^"\\\n]|\\.)*+"?|\'[^\'\n]*+\'?|\#[^\n]*+',
+    re.DOTALL,
+)
+DOTTED = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{MOST_DEPTH},}}")
+
+
+def check_structure(text: str, name: str) -> None:
+    """Refuse a file with deeper or more tables than a study has, before Python's reader takes
+    gigabytes for them.
+
+    Example:
+        >>> check_structure("a." * 50 + "b = 1", "study.toml")
+        Traceback (most recent call last):
+        ...
+        cffem.study.toml.study_keys.StudyFileError: study.toml: tables or lists are nested too
+            deeply
+    """
+    bare = QUOTED.sub(lambda found: " " if found[0].startswith("#") else "S", text)
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", bare):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MOST_DEPTH or DOTTED.search(bare):
+        raise StudyFileError(f"{name}: tables or lists are nested too deeply")
+    if bare.count("=") + bare.count("[") > MOST_KEYS or bare.count(",") > MOST_ENTRIES:
+        raise StudyFileError(f"{name}: a study file has at most {MOST_KEYS} keys, tables and lists")
 
 
 def override(content: dict[str, Any], pair: str) -> None:

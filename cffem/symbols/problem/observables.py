@@ -176,8 +176,14 @@ class PointAverage(Observable):
             self, "point", tuple(_finite(c, f"{label}'s coordinate") for c in coordinates)
         )
         object.__setattr__(self, "radius", _finite(radius, f"{label}'s radius"))
-        if self.radius <= 0:
+        # The weight divides by radius², which must be a number that is not zero, as must the
+        # squares of distances.
+        if not 1e-100 < self.radius < 1e100:
             raise LibraryError(f"{label} needs a positive radius, not {radius!r}")
+        if any(abs(c) > 1e100 for c in self.point):
+            raise LibraryError(
+                f"{label} needs a point that is not so far away, not {tuple(self.point)}"
+            )
         object.__setattr__(self, "expr", expr)
         object.__setattr__(self, "on", on)
         object.__setattr__(self, "at", at)
