@@ -8,11 +8,14 @@ is quick and the data wing works without DOLFINx.
 
 from __future__ import annotations
 
+# isort: off
+import cffem._path  # noqa: F401  before anything that could be taken from the current folder
+
+# isort: on
 import importlib
 import sys
 from typing import Any
 
-import cffem._path  # noqa: F401  before anything that could be taken from the current folder
 from cffem import _guard
 
 _guard.install()

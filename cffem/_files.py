@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -215,8 +216,8 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, kinds: 
         SyntaxError,
         TypeError,
         zipfile.BadZipFile,
-        zipfile.zlib.error,
-    ) as error:  # type: ignore[attr-defined]
+        zlib.error,
+    ) as error:
         said = " ".join(str(error).split())[:200]
         raise InputError(
             f"{path.name}: the array {entry.filename[:80]!r} cannot be read: {said}"

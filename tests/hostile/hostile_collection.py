@@ -5,6 +5,7 @@
 folder above the cases: a file with a secret, and a pipe that whoever opens it waits at for ever.
 """
 
+# ruff: noqa: E501  files are written as they are
 from __future__ import annotations
 
 import json

@@ -79,7 +79,7 @@ def _read(
         return from_columns(read_columns(path), names, options.get("coordinates"), projected)
     if path.suffix != ".npz":
         raise ValueError(f"data are .npz, .nc or .csv files, not {path.name}")
-    coordinates = options.get("coordinates")
+    coordinates: Any = options.get("coordinates")
     if "points" not in options and not isinstance(coordinates, dict):
         raise ValueError(
             'coordinates are needed: { x = "x", t = "t" }, the name of the array of each axis, in '
