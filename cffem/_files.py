@@ -159,7 +159,7 @@ def check_archive(path: Path) -> None:
 
 
 def read_arrays(
-    path: Path, names: Iterable[str] | None = None, kinds: str = "biuf"
+    path: Path, names: Iterable[str] | None = None, kinds: str = "biufc"
 ) -> dict[str, np.ndarray]:
     """The named arrays of an `.npz` archive, or all of them, of NumPy's kinds of types; nothing in
     it is executed.

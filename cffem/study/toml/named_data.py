@@ -85,7 +85,7 @@ def _read(
             'coordinates are needed: { x = "x", t = "t" }, the name of the array of each axis, in '
             "the order of the axes"
         )
-    for name in (coordinates or {}).values():
+    for name in coordinates.values() if isinstance(coordinates, dict) else ():
         refuse_degrees(str(name))
     axes = (
         [options["points"], options.get("times")]
