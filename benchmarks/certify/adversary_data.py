@@ -31,7 +31,7 @@ from benchmarks.certify.adversary_modes import (
 )
 from benchmarks.certify.certify_adversary import Attack, Finding, judged
 from cffem.bounds.entrance import certify_deletion, certify_sweep
-from cffem.bounds.levels.three_levels import Estimates
+from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.observable_bounds import certify_observable
 from cffem.symbols import t, x, y
 

@@ -19,7 +19,7 @@ from mpi4py import MPI
 import cffem as cf
 from benchmarks.certify.adversary_modes import u
 from benchmarks.certify.certify_adversary import Attack, Finding, judged
-from cffem.bounds.levels.three_levels import Estimates
+from cffem.bounds.levels.estimates import Estimates
 from cffem.symbols import x
 
 TERMS, BUDGET = 3000, 1e5

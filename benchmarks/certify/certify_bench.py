@@ -37,7 +37,7 @@ from benchmarks.certify.certify_nonlinear import COSTLY, KINDS, nonlinear_case, 
 from benchmarks.measuring import Board
 from cffem.bounds.certificate import NoCertificate
 from cffem.bounds.entrance import certify_deletion, certify_solution
-from cffem.bounds.levels.three_levels import Estimates
+from cffem.bounds.levels.estimates import Estimates
 from cffem.verdicts import decide
 
 THRESHOLDS = 13

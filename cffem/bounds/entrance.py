@@ -18,7 +18,7 @@ from cffem.bounds.elliptic.scalar_problem import only_unknown
 from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
 from cffem.bounds.geometry.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.ladders import DEGREE, Ladder
-from cffem.bounds.levels.three_levels import Estimates
+from cffem.bounds.levels.estimates import EFFORT, Estimates
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
 from cffem.bounds.waves.maxwell import MaxwellCertifier
@@ -276,12 +276,13 @@ def best_certificates(
     rest = {name: change for name, change in asked.items() if not target.decided(found[name])}
     if not rest:
         return {name: target.sized(bound) for name, bound in found.items()}
-    estimates, firm = estimates_of(model, certification.budget), not certification.refine
+    estimates = estimates_of(model, certification.budget, certification.effort)
+    firm = not certification.refine
     if len(rest) > 1:
         estimates.prepare(rest, firm)
     for name, change in rest.items():
         estimated, guaranteed = (
-            estimates.deletion(name, norm, known.get(name), change, firm),
+            estimates.deletion(name, norm, known.get(name), change, firm, target.decided),
             found[name],
         )
         estimated = with_curve(model, estimated, change, known.get(name), norm)
@@ -378,7 +379,7 @@ def enriched_size(model: Any) -> float:
 
 def _enriched_next(model: Any, plain: DeletionBound | None, target: Target) -> bool:
     affordable = plain is not None and worth_enriching(plain, target.threshold)
-    return affordable and enriched_size(model) <= target.certification.budget
+    return affordable and enriched_size(model) <= target.certification.largest
 
 
 def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
@@ -388,9 +389,11 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     return bound.margin < WORTH * abs(bound.score - threshold)
 
 
-def estimates_of(model: Any, budget: float) -> Estimates:
+def estimates_of(model: Any, budget: float | None = None, effort: float = EFFORT) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
-    found: Estimates = model.once(("estimates", budget), lambda: Estimates(proxy(model), budget))
+    found: Estimates = model.once(
+        ("estimates", budget, effort), lambda: Estimates(proxy(model), budget, effort)
+    )
     return found
 
 

@@ -12,7 +12,11 @@ from numbers import Real
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import CARRIED, CONDITIONS
 
+# Unknowns times time steps of one solution that an error bar may need where nothing is said, and
+# there are no levels below the user's.
 BUDGET = 5e5
+# What error bars may cost, in units of the factual solve with all of its deletions.
+EFFORT = 4.0
 SCORES = ("auto", "full", "decide")
 # Unknowns times time steps of one solution from which a study is a large one, and the accuracy of
 # scores that verdicts need there.
@@ -30,9 +34,11 @@ class Certification:
         norm: the norm in which deletions are measured: "L2", "H1", "H(curl)", "H(div)" or "energy".
         refine: whether the mesh and the time step are refined for terms whose error bars reach ε,
             until they are decided or the budget is spent.
-        budget: the size of the largest problem that may be solved for an error bar, in unknowns
-            times time steps of one solution (unknowns for a steady problem). It is a number of
-            unknowns and not of seconds, so that verdicts do not depend on the machine.
+        effort: what estimated error bars may cost, in units of the study: of the factual solve with
+            all of its deletions. It is counted in unknowns times time steps and not in seconds, so
+            that verdicts do not depend on the machine.
+        budget: instead of that, the size of the largest problem that may be solved for an error
+            bar, in unknowns times time steps of one solution (unknowns for a steady problem).
         enriched: whether the guaranteed certificates solve the problem with one degree more, which
             is sharper and costs more.
         scores: "full", every deletion is solved to working precision; "decide", only as far as the
@@ -50,10 +56,11 @@ class Certification:
     relative: bool | None = None
     norm: str = "L2"
     refine: bool = False
-    budget: float = BUDGET
+    budget: float | None = None
     enriched: bool = False
     scores: str = "auto"
     conditions: str = CARRIED
+    effort: float = EFFORT
 
     def __post_init__(self) -> None:
         if self.scores not in SCORES:
@@ -67,8 +74,14 @@ class Certification:
                 name == "relative" and self.relative is None
             ):
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
-        for name, meaning in (("epsilon", "the tolerance epsilon"), ("budget", "the budget")):
+        for name, meaning in (
+            ("epsilon", "the tolerance epsilon"),
+            ("budget", "the budget"),
+            ("effort", "the effort"),
+        ):
             value = getattr(self, name)
+            if name == "budget" and value is None:
+                continue
             if (
                 isinstance(value, bool)
                 or not isinstance(value, Real)
@@ -76,6 +89,11 @@ class Certification:
                 or value <= 0
             ):
                 raise InputError(f"{meaning} must be a positive number, not {value!r}")
+
+    @property
+    def largest(self) -> float:
+        """The largest problem of one solution that may be solved for an error bar."""
+        return BUDGET if self.budget is None else self.budget
 
     def accuracy(self, size: float) -> float:
         """The relative accuracy of scores that is asked of deletions with so many unknowns

@@ -17,7 +17,8 @@ import cffem as cf
 from benchmarks.sweep.sweep_problems import PROBLEMS
 from cffem.bounds.levels.level_gaps import Gaps, Levels, left_by_powers
 from cffem.bounds.levels.refining import Refinement
-from cffem.bounds.levels.three_levels import Estimates, _shares
+from cffem.bounds.levels.estimates import Estimates
+from cffem.bounds.levels.three_levels import norm_shares
 from cffem.verdicts import decide_by_refinement
 
 
@@ -69,7 +70,7 @@ def test_shares_are_what_norms_show_of_the_gaps(seed):
     fields = np.stack([w[0] - w[1], w[1] - w[2], w[2]])
     norms = np.linalg.norm(w, axis=1)
     expected = [abs(norms[k] - norms[k + 1]) / np.linalg.norm(fields[k]) for k in (0, 1)]
-    assert _shares(fields @ fields.T) == pytest.approx(expected, abs=1e-9)
+    assert norm_shares(fields @ fields.T) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_norm_is_known_better_than_its_field_where_errors_are_orthogonal_to_it():
@@ -77,7 +78,7 @@ def test_a_norm_is_known_better_than_its_field_where_errors_are_orthogonal_to_it
     w = np.array([[1.0, h] for h in (0.2, 0.1, 0.05)])
     fields = np.stack([w[0] - w[1], w[1] - w[2], w[2]])
     gram = fields @ fields.T
-    gaps = Gaps("mesh", 0.1, 0.05, 0.15, first_order=True, shares=_shares(gram))
+    gaps = Gaps("mesh", 0.1, 0.05, 0.15, first_order=True, shares=norm_shares(gram))
     levels = Levels((gaps,), float(np.linalg.norm(w[0])), float(np.linalg.norm(w[2])))
     assert levels.rest >= 0.05
     assert abs(1.0 - levels.combined) <= levels.norm_rest < 0.6 * levels.rest

@@ -18,7 +18,8 @@ from mpi4py import MPI
 import cffem as cf
 from benchmarks.certify.adversary_data import _layer
 from cffem import curl, dt, lap, t, x, y
-from cffem.bounds.levels.three_levels import Estimates, LevelCertifier
+from cffem.bounds.levels.estimates import Estimates
+from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.levels.unseen import Unseen
 from cffem.symbols.errors import InputError
 

@@ -10,6 +10,7 @@ b′) + (b, a′))/2 + (b, b′)). Every state meets the matrix of the norm once
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,19 @@ def gram_matrix(norm: Any, fields: Sequence[Sequence[Part]], length: float) -> n
 
     Args:
         norm: the norm in space, a `Norm` of the engine.
-        fields: for each field its trajectories with their weights; the finest levels in time
-            contain all others.
+        fields: for each field its trajectories with their weights.
         length: of the window of time; steady fields have one level.
     """
-    levels = max(len(states) for field in fields for states, _ in field)
-    step, total = length / max(levels - 1, 1), np.zeros((len(fields), len(fields)))
+    counts = {len(states) for field in fields for states, _ in field}
+    # All levels in time of all trajectories together, as shares of the window.
+    times = sorted({Fraction(k, max(n - 1, 1)) for n in counts for k in range(n)})
+    total = np.zeros((len(fields), len(fields)))
     vector, image = norm.matrix.createVecRight(), norm.matrix.createVecLeft()
     before: tuple[np.ndarray, np.ndarray] | None = None
-    for n in range(levels):
+    for n, time in enumerate(times):
         values = np.stack(
             [
-                np.sum([weight * _at(states, n, levels) for states, weight in field], axis=0)
+                np.sum([weight * _at(states, time) for states, weight in field], axis=0)
                 for field in fields
             ]
         )
@@ -66,23 +68,21 @@ def gram_matrix(norm: Any, fields: Sequence[Sequence[Part]], length: float) -> n
             norm.matrix.mult(vector, image)
             images[row] = image.array_r
         own = values @ images.T
-        if levels == 1:
+        if len(times) == 1:
             total = own
-        elif before is None:
-            total += step / 3 * own
-        else:
+        elif before is not None:
             cross = before[0] @ images.T
-            total += step / 3 * (own * (2 if n < levels - 1 else 1) + (cross + cross.T) / 2)
-        before = values, images
+            step = length * float(time - times[n - 1])
+            total += step / 3 * (before[1] + own + (cross + cross.T) / 2)
+        before = values, own
     for thing in (vector, image):
         thing.destroy()
     return norm.comm.allreduce(total)
 
 
-def _at(states: Sequence[np.ndarray], n: int, levels: int) -> np.ndarray:
-    """The piecewise linear interpolant in time at the n-th of some equidistant levels that
-    contain its own.
-    """
-    every = (levels - 1) // (len(states) - 1) if levels > 1 else 1
-    k, rest = divmod(n, every)
-    return states[k] if rest == 0 else states[k] + rest / every * (states[k + 1] - states[k])
+def _at(states: Sequence[np.ndarray], time: Fraction) -> np.ndarray:
+    """The piecewise linear interpolant of equidistant levels at a share of the window."""
+    place = time * (len(states) - 1)
+    k = int(place)
+    rest = float(place - k)
+    return states[k] if rest == 0 else states[k] + rest * (states[k + 1] - states[k])

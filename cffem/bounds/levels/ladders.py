@@ -72,7 +72,7 @@ class Ladder:
         self._parents: list[np.ndarray] = []
         self._embeddings: dict[Any, Any] = {}
         if way in (MESH, BOTH):
-            _check_mesh(model)
+            check_mesh(model)
         elif way in (DEGREE, RAISED):
             raised_elements(model.experiment, 1)
 
@@ -204,7 +204,7 @@ def finer_window(window: Any, factor: int) -> Any:
     return dataclasses.replace(window, steps=window.steps * factor, scheme=scheme)
 
 
-def _check_mesh(model: Any) -> None:
+def check_mesh(model: Any) -> None:
     """Whether a mesh can be refined without changing the problem."""
     mesh, experiment = model.discretisation.mesh, model.experiment
     if not straight_simplices(mesh):
@@ -259,7 +259,9 @@ def refined_domain(domain: MeshData) -> tuple[MeshData, np.ndarray]:
         cell_tags = dolfinx_mesh.meshtags(mesh, mesh.topology.dim, cells, values[parents[cells]])
     if domain.facet_tags is not None:
         facet_tags = _facet_tags(domain, mesh, parents)
-    return MeshData(mesh, cell_tags, facet_tags, domain.names), parents
+    remade = domain.remade
+    coarser = None if remade is None else lambda factor, comm: remade(factor / 2, comm)
+    return MeshData(mesh, cell_tags, facet_tags, domain.names, remade=coarser), parents
 
 
 def _by_entity(mesh: Any, tags: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ order and cells are divided), so that what is left beyond the third level is at 
 
     ρ = κ E_12 s/(1 − s)
 
-with a safety factor κ, where σ is small enough. Degrees are another matter: an error that falls
+with a safety factor κ, twice as large from σ = 1/2 on, where less is known of what follows; only
+gaps that do not shrink, σ ≥ 1, say nothing. Degrees are another matter: an error that falls
 like a power p^−β of the degree p shrinks ever more slowly, so from the σ of three degrees the power
 is found, and ρ is no less than what it leaves beyond the third,
 
@@ -34,14 +35,19 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from cffem.bounds.levels.ladders import DEGREE, MESH, TIME
+from cffem.bounds.levels.ladders import BOTH, DEGREE, MESH, TIME
 
-ACCEPTED = {MESH: 0.5, DEGREE: 0.5, TIME: 0.5}
-SAFETY = {MESH: 1.5, DEGREE: 2.0, TIME: 1.5}
+# The saturation below which the gaps shrink as they do on fine meshes, and below which they say
+# anything; a power of the degree is told from its gaps up to 0.58, which is near to nothing left.
+FAST = 0.5
+ACCEPTED = {MESH: 1.0, DEGREE: 0.5, TIME: 1.0, BOTH: 1.0}
+# κ, and how much larger it is where gaps shrink slowly.
+SAFETY = {MESH: 1.5, DEGREE: 2.0, TIME: 1.5, BOTH: 2.0}
+SLOW = 2.0
 MIXED = 2.0
 # The saturation of schemes of second order; a smaller measured one is not relied on. Elements of
 # first order have twice that, and what is measured of them lies about it.
-SMALLEST, FIRST_ORDER, ACCEPTED_FIRST_ORDER = 0.25, 0.5, 0.6
+SMALLEST, FIRST_ORDER, FAST_FIRST_ORDER = 0.25, 0.5, 0.6
 # κ′ and κ_c.
 POWER, SHARES = 1.25, 2.0
 # The largest power of the degree that is told from an exponential.
@@ -121,12 +127,22 @@ class Gaps:
     @property
     def halved(self) -> bool:
         """Whether the gaps are halved at best."""
-        return self.first_order and self.way == MESH
+        return self.first_order and self.way in (MESH, BOTH)
 
     @property
     def limit(self) -> float:
         """The saturation below which the gaps say something."""
-        return ACCEPTED_FIRST_ORDER if self.halved else ACCEPTED[self.way]
+        return ACCEPTED[self.way]
+
+    @property
+    def fast(self) -> bool:
+        """Whether the gaps shrink as they do on fine meshes."""
+        return self.rounded or self.slowest < (FAST_FIRST_ORDER if self.halved else FAST)
+
+    @property
+    def safety(self) -> float:
+        """κ."""
+        return SAFETY[self.way] * (1.0 if self.fast else SLOW)
 
     @property
     def accepted(self) -> bool:
@@ -141,7 +157,7 @@ class Gaps:
         s = max(self.slowest, FIRST_ORDER if self.halved else SMALLEST)
         if s >= 1:
             return math.inf
-        left = SAFETY[self.way] * s / (1 - s)
+        left = self.safety * s / (1 - s)
         second = max(self.second, self.least * self.first)
         return second * (
             max(left, POWER * left_by_powers(self.slowest, self.degree))
@@ -181,10 +197,11 @@ class Levels:
 
     Attributes:
         gaps: those in space and, for transient problems, those in time.
-        reported: ‖w_0‖.
+        reported: ‖w‖ on the user's level.
         combined: ‖w*‖.
         residuals: about how far the residuals of the solves can have moved w.
         unseen: about how far data that no level has seen can have moved w.
+        given: which of the three levels is the user's, whose error is asked for.
     """
 
     gaps: tuple[Gaps, ...]
@@ -192,6 +209,7 @@ class Levels:
     combined: float
     residuals: float = 0.0
     unseen: float = 0.0
+    given: int = 0
 
     @property
     def rest(self) -> float:
@@ -223,10 +241,11 @@ class Levels:
 
     @property
     def error(self) -> float:
-        """The estimate of ‖w − w_0‖."""
-        return sum(gaps.both for gaps in self.gaps) + self.rest
+        """The estimate of ‖w − w_h‖."""
+        away = {0: lambda gaps: gaps.both, 1: lambda gaps: gaps.second, 2: lambda _: 0.0}
+        return sum(map(away[self.given], self.gaps)) + self.rest
 
     @property
     def shift(self) -> float:
-        """The estimate of |‖w‖ − ‖w_0‖|."""
+        """The estimate of |‖w‖ − ‖w_h‖|."""
         return abs(self.combined - self.reported) + self.norm_rest

@@ -45,7 +45,7 @@ def prolongation(coarse: Any, fine: Any, parents: np.ndarray | None = None) -> s
     cells = np.arange(len(fine.dofmap.list)) if parents is None else np.arange(len(parents))
     above = cells if parents is None else np.asarray(parents)
     kinds, where = _positions(coarse.mesh, fine.mesh, cells, above, parents is None)
-    turns = [_orientation(space, chosen) for space, chosen in ((coarse, above), (fine, cells))]
+    turns = [oriented(space, chosen) for space, chosen in ((coarse, above), (fine, cells))]
     keys, groups = np.unique(np.column_stack([where, *turns]), axis=0, return_inverse=True)
     # A rank may have no cells, and so no kinds of them.
     sizes = fine.dofmap.list.shape[1], coarse.dofmap.list.shape[1]
@@ -54,9 +54,9 @@ def prolongation(coarse: Any, fine: Any, parents: np.ndarray | None = None) -> s
     )
     local = plain[keys[:, 0]]
     if coarse.element.needs_dof_transformations:
-        local = local @ _turned(coarse.element.Tt_apply, sizes[1], keys[:, 1])
+        local = local @ turned(coarse.element.Tt_apply, sizes[1], keys[:, 1])
     if fine.element.needs_dof_transformations:
-        local = _turned(fine.element.Tt_inv_apply, sizes[0], keys[:, 2]) @ local
+        local = turned(fine.element.Tt_inv_apply, sizes[0], keys[:, 2]) @ local
     return _assembled(
         coarse, fine, fine.dofmap.list[cells], coarse.dofmap.list[above], local[groups.ravel()]
     )
@@ -126,14 +126,15 @@ def _embedding(coarse: Any, fine: Any, position: tuple[np.ndarray, np.ndarray]) 
     )
 
 
-def _orientation(space: Any, cells: np.ndarray) -> np.ndarray:
+def oriented(space: Any, cells: np.ndarray) -> np.ndarray:
+    """The orientations of some cells, as a number each; zero where the element has none."""
     if not space.element.needs_dof_transformations:
         return np.zeros(len(cells), dtype=np.int64)
     space.mesh.topology.create_entity_permutations()
     return space.mesh.topology.get_cell_permutation_info()[cells].astype(np.int64)
 
 
-def _turned(apply: Any, size: int, turns: np.ndarray) -> np.ndarray:
+def turned(apply: Any, size: int, turns: np.ndarray) -> np.ndarray:
     """Tᵀ or T⁻ᵀ of some orientations: the dofs of a cell are those of the reference cell up to its
     orientation.
 

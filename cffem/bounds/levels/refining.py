@@ -111,7 +111,7 @@ class Refinement:
             return None
         return (
             None
-            if self._ladder.size(level) > self.certification.budget
+            if self._ladder.size(level) > self.certification.largest
             else self._ladder.model(level)
         )
 

@@ -116,7 +116,7 @@ class Rough:
     """Looks for jumps and kinks in the data of a model.
 
     Args:
-        models: the user's model and two finer ones in space.
+        models: those of three levels in space, from coarse to fine.
     """
 
     def __init__(self, models: Sequence[Any]):
@@ -155,14 +155,14 @@ class Rough:
         return Orders().joined(*(self._of(entry, gain, later, boundary=True) for entry in entries))
 
     def coefficient(
-        self, expr: sp.Expr, cells: Sequence[np.ndarray], degrees: Sequence[int]
+        self, expr: sp.Expr, cells: Sequence[tuple[Any, np.ndarray]], degrees: Sequence[int]
     ) -> Orders:
         """Those that a coefficient leaves.
 
         Args:
             expr: the coefficient.
-            cells: the corners of the cells of the two finest levels, none where cells are not
-                divided.
+            cells: the communicator and the corners of the cells of the two finest levels, none
+                where cells are not divided.
             degrees: those of the polynomials in which gradients are.
         """
         found = self._of(expr, COEFFICIENT, SAMPLED)
@@ -171,20 +171,20 @@ class Rough:
         if not len(cells) or not expr.free_symbols & {*SPACE} or order_of(expr, SPACE) < math.inf:
             return found
         shares = [
-            self._oscillation(expr, corners, degree)
-            for corners, degree in zip(cells, degrees, strict=True)
+            self._oscillation(expr, comm, corners, degree)
+            for (comm, corners), degree in zip(cells, degrees, strict=True)
         ]
         if shares[1] <= RESOLVED or shares[0] == 0:
             return found
         return found.joined(Orders(max(-2 * math.log2(min(shares[1] / shares[0], 1.0)), 0.0)))
 
-    def _oscillation(self, expr: sp.Expr, corners: np.ndarray, degree: int) -> float:
+    def _oscillation(self, expr: sp.Expr, comm: Any, corners: np.ndarray, degree: int) -> float:
         """‖a − Π a‖/‖a‖, in the middle of the window; collective."""
         times = np.asarray(self.model.times, dtype=float)
         when = float(times[0] + times[-1]) / 2 if len(times) else 0.0
-        sources = Sources(self.model.comm, corners, degree)
+        sources = Sources(comm, corners, degree)
         found = SeparatedSource(sources, [sp.S.One], sources.resolved([expr], when))
-        missed = self.model.comm.allreduce(float((found.oscillation(np.ones(1)) ** 2).sum()))
+        missed = comm.allreduce(float((found.oscillation(np.ones(1)) ** 2).sum()))
         size = found.size(np.ones(1))
         if not math.isfinite(missed) or size == 0:
             raise NotCovered("a coefficient is not finite")

@@ -37,7 +37,7 @@ from cffem.bounds.certificate import (
 from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.levels.compared import gram_matrix, raised_states
 from cffem.bounds.levels.ladders import DEGREE, MESH, TIME, Ladder, first_order
-from cffem.bounds.levels.level_gaps import SAFETY, Gaps, Levels
+from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
 from cffem.bounds.levels.unseen import DataLevels, Unseen
 from cffem.bounds.refits import Change, change_on
@@ -171,7 +171,7 @@ class LevelCertifier:
             first, second, both = (
                 math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram[:2, :2].sum())
             )
-            shares = _shares(gram) if combined else (1.0, 1.0)
+            shares = norm_shares(gram) if combined else (1.0, 1.0)
             order = limits.time if way == TIME else limits.space
             gaps.append(
                 Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares, order)
@@ -288,7 +288,7 @@ class LevelCertifier:
         found = []
         for pair in zip(factual.gaps, difference.gaps, strict=True):
             worst = max(pair, key=lambda gaps: 0.0 if gaps.rounded else gaps.slowest)
-            if not worst.accepted:
+            if not worst.fast:
                 raise NotSaturated(f"the field behind the observable is not resolved: σ is {worst}")
             found.append(worst)
         return tuple(found)
@@ -363,22 +363,8 @@ class LevelCertifier:
         """What data may have been missed by all levels, of the factual problem and of a
         changed one; collective.
         """
-        missing = (
-            self.data.unseen(),
-            self.data.unseen(change if isinstance(change, Intervention) else None),
-        )
-        for part in missing:
-            if part.missed:
-                raise NotCovered(
-                    f"no level sees all of {part.missed[0]}; refine the mesh or the time step "
-                    "where it is narrow"
-                )
-        if norm != "L2" and any(part.total for part in missing):
-            raise NotCovered(
-                f"no level sees all of the data, and what that changes in the norm {norm} is not "
-                "known"
-            )
-        return missing
+        plain = change if isinstance(change, Intervention) else None
+        return self.data.seen(norm), self.data.seen(norm, plain)
 
     def _certificate(
         self, margin: float, norm: str, found: dict[str, Levels], missing: tuple[Unseen, Unseen]
@@ -422,7 +408,7 @@ class LevelCertifier:
                 ),
             ),
             constants={
-                **{f"κ ({gaps.way})": SAFETY[gaps.way] for gaps in found["u"].gaps},
+                **{f"κ ({gaps.way})": gaps.safety for gaps in found["u − u_j"].gaps},
                 **{
                     f"ρ of {key}": levels.rest
                     for key, levels in found.items()
@@ -451,7 +437,7 @@ class LevelCertifier:
             ladder.destroy()
 
 
-def _shares(gram: np.ndarray) -> tuple[float, float]:
+def norm_shares(gram: np.ndarray) -> tuple[float, float]:
     """How much of each gap the norm shows, from the inner products of w_0 − w_1, w_1 − w_2
     and w_2.
     """
@@ -484,110 +470,3 @@ def _ways(way: str, transient: bool) -> str:
         else "the given mesh, degrees raised twice"
     )
     return space + (", the time step is divided by 2 and 4" if transient else "")
-
-
-class Estimates:
-    """Three-level estimates of a model by the first way up that exists, fits the budget and shows
-    saturation.
-
-    Args:
-        model: the model.
-        budget: the largest allowed number of unknowns times time steps of one solution.
-
-    Example:
-        >>> import cffem as cf
-        >>> from mpi4py import MPI
-        >>> from dolfinx.mesh import create_unit_square
-        >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(terms={"lap": cf.lap(u), "cube": -u**3}, unknown=u)
-        >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_square(MPI.COMM_SELF, 4, 4),
-        ...     elements={u: ("Lagrange", 1)},
-        ...     boundary=[cf.Dirichlet(u, 0)],
-        ...     forcing={u: 10},
-        ... )
-        >>> bound = Estimates(
-        ...     cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment), 1e4
-        ... ).deletion("cube")
-        >>> bound.certificate.kind, 0 < bound.margin < bound.score
-        ('estimated', True)
-    """
-
-    def __init__(self, model: Any, budget: float):
-        self.model, self.budget = model, budget
-        self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
-
-    def _certifier(self, way: str) -> LevelCertifier | NoCertificate:
-        if way not in self._certifiers:
-            try:
-                size = Ladder(self.model, way).size(2)
-                if size > self.budget:
-                    raise OverBudget(
-                        f"three levels by the {way} have {size:.3g} unknowns times steps, more "
-                        f"than the budget of {self.budget:.3g}"
-                    )
-                self._certifiers[way] = LevelCertifier(self.model, way)
-            except (NotCovered, SolveError) as reason:
-                self._certifiers[way] = NoCertificate.because(reason)
-        return self._certifiers[way]
-
-    def certifiers(self, firm: bool = True) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
-        """The ways up, each with its certifier or the reason why there is none, made when asked
-        for; collective.
-
-        Args:
-            firm: whether sharp bounds are wanted first, else cheap ones.
-        """
-        # A tetrahedron becomes 64, in a way that depends on how cells are numbered; and elements of
-        # first order halve the gaps at best where cells are divided, which is cheap, though.
-        rough, solid = first_order(self.model), self.model.discretisation.mesh.topology.dim == 3
-        for way in (DEGREE, MESH) if (rough and firm) or (solid and not rough) else (MESH, DEGREE):
-            yield way, self._certifier(way)
-
-    def prepare(self, changes: Mapping[str, Change], firm: bool = True) -> None:
-        """Solve deleted problems of which `deletion` will be asked, together by the first way up;
-        collective.
-
-        Args:
-            changes: the deletions, by term.
-            firm: as `deletion` will be asked.
-        """
-        for _, certifier in self.certifiers(firm):
-            if isinstance(certifier, LevelCertifier) and (certifier.firm or not firm):
-                return certifier.prepare(changes)
-
-    def deletion(
-        self,
-        name: str,
-        norm: str = "L2",
-        deleted: Any = None,
-        change: Any = None,
-        firm: bool = True,
-    ) -> DeletionBound | NoCertificate:
-        """The estimated bound of one deletion, or the reasons why there is none; collective.
-
-        Args:
-            name, norm, deleted, change: see `LevelCertifier.deletion`.
-            firm: whether the other way up is tried before degrees that leave doubt are taken for
-                what they are.
-        """
-        reasons: dict[str, NoCertificate] = {}
-        for sure in (True, False) if firm else (False,):
-            for way, certifier in self.certifiers(firm):
-                if isinstance(certifier, NoCertificate):
-                    reasons[way] = certifier
-                    continue
-                # Only degrees say more where less is asked of them.
-                if (sure and not certifier.firm) or (way in reasons and way != DEGREE):
-                    continue
-                try:
-                    return certifier.deletion(name, norm, deleted, change, sure)
-                except (NotCovered, SolveError) as reason:
-                    reasons[way] = NoCertificate.because(reason)
-        return NoCertificate.joined(reasons.values())
-
-    def destroy(self) -> None:
-        """Free the finer models; collective."""
-        for certifier in self._certifiers.values():
-            if isinstance(certifier, LevelCertifier):
-                certifier.destroy()

@@ -130,18 +130,24 @@ class DataLevels:
     """The data of a model on three levels in space and in time.
 
     Args:
-        models: the user's model and two finer ones in space.
+        models: those of the three levels in space, from coarse to fine; each may be on ranks of its
+            own.
         embeddings: from the values of the first two into the third, by field.
         way: by what the levels in space go up.
         degree: the lowest degree of the elements on the first level.
+        given: which of the models is the user's.
     """
 
     def __init__(
-        self, models: Sequence[Any], embeddings: Sequence[Mapping[Any, Any]], way: str, degree: int
+        self,
+        models: Sequence[Any],
+        embeddings: Sequence[Mapping[Any, Any]],
+        way: str,
+        degree: int,
+        given: int = 0,
     ):
         self.models, self.embeddings, self.way, self._degree = models, embeddings, way, degree
-        self.model, self.finest = models[0], models[-1]
-        self.comm = self.model.comm
+        self.model, self.finest, self.given = models[0], models[-1], models[given]
         self._known: dict[Any, Unseen] = {}
         self._orders: dict[Any, Orders] = {}
         self._rough = Rough(models)
@@ -154,6 +160,25 @@ class DataLevels:
         if key not in self._known:
             self._known[key] = self._looked(change if key else None)
         return self._known[key]
+
+    def seen(self, norm: str, change: Intervention | None = None) -> Unseen:
+        """What may be missing from a solution, where its effect in a norm is known; collective.
+
+        Raises:
+            NotCovered: no level sees all of the data, and nobody knows what that changes.
+        """
+        part = self.unseen(change)
+        if part.missed:
+            raise NotCovered(
+                f"no level sees all of {part.missed[0]}; refine the mesh or the time step where it "
+                "is narrow"
+            )
+        if norm != "L2" and part.total:
+            raise NotCovered(
+                f"no level sees all of the data, and what that changes in the norm {norm} is not "
+                "known"
+            )
+        return part
 
     def orders(self, change: Intervention | None = None) -> Orders:
         """The orders of convergence that the data of the factual problem leave, or those of a
@@ -192,7 +217,7 @@ class DataLevels:
             found.append(self._rough.condition(condition, parts))
         try:
             levels = self.models[1:] if self.way == MESH else []
-            cells = [simplices(model.discretisation.mesh).corners for model in levels]
+            cells = [(model.comm, simplices(model.discretisation.mesh).corners) for model in levels]
             degrees = [
                 min(e.basix_element.embedded_superdegree for e in _elements(model)) - 1
                 for model in levels
@@ -282,12 +307,12 @@ class DataLevels:
                     Lowering(model.discretisation.context)(expr)
                 )
                 levels.append(
-                    _misses(Sources(self.comm, corners, degree), expr, rule, self._moments)
+                    _misses(Sources(model.comm, corners, degree), expr, rule, self._moments)
                 )
             missed = 0.0
             if self.model.experiment.time is not None and expr.has(t):
                 cells = simplices(self.model.discretisation.mesh)
-                missed = self._missed_in_time(Sources(self.comm, cells.corners, 0), expr)
+                missed = self._missed_in_time(Sources(self.model.comm, cells.corners, 0), expr)
         except (NotCovered, InputError):
             return False
         (first, _), (second, size) = levels
@@ -356,7 +381,7 @@ class DataLevels:
         given = projected(broken, entries, float(self.model.times[0]))
 
         def size(values: np.ndarray) -> float:
-            return math.sqrt(self.comm.allreduce(float(values @ values)))
+            return math.sqrt(self.finest.comm.allreduce(float(values @ values)))
 
         distance = math.hypot(size(given.coefficients - columns[2]) + given.unseen, given.rest)
         gaps = [size(low - high) for low, high in pairwise(columns)]
@@ -375,7 +400,7 @@ class DataLevels:
         for entry in self._entries(value, unknown):
             if entry.has(t):
                 cells = simplices(self.model.discretisation.mesh)
-                total += self._missed_in_time(Sources(self.comm, cells.corners, 0), entry)
+                total += self._missed_in_time(Sources(self.model.comm, cells.corners, 0), entry)
         return self._weight(unknown) * total
 
     def _weight(self, unknown: Any) -> float:
@@ -430,7 +455,7 @@ class DataLevels:
             lowered = Lowering(model.discretisation.context)(entry)
             exact = degree + estimate_total_polynomial_degree(lowered)
             levels.append(
-                _misses(Sources(self.comm, cells.corners, degree), entry, exact, self._moments)
+                _misses(Sources(model.comm, cells.corners, degree), entry, exact, self._moments)
             )
         (first, _), (second, size) = levels
         # A rule on the level before may have met a spike by accident, so what is gained says
@@ -445,8 +470,8 @@ class DataLevels:
 
     def _solved_again(self, unknown: Any, entries: list[sp.Expr]) -> float:
         """How far the solution on the user's level moves where the forcing is integrated well."""
-        cells = simplices(self.model.discretisation.mesh)
-        degree = self.model.spaces.own(unknown)[0].element.basix_element.embedded_superdegree
+        cells = simplices(self.given.discretisation.mesh)
+        degree = self.given.spaces.own(unknown)[0].element.basix_element.embedded_superdegree
         broken = Broken(cells, degree, cells.dim if unknown.shape else 1)
         function = fem.Function(broken.space)
         positions = broken.positions()
@@ -455,8 +480,8 @@ class DataLevels:
                 moments = broken.sources.at(entry).moments
                 function.x.array[positions[:, :, place]] = moments.T
         function.x.scatter_forward()
-        moved = self.model.solve(force({unknown: function}))
-        return LOOKING.growth * float(self.model.factual.distance(moved))
+        moved = self.given.solve(force({unknown: function}))
+        return LOOKING.growth * float(self.given.factual.distance(moved))
 
 
 def _data_of(change: Intervention | None) -> tuple[str, ...]:

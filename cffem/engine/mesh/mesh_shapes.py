@@ -147,7 +147,10 @@ def shape(
                 ) from None
             return read_raw(path)
 
-    found = distribute(collectively(comm, make), comm)
+    found = replace(
+        distribute(collectively(comm, make), comm),
+        remade=lambda factor, on: shape(name, on, factor * h, cells, degree, **numbers),
+    )
     if degree > 1 or name not in CURVED:
         return found
     return replace(found, curved=lambda: shape(name, comm, h, cells, 2, **numbers))
@@ -220,7 +223,9 @@ def interval(comm: Any, h: float, *, length: float = 1.0, origin: float = 0.0) -
         raise MeshError(f"origin must be a finite number, not {origin!r}")
     found = shape("interval", comm, h, length=length)
     found.mesh.geometry.x[:, 0] += origin
-    return found
+    return replace(
+        found, remade=lambda factor, on: interval(on, factor * h, length=length, origin=origin)
+    )
 
 
 def square(comm: Any, h: float, *, length: float = 1.0, cells: str = "triangle") -> MeshData:

@@ -50,6 +50,8 @@ class MeshData:
         names: for each name its dimension and number.
         curved: makes the same mesh with curved cells, where straight ones stand for a domain with a
             curved boundary; collective.
+        remade: makes a mesh of the same domain with cells that are larger by a factor, on a
+            communicator; collective over that. None where nobody knows how.
     """
 
     mesh: Mesh
@@ -57,6 +59,7 @@ class MeshData:
     facet_tags: MeshTags | None = None
     names: dict[str, tuple[int, int]] = field(default_factory=dict)
     curved: Callable[[], MeshData] | None = field(default=None, compare=False, repr=False)
+    remade: Callable[[float, Any], MeshData] | None = field(default=None, compare=False, repr=False)
 
     def tag(self, name: str, dimension: int) -> int:
         """The number of a named part, or a `MeshError` with the nearest names.

@@ -115,7 +115,7 @@ def bounds_of(
     solutions = deletions.deleted_solutions(model, facts[model.name])
     names = [term for term in solutions if term not in deletions.nulls.get(model.name, {})]
     found: Mapping[str, Any] = certify_observable(
-        model, observable, names, run.study.certification.budget, solutions
+        model, observable, names, run.study.certification.largest, solutions
     )
     return {
         term: {

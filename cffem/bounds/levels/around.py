@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: MIT
+"""Estimated error bounds by three levels about the user's discretisation, the cheapest there are.
+
+The user's level, which is solved anyway, is the finest of three, cells and time steps of the others
+being two and four times as large (`BELOW`), or the middle one (`ABOUT`), with one coarser and one
+finer level. Cells and steps change together. For a field w with the gaps E_01 = ‖w_0 − w_1‖ and
+E_12 = ‖w_1 − w_2‖, measured in the finest space, what is left beyond the finest level is estimated
+by ρ = κ E_12 s/(1 − s), see `cffem.bounds.levels.level_gaps`. For a score that is applied to the
+difference u − u_j itself.
+
+Levels may be too coarse to say anything: where the first gap is not small beside the field, its
+shrinking is no sign of convergence, and there is no estimate.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cffem.bounds.certificate import ESTIMATED, Certificate, NotCovered, NotSaturated
+from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.levels.coarser import (
+    check_coarser,
+    coarser_model,
+    finer_model,
+    interpolated,
+)
+from cffem.bounds.levels.compared import gram_matrix, raised_states
+from cffem.bounds.levels.ladders import BOTH, MESH, first_order
+from cffem.bounds.levels.level_gaps import Gaps, Levels
+from cffem.bounds.levels.roughness import Orders
+from cffem.bounds.levels.three_levels import (
+    ACCURACY,
+    COMBINED,
+    COMBINED_REST,
+    ROUNDING,
+    norm_shares,
+)
+from cffem.bounds.levels.unseen import DataLevels, Unseen
+from cffem.bounds.refits import Change, change_on
+from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
+from cffem.engine.solve.linear import SolveError
+from cffem.symbols.problem.interventions import Intervention, delete
+
+# Where the user's level is among the three.
+BELOW, ABOUT = 2, 1
+# The largest first gap, relative to the field, from which anything is concluded.
+RESOLVED = 0.5
+Trajectory = list[np.ndarray]
+
+
+def relative_size(model: Any, given: int) -> float:
+    """Unknowns times time steps of the other two levels together, relative to the user's.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> u = cf.ScalarField("u")
+        >>> experiment = cf.Experiment(
+        ...     mesh=cf.mesh.square(MPI.COMM_SELF, 0.25), elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+        >>> model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment)
+        >>> relative_size(model, BELOW), relative_size(model, ABOUT)
+        (0.3125, 4.25)
+    """
+    dimension = model.discretisation.mesh.topology.dim
+    power = dimension if model.experiment.time is None else dimension + 1
+    levels = (1, 2) if given == BELOW else (1, -1)
+    return float(sum(2.0 ** (-power * level) for level in levels))
+
+
+class LevelsAround:
+    """Estimates for the deletions of one model from levels about its own.
+
+    Args:
+        model: the model.
+        given: where its level is among the three, `BELOW` or `ABOUT`.
+
+    Raises:
+        NotCovered: there are no such levels, or they say nothing about the factual solution.
+    """
+
+    def __init__(self, model: Any, given: int):
+        start = time.perf_counter()
+        check_coarser(model)
+        self.model, self.given = model, given
+        self.models: list[Any] = []
+        try:
+            self._make()
+            self.way = MESH if model.experiment.time is None else BOTH
+            self._first_order = first_order(model) or _first_order_in_time(model)
+            self.data = DataLevels(self.models, self._up[:2], MESH, 1, given)
+            self._orders = self.data.orders()
+            solutions = [level.factual for level in self.models]
+            self.factual = [self._raised(k, solution) for k, solution in enumerate(solutions)]
+            self._known: dict[str, Levels] = {}
+            self._checked("the solution", self.levels("L2", self.factual, self._orders))
+        except (NotCovered, SolveError):
+            self.destroy()
+            raise
+        self._ready: dict[str, tuple[Change, dict[int, Deletion]]] = {}
+        self.solutions = 2
+        self.seconds = time.perf_counter() - start
+
+    def _make(self) -> None:
+        """The three models from coarse to fine, and the matrices into the finest."""
+        if self.given == BELOW:
+            self.models = [coarser_model(self.model, 4)]
+            self.models += [coarser_model(self.model, 2), self.model]
+            self._up = [interpolated(level, self.model) for level in self.models[:2]] + [{}]
+            return
+        self.models = [coarser_model(self.model, 2)]
+        finer, maps = finer_model(self.model)
+        self.models += [self.model, finer]
+        lower = interpolated(self.models[0], self.model)
+        self._up = [{u: maps[u] @ matrix for u, matrix in lower.items()}, maps, {}]
+
+    @property
+    def finest(self) -> Any:
+        """The finest model."""
+        return self.models[-1]
+
+    @property
+    def others(self) -> dict[int, Any]:
+        """The models but the user's, by their place."""
+        return {k: level for k, level in enumerate(self.models) if k != self.given}
+
+    def _raised(self, place: int, solution: Any) -> Trajectory:
+        """A solution of one level as states of the finest."""
+        if not self._up[place]:
+            return list(solution.states)
+        source = self.models[place].spaces
+        return raised_states(solution.states, source, self.finest.spaces, self._up[place])
+
+    # Gaps
+    # ----------------------------------------------------------------------------------------------
+
+    def levels(
+        self,
+        kind: str,
+        field: list[Trajectory],
+        orders: Orders,
+        scale: float = 0.0,
+        residuals: float = 0.0,
+        unseen: float = 0.0,
+    ) -> Levels:
+        """What the levels say of one field.
+
+        Args:
+            kind: the norm.
+            field: its trajectories, from coarse to fine.
+            orders: of convergence, as the data leave them.
+            scale: what rounding errors are relative to; zero for the field itself.
+            residuals: about how far residuals can have moved the field.
+            unseen: about how far data that no level has seen can have moved it.
+        """
+        low, middle, high = field
+        parts = [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)], [(high, 1.0)]]
+        length = float(self.model.times[-1] - self.model.times[0])
+        gram = gram_matrix(self.finest.norm(kind), parts, length)
+        root = [math.sqrt(max(value, 0.0)) for value in np.diag(gram)]
+        combined = root[2]
+        given = combined
+        if self.given == ABOUT:
+            given = math.sqrt(max(gram[1, 1] + 2 * gram[1, 2] + gram[2, 2], 0.0))
+        gaps = Gaps(
+            self.way,
+            root[0],
+            root[1],
+            math.sqrt(max(float(gram[:2, :2].sum()), 0.0)),
+            max(ROUNDING * (scale or combined), residuals),
+            1,
+            self._first_order,
+            norm_shares(gram),
+            min(orders.space, orders.time),
+        )
+        return Levels((gaps,), given, combined, residuals, unseen, self.given)
+
+    def _checked(self, what: str, found: Levels) -> Levels:
+        """The levels of a field that are fine enough to say anything."""
+        (gaps,) = found.gaps
+        if not gaps.rounded and gaps.first > RESOLVED * max(found.combined, found.reported):
+            raise NotSaturated(
+                f"the coarsest level does not resolve {what}: it is {gaps.first:.2g} away from the "
+                f"next, of {found.combined:.2g}"
+            )
+        if not math.isfinite(found.rest):
+            raise NotSaturated(f"the gaps between levels of {what} do not shrink: σ is {gaps}")
+        return found
+
+    # Deletions
+    # ----------------------------------------------------------------------------------------------
+
+    def prepare(self, changes: Mapping[str, Change]) -> None:
+        """Solve deleted problems on the other levels together; collective."""
+        start = time.perf_counter()
+        demand = Demand(keep=True, accuracy=ACCURACY)
+        found = {
+            place: run_changes(
+                level, {name: change_on(change, level) for name, change in changes.items()}, demand
+            )
+            for place, level in self.others.items()
+        }
+        self._ready |= {
+            name: (change, {place: sweep[name] for place, sweep in found.items()})
+            for name, change in changes.items()
+        }
+        self.solutions += 2 * len(changes)
+        self.seconds += time.perf_counter() - start
+
+    def ready(self, name: str, change: Change | None) -> bool:
+        """Whether a deletion has been solved on the other levels."""
+        return self._ready.get(name, (None,))[0] == (change or delete(name))
+
+    def _deleted(self, name: str, change: Change) -> dict[int, Deletion]:
+        """The deletion on the other levels."""
+        if not self.ready(name, change):
+            self.prepare({name: change})
+        found = self._ready[name][1]
+        for deletion in found.values():
+            if deletion.solution is None:
+                raise SolveError(deletion.reason, deletion.history, deletion.cause)
+        return found
+
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Any = None, change: Change | None = None
+    ) -> DeletionBound:
+        """The estimated bound for the score of one deletion; collective.
+
+        Args:
+            name: the term.
+            norm: the norm of the score.
+            deleted: the solution of the deleted problem, where it is known already.
+            change: the deletion, where it sets other coefficients as well.
+
+        Raises:
+            NotCovered: the levels say nothing about it.
+            SolveError: it could not be solved on a level.
+        """
+        change = change or delete(name)
+        return self.bounds(name, [norm], deleted, change)[norm]
+
+    def bounds(
+        self, name: str, norms: list[str], deleted: Any, change: Change
+    ) -> dict[str, DeletionBound]:
+        """The same in several norms, see `deletion`."""
+        found = self._deleted(name, change)
+        start = time.perf_counter()
+        given = deleted or self.model.solve(change_on(change, self.model))
+        solutions = {place: deletion.solution for place, deletion in found.items()}
+        solutions[self.given] = given
+        residuals = sum(deletion.error for deletion in found.values())
+        difference = []
+        for place in range(3):
+            raised = self._raised(place, solutions[place])
+            difference.append([a - b for a, b in zip(self.factual[place], raised, strict=True)])
+        result = {norm: self._bound(name, norm, difference, change, residuals) for norm in norms}
+        self.seconds += time.perf_counter() - start
+        return result
+
+    def _bound(
+        self, name: str, norm: str, difference: list[Trajectory], change: Change, residuals: float
+    ) -> DeletionBound:
+        plain = change if isinstance(change, Intervention) else None
+        missing = self.data.seen(norm), self.data.seen(norm, plain)
+        orders = self._orders.joined(self.data.orders(plain))
+        if norm not in self._known:
+            self._known[norm] = self.levels(
+                norm, self.factual, self._orders, unseen=missing[0].total
+            )
+        factual = self._checked("the solution", self._known[norm])
+        both = missing[0].total + missing[1].total
+        found = self.levels(norm, difference, orders, factual.combined, residuals, both)
+        self._checked("the difference", found)
+        eta, margin = factual.error, found.shift
+        best = (found.combined, found.norm_rest) if self.given == ABOUT else None
+        if best is not None and best[1] >= margin:
+            best = None
+        certificate = self._certificate(margin, norm, factual, found, missing)
+        # ‖u_j − u_jh‖ is no larger than the errors of u and of the difference together.
+        return DeletionBound(
+            name, found.reported, eta, eta + found.error, found.error, margin, certificate, best
+        )
+
+    def _certificate(
+        self,
+        margin: float,
+        norm: str,
+        factual: Levels,
+        found: Levels,
+        missing: tuple[Unseen, Unseen],
+    ) -> Certificate:
+        (gaps,), finest = found.gaps, self.finest
+        words = (
+            "the given mesh and time step are the finest, those of the others two and four times "
+            "as large"
+            if self.given == BELOW
+            else "the given mesh and time step are the middle ones of three, each twice as large "
+            "as the next"
+        )
+        return Certificate(
+            value=margin,
+            kind=ESTIMATED,
+            norm=norm,
+            inequality=(
+                f"|‖u − u_j‖ − {found.reported:.4g}| ≲ |δ* − δ_h| + ρ_δ(u − u_j) = {margin:.4g}"
+            ),
+            formula=(
+                r"\bigl|\,\|u-u_j\| - \|u_h-u_{jh}\|\,\bigr| \lesssim "
+                rf"|\delta^*-\delta_h| + \rho_\delta(u-u_j) = {margin:.4g}"
+            ),
+            hypotheses=(
+                (
+                    "the gaps between further levels shrink at least as fast as those measured",
+                    "three levels: evidence, no proof",
+                ),
+                (
+                    f"saturation σ < {gaps.limit:g}",
+                    f"measured, u: {factual.gaps[0]}; u − u_j: {gaps}",
+                ),
+                (
+                    f"the coarsest level resolves both, first gaps below {RESOLVED:.0%}",
+                    f"measured, u: {_share(factual)}; u − u_j: {_share(found)}",
+                ),
+                (
+                    "of further gaps the score shows no larger share than twice that of those "
+                    "measured",
+                    f"counted: {gaps.share:.2g}",
+                ),
+                *dict.fromkeys(part.statement() for part in missing),
+                ("Ω is the meshed domain", words),
+                (
+                    "the assembled forms are those of the equation",
+                    "not examined by this certificate",
+                ),
+            ),
+            constants={
+                f"κ ({gaps.way})": gaps.safety,
+                "ρ of u": factual.rest,
+                "ρ of u − u_j": found.rest,
+                COMBINED_REST: found.norm_rest,
+                COMBINED: found.combined,
+            },
+            cost={
+                "unknowns of the finest space": float(finest.spaces.size),
+                "finest number of time steps": float(len(finest.times) - 1),
+                "solutions": float(self.solutions),
+                "seconds": self.seconds,
+            },
+            method=(
+                "three levels, the given one the "
+                f"{'finest' if self.given == BELOW else 'middle'}, saturation seen"
+            ),
+        )
+
+    def destroy(self) -> None:
+        """Free the other models; collective."""
+        for place, level in enumerate(self.models):
+            if place != self.given:
+                level.destroy()
+
+
+def _share(found: Levels) -> str:
+    size = max(found.combined, found.reported)
+    return f"{found.gaps[0].first / size:.1%}" if size > 0 else "zero"
+
+
+def _first_order_in_time(model: Any) -> bool:
+    window = model.experiment.time
+    return window is not None and window.scheme == "backward-euler"

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The same model on coarser and finer discretisations about the user's: cells twice as large or half
+as large, time steps twice as long or half as long.
+
+Coarser meshes are made anew, from the same shape, and are not nested in the user's. They are small,
+so that every rank has the whole of them and solves on its own: the numbers do not depend on how many
+ranks there are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from mpi4py import MPI
+
+from cffem._compat import straight_simplices
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.levels.interpolation import interpolation
+from cffem.bounds.levels.ladders import check_mesh, refined_domain
+from cffem.bounds.levels.prolongation import prolongation
+from cffem.engine.mesh.msh_format import MeshError
+from cffem.engine.model import Model
+from cffem.symbols.errors import InputError
+
+# Cells and steps are to become larger by a factor of two; by less than this they are no level.
+LEAST = 1.5
+# No fewer time steps on a level.
+FEWEST_STEPS = 2
+
+
+def coarser_window(window: Any, factor: int) -> Any:
+    """The same window with fewer steps.
+
+    Raises:
+        NotCovered: that would be too few.
+
+    Example:
+        >>> import cffem as cf
+        >>> coarser_window(cf.Window(0, 1, steps=10), 4).steps
+        3
+    """
+    if window is None:
+        return None
+    steps = math.ceil(window.steps / factor)
+    if steps < FEWEST_STEPS or window.steps < LEAST * steps:
+        raise NotCovered(f"{window.steps} time steps are too few for longer ones")
+    return dataclasses.replace(window, steps=steps)
+
+
+def check_coarser(model: Any) -> None:
+    """Raise `NotCovered` where a model has no coarser levels."""
+    domain = model.discretisation.domain
+    if domain.remade is None:
+        raise NotCovered(
+            "the mesh does not say how it was made, so that there is no coarser one; the shapes of "
+            "cffem.mesh do"
+        )
+    if not straight_simplices(domain.mesh):
+        raise NotCovered("only straight intervals, triangles and tetrahedra are compared")
+    given = getattr(model.experiment, "known", {}).values()
+    if any(hasattr(value, "function_space") for value in given):
+        raise NotCovered("data are given as functions on the mesh")
+    check_mesh(model)
+
+
+def cells_of(model: Any) -> int:
+    """The number of cells of a model's mesh."""
+    topology = model.discretisation.mesh.topology
+    return int(topology.index_map(topology.dim).size_global)
+
+
+def coarser_model(model: Any, factor: int) -> Any:
+    """The model with cells and time steps larger by a factor, on this rank alone.
+
+    Raises:
+        NotCovered: there is none; the message says why.
+    """
+    window = coarser_window(model.experiment.time, factor)
+    domain, dim = model.discretisation.domain, model.discretisation.mesh.topology.dim
+    try:
+        mesh = domain.remade(float(factor), MPI.COMM_SELF)
+        changed = dataclasses.replace(model.experiment, mesh=mesh, comm=MPI.COMM_SELF, time=window)
+        result = Model(model.library, model.coefficients, changed, model.petsc_options)
+    except (MeshError, InputError) as error:
+        raise NotCovered(f"there is no coarser level: {error}") from None
+    if cells_of(model) < (LEAST ** (factor // 2)) ** dim * cells_of(result):
+        result.destroy()
+        raise NotCovered("the mesh is too coarse for coarser levels")
+    return result
+
+
+def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
+    """The model with all cells divided and the time step halved, and for each unknown the matrix
+    from its values to those there; collective.
+    """
+    domain, parents = refined_domain(model.discretisation.domain)
+    window = model.experiment.time
+    if window is not None:
+        window = dataclasses.replace(window, steps=2 * window.steps)
+    changed = dataclasses.replace(model.experiment, mesh=domain, time=window)
+    result = Model(model.library, model.coefficients, changed, model.petsc_options)
+    maps = {
+        unknown: prolongation(model.spaces.own(unknown)[0], result.spaces.own(unknown)[0], parents)
+        for unknown in model.discretisation.unknowns
+    }
+    return result, maps
+
+
+def interpolated(coarse: Any, model: Any) -> dict[Any, Any]:
+    """For each unknown the matrix from its values on a coarser mesh to those of a model."""
+    return {
+        unknown: interpolation(coarse.spaces.own(unknown)[0], model.spaces.own(unknown)[0])
+        for unknown in model.discretisation.unknowns
+    }

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""Which levels estimate the error of a score: the cheapest that decide, within what may be spent.
+
+First come the levels below the user's, then one above them, then two levels above by the mesh or the
+degree. What a way costs is counted in units of the study, one unit being the factual solve with all
+of its deletions on the user's level: unknowns times time steps of the other levels, relative to
+those of the user's, times the share of problems that are solved there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from cffem.bounds.certificate import NoCertificate, NotCovered, OverBudget
+from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround, relative_size
+from cffem.bounds.levels.coarser import check_coarser
+from cffem.bounds.levels.ladders import DEGREE, MESH, Ladder, first_order
+from cffem.bounds.levels.three_levels import LevelCertifier
+from cffem.bounds.refits import Change
+from cffem.engine.solve.linear import SolveError
+
+# Unknowns times time steps of one solution that cost next to nothing, whatever they are relative to.
+SMALL = 5e4
+# The same where there are no levels below the user's, so that nothing is cheaper.
+FALLBACK = 5e5
+# What a certification allows by default.
+EFFORT = 4.0
+Found = DeletionBound | NoCertificate
+
+
+class Estimates:
+    """Three-level estimates of a model by the first levels that exist, fit the budget, show
+    saturation and decide.
+
+    Args:
+        model: the model.
+        budget: the largest allowed number of unknowns times time steps of one solution; None: what
+            `effort` allows.
+        effort: what all estimates together may cost, in units of the study.
+
+    Example:
+        >>> import cffem as cf
+        >>> from mpi4py import MPI
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "cube": -u**3}, unknown=u)
+        >>> experiment = cf.Experiment(
+        ...     mesh=cf.mesh.square(MPI.COMM_SELF, 0.1),
+        ...     elements={u: ("Lagrange", 1)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     forcing={u: 10},
+        ... )
+        >>> bound = Estimates(cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment)).deletion("cube")
+        >>> bound.certificate.method, 0 < bound.margin < bound.score
+        ('three levels, the given one the finest, saturation seen', True)
+    """
+
+    def __init__(self, model: Any, budget: float | None = None, effort: float = EFFORT):
+        self.model, self.budget, self.effort = model, budget, effort
+        self.spent = 0.0
+        self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
+        self._around: dict[int, LevelsAround | NoCertificate] = {}
+
+    # What may be spent
+    # ----------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> float:
+        """Unknowns times time steps of the user's level."""
+        window = self.model.experiment.time
+        return float(self.model.spaces.size * (1 if window is None else window.steps))
+
+    def _price(self, ratio: float, problems: int) -> float:
+        """What some problems cost on levels of this relative size, in units of the study."""
+        return ratio * problems / (1 + len(self.model.active))
+
+    def _check(self, what: str, largest: float, ratio: float) -> None:
+        """Raise `OverBudget` where a way costs too much.
+
+        Args:
+            what: the levels, in words.
+            largest: unknowns times time steps of one solution on the finest of them.
+            ratio: those of all other levels together, relative to the user's.
+        """
+        if self.budget is not None:
+            if largest > self.budget:
+                raise OverBudget(
+                    f"{what} have {largest:.3g} unknowns times steps, more than the budget of "
+                    f"{self.budget:.3g}"
+                )
+            return
+        price = self._price(ratio, 2)
+        if largest > SMALL and self.spent + price > self.effort:
+            raise OverBudget(
+                f"{what} cost {price:.2g} times the factual solve with its deletions for one term, "
+                f"and {max(self.effort - self.spent, 0.0):.2g} are left of the effort of "
+                f"{self.effort:.2g}"
+            )
+
+    # Levels about the user's
+    # ----------------------------------------------------------------------------------------------
+
+    def around(self, given: int) -> LevelsAround | NoCertificate:
+        """The estimates by levels about the user's, or why there are none; collective."""
+        if given not in self._around:
+            try:
+                ratio = relative_size(self.model, given)
+                largest = self.size * (ratio if given == ABOUT else 1.0)
+                what = (
+                    "levels below the given one"
+                    if given == BELOW
+                    else "a coarser and a finer level"
+                )
+                check_coarser(self.model)
+                self._check(what, largest, ratio)
+                self._around[given] = LevelsAround(self.model, given)
+                self.spent += self._price(ratio, 1)
+            except (NotCovered, SolveError) as reason:
+                found = NoCertificate.because(reason)
+                if isinstance(reason, OverBudget) and self.budget is None:
+                    return found  # there may be less to do another time
+                self._around[given] = found
+        return self._around[given]
+
+    @property
+    def _remade(self) -> bool:
+        """Whether there are levels below the user's at all."""
+        try:
+            check_coarser(self.model)
+        except NotCovered:
+            return False
+        return True
+
+    # Levels above the user's
+    # ----------------------------------------------------------------------------------------------
+
+    def _certifier(self, way: str) -> LevelCertifier | NoCertificate:
+        if way not in self._certifiers:
+            try:
+                self._check_ladder(way)
+                self._certifiers[way] = LevelCertifier(self.model, way)
+            except (NotCovered, SolveError) as reason:
+                self._certifiers[way] = NoCertificate.because(reason)
+        return self._certifiers[way]
+
+    def _check_ladder(self, way: str) -> None:
+        ladder, what = Ladder(self.model, way), f"three levels by the {way}"
+        largest = ladder.size(2)
+        if self.budget is None and not self._remade:
+            # There is no cheaper way.
+            if largest > max(FALLBACK, self.effort * self.size):
+                raise OverBudget(
+                    f"{what} have {largest:.3g} unknowns times steps, more than the budget of "
+                    f"{FALLBACK:.3g}"
+                )
+            return
+        levels = [ladder.size(1), largest]
+        if self.model.experiment.time is not None:
+            levels += [2 * self.size, 4 * self.size]
+        self._check(what, largest, sum(levels) / self.size)
+
+    def certifiers(self, firm: bool = True) -> Iterator[tuple[str, LevelCertifier | NoCertificate]]:
+        """The ways up, each with its certifier or the reason why there is none, made when asked
+        for; collective.
+
+        Args:
+            firm: whether sharp bounds are wanted first, else cheap ones.
+        """
+        # A tetrahedron becomes 64, in a way that depends on how cells are numbered; and elements of
+        # first order halve the gaps at best where cells are divided, which is cheap, though.
+        rough, solid = first_order(self.model), self.model.discretisation.mesh.topology.dim == 3
+        for way in (DEGREE, MESH) if (rough and firm) or (solid and not rough) else (MESH, DEGREE):
+            yield way, self._certifier(way)
+
+    # Deletions
+    # ----------------------------------------------------------------------------------------------
+
+    def prepare(self, changes: Mapping[str, Change], firm: bool = True) -> None:
+        """Solve deleted problems of which `deletion` will be asked, together on the first levels;
+        collective.
+
+        Args:
+            changes: the deletions, by term.
+            firm: as `deletion` will be asked.
+        """
+        below = self.around(BELOW)
+        if isinstance(below, LevelsAround):
+            self.spent += self._price(relative_size(self.model, BELOW), len(changes))
+            return below.prepare(changes)
+        for _, certifier in self.certifiers(firm):
+            if isinstance(certifier, LevelCertifier) and (certifier.firm or not firm):
+                return certifier.prepare(changes)
+
+    def deletion(
+        self,
+        name: str,
+        norm: str = "L2",
+        deleted: Any = None,
+        change: Any = None,
+        firm: bool = True,
+        decides: Callable[[Found], bool] = bool,
+    ) -> Found:
+        """The estimated bound of one deletion, or the reasons why there is none; collective.
+
+        Args:
+            name, norm, deleted, change: see `LevelCertifier.deletion`.
+            firm: whether the other way up is tried before degrees that leave doubt are taken for
+                what they are.
+            decides: whether a bound is sharp enough.
+
+        Returns:
+            The first bound that decides, else the sharpest.
+        """
+        bounds: list[DeletionBound] = []
+        reasons: list[NoCertificate] = []
+        for ask in (
+            lambda: self._by_levels_around(BELOW, name, norm, deleted, change),
+            lambda: self._by_levels_around(ABOUT, name, norm, deleted, change),
+            lambda: self._by_levels_above(name, norm, deleted, change, firm),
+        ):
+            found = ask()
+            if isinstance(found, NoCertificate):
+                reasons.append(found)
+                continue
+            if decides(found):
+                return found
+            bounds.append(found)
+        if bounds:
+            return min(bounds, key=lambda bound: bound.margin)
+        return NoCertificate.joined(reasons)
+
+    def _by_levels_around(
+        self, given: int, name: str, norm: str, deleted: Any, change: Any
+    ) -> Found:
+        levels = self.around(given)
+        if isinstance(levels, NoCertificate):
+            return levels
+        try:
+            if not levels.ready(name, change):
+                self.spent += self._price(relative_size(self.model, given), 1)
+            return levels.deletion(name, norm, deleted, change)
+        except (NotCovered, SolveError) as reason:
+            return NoCertificate.because(reason)
+
+    def _by_levels_above(
+        self, name: str, norm: str, deleted: Any, change: Any, firm: bool
+    ) -> Found:
+        reasons: dict[str, NoCertificate] = {}
+        for sure in (True, False) if firm else (False,):
+            for way, certifier in self.certifiers(firm):
+                if isinstance(certifier, NoCertificate):
+                    reasons[way] = certifier
+                    continue
+                # Only degrees say more where less is asked of them.
+                if (sure and not certifier.firm) or (way in reasons and way != DEGREE):
+                    continue
+                try:
+                    return certifier.deletion(name, norm, deleted, change, sure)
+                except (NotCovered, SolveError) as reason:
+                    reasons[way] = NoCertificate.because(reason)
+        return NoCertificate.joined(reasons.values())
+
+    def destroy(self) -> None:
+        """Free the models of all other levels; collective."""
+        for certifier in (*self._certifiers.values(), *self._around.values()):
+            if not isinstance(certifier, NoCertificate):
+                certifier.destroy()
