@@ -7,8 +7,8 @@ from cffem.bounds.certificate import Certificate, NoCertificate
 from cffem.bounds.elliptic.enriched import EnrichedCertifier
 from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
 from cffem.bounds.entrance import certify_deletion, certify_solution, certify_sweep
-from cffem.bounds.levels.refining import Refinement
 from cffem.bounds.levels.estimates import Estimates
+from cffem.bounds.levels.refining import Refinement
 from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.observable_bounds import ObservableMargin, certify_observable
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier

@@ -17,8 +17,8 @@ from cffem.bounds.elliptic.enriched import FINER, EnrichedCertifier
 from cffem.bounds.elliptic.scalar_problem import only_unknown
 from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
 from cffem.bounds.geometry.curves import solution_with_curve, with_curve
-from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.levels.estimates import EFFORT, Estimates
+from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
 from cffem.bounds.waves.maxwell import MaxwellCertifier

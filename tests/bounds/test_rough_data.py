@@ -19,8 +19,8 @@ from mpi4py import MPI
 import cffem as cf
 from benchmarks.certify.adversary_rough import two_layers, wall_score
 from cffem import dt, lap, t, x, y
-from cffem.bounds.levels.level_gaps import Gaps
 from cffem.bounds.levels.estimates import Estimates
+from cffem.bounds.levels.level_gaps import Gaps
 from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.observable_bounds import scalar_levels
 from cffem.symbols.errors import InputError

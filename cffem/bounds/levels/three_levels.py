@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,10 +29,8 @@ import numpy as np
 from cffem.bounds.certificate import (
     ESTIMATED,
     Certificate,
-    NoCertificate,
     NotCovered,
     NotSaturated,
-    OverBudget,
 )
 from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.levels.compared import gram_matrix, raised_states
