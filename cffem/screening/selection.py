@@ -16,7 +16,7 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.exploring import Bounds, Explored, explore, views
+from cffem.screening.exploring import Bounds, Explored, evidence_floor, explore, views
 from cffem.screening.subset import Candidate, normalise, penalty, rescore, unexplained
 
 RIDGE = 1e-6
@@ -103,7 +103,7 @@ def judged(
     gap = rival[0] - score if rival else float("inf")
     contenders = [c.support for _, c in ranked[:CONTENDERS]]
     win_rate, inclusion = bootstrap(
-        contenders, blocks, rows, columns, replicates, seed, best.support
+        contenders, blocks, rows, columns, replicates, seed, best.support, evidence_floor(design)
     )
     visited = (
         found.visited if any(len(c.support) == len(best.support) for c in found.visited) else [best]
@@ -139,6 +139,7 @@ def bootstrap(
     replicates: int,
     seed: int,
     best: tuple[int, ...],
+    floor: float,
 ) -> tuple[float, np.ndarray]:
     """Reweight the blocks, rescore the candidates: how often the best support wins, and how
     often each term is in the winner.
@@ -149,7 +150,7 @@ def bootstrap(
         grams = resampling.reweighted(view, weights)
         for number, support in enumerate(supports):
             share = batch_unexplained(grams, support)
-            scores[:, number] += rows * np.log(share + 1e-5) / len(blocks)
+            scores[:, number] += rows * np.log(share + floor) / len(blocks)
     scores += np.array([len(s) for s in supports]) * penalty(rows, columns)
     winners = scores.argmin(axis=1)
     inclusion = np.zeros(columns)
@@ -235,9 +236,9 @@ def score_supports(
     design: Design, supports: list[tuple[int, ...]]
 ) -> list[tuple[float, Candidate]]:
     """EBIC of given supports, best first."""
-    found = rescore(supports, [b.sum(axis=0) for b in views(design)])
+    found, floor = rescore(supports, [b.sum(axis=0) for b in views(design)]), evidence_floor(design)
     return sorted(
-        ((c.score(design.effective_rows, len(design.names)), c) for c in found),
+        ((c.score(design.effective_rows, len(design.names), floor), c) for c in found),
         key=lambda pair: pair[0],
     )
 

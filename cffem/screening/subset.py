@@ -30,9 +30,15 @@ class Candidate:
     support: tuple[int, ...]
     unexplained: tuple[float, ...]
 
-    def score(self, rows: float, columns: int) -> float:
-        """EBIC with the number of independent rows, averaged over the Grams; smaller is better."""
-        fit = sum(rows * math.log(max(u, 0.0) + FLOOR) for u in self.unexplained) / len(
+    def score(self, rows: float, columns: int, floor: float = FLOOR) -> float:
+        """EBIC with the number of independent rows, averaged over the Grams; smaller is better.
+
+        Args:
+            rows: independent rows.
+            columns: of the library.
+            floor: share of the anchor's energy below which a smaller residual is no evidence.
+        """
+        fit = sum(rows * math.log(max(u, 0.0) + floor) for u in self.unexplained) / len(
             self.unexplained
         )
         return fit + len(self.support) * penalty(rows, columns)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from cffem.data.noise.grid_noise import consistent_noises, measure_noise, noise_
 from cffem.data.noise.missing_values import DEGREES, Bridge, bridge
 from cffem.data.noise.reconstruction import NOISE_DECIDES, Spline
 from cffem.data.rows.conservation import Order
-from cffem.data.rows.testfunctions import Axis, MomentRule, half_width, power_for, spectral_corner
+from cffem.data.rows.summation import MomentRule
+from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 
@@ -37,7 +39,11 @@ SHORT_SHARE = 4  # half widths along an axis of space that is too short for such
 OVERLAP = 4  # centres per half width
 QUIET_OVERLAP = 2  # where noise is weak: denser test functions only average noise better
 RESOLUTION = 14  # grid points per half width that are enough
-COARSER = MomentRule(fewer=2)  # tells how far sums are from integrals
+QUIETER = (
+    MomentRule(12, largest_sum=30.0),
+    MomentRule(8, largest_sum=30.0),
+    MomentRule(4, largest_sum=30.0),
+)  # keep less noise
 WRAP = 3  # points from the other end of a period with which differences reach over it
 NOISY = 0.1  # noise level from which neighbouring values are averaged first
 
@@ -86,7 +92,8 @@ class GridSampling:
         if axis.resolved:
             return axis
         others = [self._axis_of(number, half) for half in range(max(fewest, 2), axis.half)]
-        return min([*others, axis], key=lambda a: self._axis_error(number, a))
+        quieter = [replace(a, rule=rule) for a in (*others, axis) for rule in QUIETER]
+        return min([axis, *others, *quieter], key=lambda a: self._axis_error(number, a))
 
     @cached_property
     def whitened(self) -> list[np.ndarray]:
@@ -117,17 +124,30 @@ class GridSampling:
             period=period,
         )
 
+    def _lines(self, number: int) -> dict[Any, np.ndarray]:
+        """The data of every field along one axis: readings × lines."""
+        moved = {
+            name: np.moveaxis(self.filled(values), number, 0)
+            for name, values in self.data.values.items()
+        }
+        return {name: values.reshape(len(values), -1) for name, values in moved.items()}
+
+    def _failing_axis(self, number: int, axis: Axis) -> Axis:
+        """An axis with what its sums fail by on these data."""
+        return axis.failing(
+            (values, self.noises[name].sd) for name, values in self._lines(number).items()
+        )
+
     def _axis_error(self, number: int, axis: Axis) -> float:
         """How far sums along an axis are from integrals, and what noise they keep, relative
         to what they measure.
         """
         order = axis.orders
-        exact, coarse = axis.matrices[order], replace(axis, rule=COARSER).matrices[order]
+        exact, failing = axis.matrices[order], self._failing_axis(number, axis).matrices[order]
         errors = []
-        for name, values in self.data.values.items():
-            moved = np.moveaxis(self.filled(values), number, 0).reshape(len(axis.coordinates), -1)
-            energy = float(((exact @ moved) ** 2).mean())
-            quadrature = float((((exact - coarse) @ moved) ** 2).mean())
+        for name, values in self._lines(number).items():
+            energy = float(((exact @ values) ** 2).mean())
+            quadrature = float((((failing - exact) @ values) ** 2).mean())
             noise = (
                 self.noises[name].sd ** 2 * float((exact**2).sum(axis=1).mean()) / axis.independent
             )
@@ -135,13 +155,17 @@ class GridSampling:
         return max(errors)
 
     @cached_property
-    def coarser(self) -> GridSampling | None:
-        """The same integrals with weights of a lower order, where the difference can matter."""
+    def failing(self) -> GridSampling | None:
+        """The same integrals with what sums over few or irregular readings fail by, where
+        that can matter.
+        """
         gaps = self.bridge is not None and self.spline.smoothing < NOISE_DECIDES
         if all(axis.resolved for axis in self.axes) and not gaps:
             return None
         other = copy.copy(self)
-        other.axes = [a if a.resolved else replace(a, rule=COARSER) for a in self.axes]
+        other.axes = [
+            a if a.resolved else self._failing_axis(k, a) for k, a in enumerate(self.axes)
+        ]
         if gaps:
             other.spline = replace(self.spline, degree=self.spline.degree - 1, power=3)
             other.__dict__.pop("bridge", None)
@@ -248,7 +272,12 @@ class GridSampling:
 
     @property
     def notes(self) -> dict:
-        return {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+        notes = {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+        if self.failing is not None:
+            notes["tails"] = [
+                float("nan") if a.tail is None else a.tail.ratio for a in self.failing.axes
+            ]
+        return notes
 
 
 def fewest_half(length: int, orders: int, symbol: object) -> int:

@@ -24,15 +24,10 @@ from cffem.data.dataset import Dataset
 from cffem.data.noise.grid_noise import DIFFERENCES, noise_ratio
 from cffem.data.noise.point_noise import MeshSmoothing, PointNoise, measure_point_noise
 from cffem.data.noise.reconstruction import NOISE_DECIDES, Spline, exponents, monomials
+from cffem.data.rows.bumps import bump_derivative
 from cffem.data.rows.conservation import Order
-from cffem.data.rows.on_grids import BLOCKS, COARSER, OVERLAP, TIME_SHARE, block_counts, fewest_half
-from cffem.data.rows.testfunctions import (
-    Axis,
-    bump_derivative,
-    half_width,
-    power_for,
-    spectral_corner,
-)
+from cffem.data.rows.on_grids import BLOCKS, OVERLAP, QUIETER, TIME_SHARE, block_counts, fewest_half
+from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.data.rows.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
@@ -122,7 +117,9 @@ class PointSampling:
     def _axis_of(self, half: int) -> Axis:
         """Bumps of one half width in time."""
         times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
-        return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+        return Axis(
+            times, half, power_for(half, orders), max(1, half // OVERLAP), orders, QUIETER[0]
+        )
 
     def _candidates(self) -> Iterator[Width]:
         """Wider test functions than the spectrum asks for, with what they would make of the
@@ -182,16 +179,19 @@ class PointSampling:
         return expected_error(signals, noises, rows, WIDTHS.lack)
 
     @cached_property
-    def coarser(self) -> PointSampling | None:
-        """The same integrals with reconstructions of a lower order in space and time, where
-        the difference can matter.
+    def failing(self) -> PointSampling | None:
+        """The same integrals with what few reading times fail by and a reconstruction of
+        lower order, where that can matter.
         """
         spacing = (np.prod(np.ptp(self.points, axis=0)) / len(self.points)) ** (1 / self.data.dim)
         dense = bool((self.radius > DENSE * spacing).all()) or self.spline.smoothing > NOISE_DECIDES
         if self.time.resolved and dense:
             return None
         other = copy.copy(self)
-        other.time = self.time if self.time.resolved else replace(self.time, rule=COARSER)
+        if not self.time.resolved:
+            other.time = self.time.failing(
+                (v.T, self.noises[n].sd) for n, v in self.data.values.items()
+            )
         other.spline = (
             self.spline if dense else replace(self.spline, degree=self.spline.degree - 1, power=3)
         )

@@ -55,12 +55,19 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
         (len(draws) + 1) / (len(draws) - 1)
     )  # the mean of the draws is itself known from them only
     noise = (draws - draws.mean(axis=0)) * scale
-    noise = noise + plan.quadrature_draws(smooth, len(draws))
+    defect = plan.defect(smooth)
+    steps = np.linspace(-1.0, 1.0, len(draws))
+    noise = noise + (steps / steps.std(ddof=1))[:, None, None] * defect
     complete = np.tile(plan.sampling.complete, plan.families)
     labels = np.tile(plan.sampling.blocks, plan.families)
     # Few test functions on a small grid overlap less than the count along each axis supposes.
     share = min(1.0, plan.sampling.effective * plan.families / max(1, complete.sum()))
-    data.notes.update(plan.notes())
+    data.notes.update(
+        plan.notes(),
+        defect=float(
+            (defect[:, 0] ** 2).sum() / max((smooth[:, 0] ** 2).sum(), np.finfo(float).tiny)
+        ),
+    )
     for label in np.unique(labels[complete]):
         rows = complete & (labels == label)
         Z = raw[rows] - bias[rows]
@@ -174,20 +181,18 @@ class WeakRowPlan:
             )
         return np.array(rows)
 
-    def quadrature_draws(self, smooth: np.ndarray, count: int) -> np.ndarray | float:
-        """Draws of the error that sums over few or irregular readings make, common to all rows.
+    def defect(self, smooth: np.ndarray) -> np.ndarray:
+        """What sums over few or irregular readings make the rows fail by, as far as the data show
+        it.
 
-        Weights that are exact for two degrees less differ by about this error. It does not average
-        out over the rows, so every draw moves all of them together, and the intervals see by how
-        much that moves a coefficient.
+        It does not average out over the rows, so every draw of the noise moves all of them
+        together, and the intervals see by how much that moves a coefficient.
         """
-        coarse = self.sampling.coarser
-        if coarse is None or count < 2:
-            return 0.0
-        steps = np.linspace(-1.0, 1.0, count)
-        again = self.denoise({name: coarse.filled(v) for name, v in self.data.values.items()})
-        error = self.evaluate(again, exact=True, sampling=coarse) - smooth
-        return (steps / steps.std(ddof=1))[:, None, None] * error
+        failing = self.sampling.failing
+        if failing is None:
+            return np.zeros_like(smooth)
+        again = self.denoise({name: failing.filled(v) for name, v in self.data.values.items()})
+        return self.evaluate(again, exact=True, sampling=failing) - smooth
 
     @cached_property
     def noise_ratio(self) -> float:
