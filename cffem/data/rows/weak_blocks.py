@@ -62,12 +62,10 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     labels = np.tile(plan.sampling.blocks, plan.families)
     # Few test functions on a small grid overlap less than the count along each axis supposes.
     share = min(1.0, plan.sampling.effective * plan.families / max(1, complete.sum()))
-    data.notes.update(
-        plan.notes(),
-        defect=float(
-            (defect[:, 0] ** 2).sum() / max((smooth[:, 0] ** 2).sum(), np.finfo(float).tiny)
-        ),
-    )
+    data.notes.update(plan.notes())
+    if data.points is None and data.mask is None:  # elsewhere it is a lower order of reconstruction
+        energy = max(float((smooth[:, 0] ** 2).sum()), np.finfo(float).tiny)
+        data.notes["defect"] = float((defect[:, 0] ** 2).sum()) / energy
     for label in np.unique(labels[complete]):
         rows = complete & (labels == label)
         Z = raw[rows] - bias[rows]
