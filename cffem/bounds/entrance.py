@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import proxy
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.changed import ChangedProblem
@@ -44,11 +43,7 @@ WORTH = 10.0
 
 def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
     """The certifier of a model, made once, or the reason why there is none; collective."""
-    # A proxy, so that the certifier does not keep alive what it is kept for.
-    found: Certifier | NoCertificate = model.once(
-        ("certifier", enriched), lambda: certifier_for(proxy(model), enriched)
-    )
-    return found
+    return model.once(("certifier", enriched), lambda: certifier_for(model, enriched))
 
 
 def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
@@ -390,8 +385,7 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
 
 def estimates_of(model: Any, budget: float) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
-    found: Estimates = model.once(("estimates", budget), lambda: Estimates(proxy(model), budget))
-    return found
+    return model.once(("estimates", budget), lambda: Estimates(model, budget))
 
 
 def _certify_change(

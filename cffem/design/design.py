@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from cffem.design import aliasing, spectrum
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.library import CandidateTerms
 
 MATRIX_BLOCKS = 12
 # Aliases of fields are exact only up to quadrature and interpolation; a source with larger errors
@@ -58,9 +58,17 @@ class Origin:
     rows.
     """
 
-    library: Any
+    library: CandidateTerms
     sources: tuple[Any, ...]
     kind: str
+
+
+@dataclass(frozen=True)
+class ProbedTerms:
+    """A library with common terms that it lacks, evaluated along with it."""
+
+    anchor: sp.Expr | None
+    terms: Mapping[str, sp.Expr]
 
 
 class Design:
@@ -81,7 +89,7 @@ class Design:
         self,
         names: Sequence[str],
         grams: BlockGrams,
-        library: Any = None,
+        library: CandidateTerms | None = None,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
         if len(names) != grams.columns or len(set(names)) != len(names):
@@ -144,7 +152,7 @@ class Design:
     @classmethod
     def from_fields(
         cls,
-        library: Any,
+        library: CandidateTerms,
         sources: Iterable[RowSource] | RowSource,
         kind: str = "weak",
         *,
@@ -186,11 +194,7 @@ class Design:
                 "data carry noise; make one of each"
             )
         probes = given[0].probes(library) if kind == "weak" and measured[0] else {}
-        wider = (
-            SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes})
-            if probes
-            else library
-        )
+        wider = ProbedTerms(library.anchor, {**library.terms, **probes}) if probes else library
 
         def blocks() -> Iterable[RowBlock]:
             for number, source in enumerate(given):

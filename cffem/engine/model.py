@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ from cffem.symbols.problem.measured import rate_of
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
+
+Made = TypeVar("Made")
 
 
 class Model:
@@ -126,7 +128,7 @@ class Model:
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
-        self._made: dict[Any, Any] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def at(self, window: Any) -> Model:
         """The same model on other time levels; it shares spaces, forms and matrices with this one,
@@ -580,7 +582,7 @@ class Model:
         when = "steady" if self.experiment.time is None else f"{len(self.times) - 1} time steps"
         return f"Model({terms}; {self.spaces.size} unknowns, {when})"
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What rooms above the engine make of a model, an error estimate say: made once and
         freed with the model; collective.
         """

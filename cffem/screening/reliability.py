@@ -212,7 +212,7 @@ def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
     """A flow library that misfits without a pressure gets the hint where its pressure may
     have gone.
     """
-    anchor = getattr(design.library, "anchor", None)
+    anchor = None if design.library is None else design.library.anchor
     vectors = {f for f in getattr(anchor, "atoms", lambda *_: set())(VectorField) if f.dim > 1}
     if (
         not vectors

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import proxy
 
 import numpy as np
 from dolfinx import fem
@@ -93,9 +92,7 @@ def has_curve(model: Any) -> bool:
 
 def twin_of(model: Any) -> CurvedTwin:
     """The model on curved cells, made once; collective."""
-    # A proxy, so that the twin does not keep alive what it is kept for.
-    found: CurvedTwin = model.once("curved twin", lambda: CurvedTwin(proxy(model)))
-    return found
+    return model.once("curved twin", lambda: CurvedTwin(model))
 
 
 def with_curve(

@@ -10,7 +10,6 @@ better, the library is incomplete, and the screen must say so.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
@@ -20,12 +19,15 @@ from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import lap
+from cffem.symbols.problem.library import CandidateTerms
 
 POWERS = 3
 ORDERS = 4
 
 
-def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str, sp.Expr]:
+def probe_terms(
+    library: CandidateTerms, dim: int, most: Order = (ORDERS,) * 4
+) -> dict[str, sp.Expr]:
     """Polynomials of a scalar unknown and their derivatives that the library lacks; nothing for
     vector equations.
 
@@ -36,9 +38,8 @@ def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str
 
     Example:
         >>> import cffem as cf
-        >>> from types import SimpleNamespace
         >>> u = cf.ScalarField("u")
-        >>> library = SimpleNamespace(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(cf.x)})
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(cf.x)})
         >>> list(probe_terms(library, 1))[:3]
         ['probe u_xx', 'probe u_xxx', 'probe u_xxxx']
     """

@@ -27,12 +27,13 @@ from cffem.data.rows.weak_blocks import noise_notes, sampling_of
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.library import CandidateTerms
 
 STENCIL = 2  # points on either side of a first difference
 DRAWS, DRAW_SEED = 3, 20240229
 
 
-def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+def strong_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     """Rows of the strong design of a library, one space–time block after the other."""
     entries = [
         to_components(term, max(1, data.dim)) for term in (library.anchor, *library.terms.values())

@@ -35,12 +35,13 @@ from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
+from cffem.symbols.problem.library import CandidateTerms
 
 DRAWS, QUIET_DRAWS = 6, 3
 QUIET = 1e-3  # noise level below which discretisation outweighs noise
 
 
-def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     """Rows of the weak design of a library, one block of rows after the other."""
     measured = without_empty_slices(data)
     plan = WeakRowPlan(measured, library)
@@ -77,7 +78,7 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
 class WeakRowPlan:
     """What has to be integrated against which derivative of the test functions."""
 
-    def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:
+    def __init__(self, data: Dataset, library: CandidateTerms, noisy: bool = False) -> None:
         self.data = data
         vector = solenoidal_field(data)
         self.columns = [

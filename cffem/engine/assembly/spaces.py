@@ -18,6 +18,7 @@ from dolfinx import fem, la
 from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
+from cffem.engine.store.numbering import Numbering
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.problem.term_checks import nearest
@@ -121,6 +122,7 @@ class Spaces:
         )
         self.space = fem.functionspace(mesh, element)
         self._own: dict[Field, tuple[Any, np.ndarray | None]] = {}
+        self._numberings: dict[Field, Numbering] = {}
         self._work: Any = None
 
     @property
@@ -155,6 +157,12 @@ class Spaces:
                 else (self.space, None)
             )
         return self._own[unknown]
+
+    def numbering(self, unknown: Field) -> Numbering:
+        """The geometric numbering of a field's own space, made once; collective."""
+        if unknown not in self._numberings:
+            self._numberings[unknown] = Numbering(self.own(unknown)[0])
+        return self._numberings[unknown]
 
     def dofs(self, unknown: Field) -> np.ndarray:
         """Positions of a field's unknowns, ghosts included, in the state's local array."""
