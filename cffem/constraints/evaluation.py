@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,22 @@ from cffem.engine.assembly.equation import add
 from cffem.engine.solve_errors import as_raised
 
 Map = Callable[[np.ndarray], np.ndarray]
-# A few digits of the largest singular value are enough to compare two of them.
-SINGULAR_TOLERANCE = 1e-2
-SINGULAR_STEPS = 30
+
+
+@dataclass(frozen=True)
+class SingularValueSettings:
+    """Largest singular values by SLEPc.
+
+    Args:
+        tolerance: relative; a few digits are enough to compare two of them.
+        steps: iterations at most.
+    """
+
+    tolerance: float = 1e-2
+    steps: int = 30
+
+
+SINGULAR_VALUES = SingularValueSettings()
 
 
 class Evaluation:
@@ -247,9 +261,9 @@ class Evaluation:
         solver.setDimensions(1, 12)
         if scale:
             solver.setConvergenceTest(SLEPc.EPS.Conv.ABS)
-            solver.setTolerances((1e-6 * scale) ** 2, SINGULAR_STEPS)
+            solver.setTolerances((1e-6 * scale) ** 2, SINGULAR_VALUES.steps)
         else:
-            solver.setTolerances(SINGULAR_TOLERANCE, SINGULAR_STEPS)
+            solver.setTolerances(SINGULAR_VALUES.tolerance, SINGULAR_VALUES.steps)
         start = shell.createVecRight()
         start.array[:] = self.random_state(7.0, seed=5) * self.inputs
         solver.setInitialSpace([start])

@@ -16,7 +16,7 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.subset import FLOOR, Candidate, neighbours, rescore, visited_supports
+from cffem.screening.subset import SUBSET, Candidate, neighbours, rescore, visited_supports
 
 Bounds = Mapping[int, tuple[float, float]]
 
@@ -71,7 +71,7 @@ def evidence_floor(design: Design) -> float:
     """Share of the anchor's energy below which a smaller residual is no evidence: few
     readings fail integration by parts.
     """
-    return max([FLOOR, *(float(source.get("defect", 0.0)) for source in design.sources)])
+    return max([SUBSET.floor, *(float(source.get("defect", 0.0)) for source in design.sources)])
 
 
 def explore(design: Design, largest: int | None, bounds: Bounds | None = None) -> Explored:

@@ -19,10 +19,25 @@ from cffem.screening import resampling
 from cffem.screening.exploring import Bounds, Explored, evidence_floor, explore, views
 from cffem.screening.subset import Candidate, normalise, penalty, rescore, unexplained
 
-RIDGE = 1e-6
-ILL_CONDITIONED = 1e10
-CONTENDERS = 100  # survivors that compete in the bootstrap
-RELATIVE_FLOOR = 1e-3  # discretisation error that no resampling sees, relative to a coefficient
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """How supports compete and how coefficients are estimated.
+
+    Args:
+        ridge: what is added to the unit diagonal of an ill-conditioned Gram.
+        ill_conditioned: condition number of a Gram from which a ridge is added.
+        contenders: survivors of the search that compete in the bootstrap.
+        relative_floor: discretisation error that no resampling sees, relative to a coefficient.
+    """
+
+    ridge: float = 1e-6
+    ill_conditioned: float = 1e10
+    contenders: int = 100
+    relative_floor: float = 1e-3
+
+
+SELECTION = SelectionSettings()
 
 
 @dataclass(frozen=True)
@@ -101,7 +116,7 @@ def judged(
     (score, best), *rivals = ranked
     rival = min(rivals, key=lambda pair: pair[0], default=None)
     gap = rival[0] - score if rival else float("inf")
-    contenders = [c.support for _, c in ranked[:CONTENDERS]]
+    contenders = [c.support for _, c in ranked[: SELECTION.contenders]]
     win_rate, inclusion = bootstrap(
         contenders, blocks, rows, columns, replicates, seed, best.support, evidence_floor(design)
     )
@@ -183,9 +198,9 @@ def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) 
         estimate = resampling.solve_support(
             trusted_blocks(design, support).sum(axis=0), support, ridge
         )
-    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * np.abs(
-        estimate
-    )
+    half = resampling.interval_factor(
+        len(design.grams.labels)
+    ) * error + SELECTION.relative_floor * np.abs(estimate)
     low, high = (
         np.array([(bounds or {}).get(j, (-np.inf, np.inf))[k] for j in support]) for k in (0, 1)
     )
@@ -229,7 +244,7 @@ def ridge_needed(design: Design, support: tuple[int, ...]) -> float:
     values = normalised_eigenvalues(design, support)
     if values[0] <= 0 and design.grams.noise is not None:
         values = np.abs(values)
-    return RIDGE if values[-1] > ILL_CONDITIONED * max(values[0], 0.0) else 0.0
+    return SELECTION.ridge if values[-1] > SELECTION.ill_conditioned * max(values[0], 0.0) else 0.0
 
 
 def score_supports(

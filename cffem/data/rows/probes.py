@@ -9,6 +9,7 @@ better, the library is incomplete, and the screen must say so.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -21,12 +22,25 @@ from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import lap
 from cffem.symbols.problem.library import CandidateTerms
 
-POWERS = 3
-ORDERS = 4
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """Which common terms are tried.
+
+    Args:
+        powers: highest power of the unknown.
+        orders: highest order of a derivative.
+    """
+
+    powers: int = 3
+    orders: int = 4
+
+
+PROBE_TERMS = ProbeSettings()
 
 
 def probe_terms(
-    library: CandidateTerms, dim: int, most: Order = (ORDERS,) * 4
+    library: CandidateTerms, dim: int, most: Order = (PROBE_TERMS.orders,) * 4
 ) -> dict[str, sp.Expr]:
     """Polynomials of a scalar unknown and their derivatives that the library lacks; nothing for
     vector equations.
@@ -55,7 +69,7 @@ def probe_terms(
     highest = tuple(
         map(max, zip(*(c.order for c in contributions(library.anchor, dim, None)[0]), strict=True))
     )
-    least = ORDERS if highest[3] else sum(highest) - 1
+    least = PROBE_TERMS.orders if highest[3] else sum(highest) - 1
 
     def offered(term: sp.Expr) -> bool:
         orders = [c.order for c in contributions(term, dim, None)[0]]
@@ -75,14 +89,14 @@ def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
     Laplacians (2D, 3D).
     """
     terms: dict[str, sp.Expr] = {}
-    for power in range(1, POWERS + 1):
+    for power in range(1, PROBE_TERMS.powers + 1):
         base = unknown**power
         label = f"{unknown}" if power == 1 else f"({unknown}^{power})"
         terms[f"probe {label}"] = base
         if dim == 0:
             continue
         if dim == 1:
-            for order in range(1, ORDERS + 1):
+            for order in range(1, PROBE_TERMS.orders + 1):
                 terms[f"probe {label}_{'x' * order}"] = base.diff(SPACE[0], order)
         else:
             for axis in SPACE[:dim]:

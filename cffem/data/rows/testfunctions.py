@@ -23,16 +23,32 @@ from scipy.optimize import brentq
 from cffem.data.noise.grid_noise import is_uniform
 from cffem.data.rows.summation import SEEN, MomentRule, Tail, coefficients
 
-TAIL = 1e-10  # value to which the bump has fallen one grid point before its edge
-SPREAD = 2.0  # how many spectral widths of the bump fit below the data's corner
-LARGEST_POWER = 16
+
+@dataclass(frozen=True)
+class BumpSettings:
+    """Bumps (1 − s²)^p and their integrals.
+
+    Args:
+        tail: value to which the bump has fallen one grid point before its edge.
+        spread: how many spectral widths of the bump fit below the data's corner.
+        largest_power: largest p.
+        resolved_half: readings per half width from which equally spaced sums are integrals to
+            seven digits.
+        fewest_points: grid points per standard deviation of a bump that still integrate it
+            accurately.
+    """
+
+    tail: float = 1e-10
+    spread: float = 2.0
+    largest_power: int = 16
+    resolved_half: int = 8
+    fewest_points: float = 1.6
+
+
+BUMPS = BumpSettings()
+
+
 FULL_RULE = MomentRule()
-RESOLVED_HALF = (
-    8  # readings per half width from which equally spaced sums are integrals to seven digits
-)
-FEWEST_POINTS = (
-    1.6  # grid points per standard deviation of a bump that still integrate it accurately
-)
 
 
 @dataclass(frozen=True)
@@ -103,7 +119,7 @@ class Axis:
         """Whether the readings are many and regular enough for the error of the weights not
         to matter.
         """
-        return self.uniform and self.half >= RESOLVED_HALF
+        return self.uniform and self.half >= BUMPS.resolved_half
 
     @cached_property
     def supports(self) -> list[BumpSupport]:
@@ -237,15 +253,15 @@ def chord_error(
 
 def half_width(length: int, corner: int) -> int:
     """Half width in grid points so that the bump's spectrum ends at the corner."""
-    scale = length * SPREAD / (2 * math.pi * corner)
+    scale = length * BUMPS.spread / (2 * math.pi * corner)
 
     def excess(m: float) -> float:
         first = math.log((2 * m - 1) / m**2) * (
-            4 * math.pi**2 * corner**2 * m**2 - 3 * length**2 * SPREAD**2
+            4 * math.pi**2 * corner**2 * m**2 - 3 * length**2 * BUMPS.spread**2
         )
-        return first - 2 * length**2 * SPREAD**2 * math.log(TAIL)
+        return first - 2 * length**2 * BUMPS.spread**2 * math.log(BUMPS.tail)
 
-    low, high = math.sqrt(3) * scale, scale * math.sqrt(3 - 8 * math.log(TAIL))
+    low, high = math.sqrt(3) * scale, scale * math.sqrt(3 - 8 * math.log(BUMPS.tail))
     if excess(low) * excess(high) > 0:
         return round((low + high) / 2)
     return math.ceil(brentq(excess, low, high))
@@ -256,9 +272,11 @@ def power_for(half: int, orders: int) -> int:
     the derivatives.
     """
     wanted = (
-        math.floor(math.log(TAIL) / math.log(1 - (1 - 1 / half) ** 2)) if half > 1 else orders + 1
+        math.floor(math.log(BUMPS.tail) / math.log(1 - (1 - 1 / half) ** 2))
+        if half > 1
+        else orders + 1
     )
     resolved = math.floor(
-        ((half / FEWEST_POINTS) ** 2 - 3) / 2
+        ((half / BUMPS.fewest_points) ** 2 - 3) / 2
     )  # the bump's standard deviation is half/√(2p + 3) grid points
-    return max(orders + 1, min(wanted, max(resolved, half + 1), LARGEST_POWER))
+    return max(orders + 1, min(wanted, max(resolved, half + 1), BUMPS.largest_power))

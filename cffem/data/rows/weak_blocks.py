@@ -11,6 +11,7 @@ tell the design how noise enters its Gram (errors in variables).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -37,8 +38,23 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
 from cffem.symbols.problem.library import CandidateTerms
 
-DRAWS, QUIET_DRAWS = 6, 3
-QUIET = 1e-3  # noise level below which discretisation outweighs noise
+
+@dataclass(frozen=True)
+class WeakRowSettings:
+    """Rows from integrals of the data.
+
+    Args:
+        draws: draws of noise that tell how much of it the integrals carry into the rows.
+        quiet_draws: the same where the noise is below `quiet`.
+        quiet: noise level below which discretisation outweighs noise.
+    """
+
+    draws: int = 6
+    quiet_draws: int = 3
+    quiet: float = 1e-3
+
+
+WEAK_ROWS = WeakRowSettings()
 
 
 def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
@@ -166,7 +182,9 @@ class WeakRowPlan:
         """Rows of the denoised data with fresh noise."""
         random = np.random.default_rng(20240229)
         rows = []
-        for _ in range(DRAWS if self.noise_ratio > QUIET else QUIET_DRAWS):
+        for _ in range(
+            WEAK_ROWS.draws if self.noise_ratio > WEAK_ROWS.quiet else WEAK_ROWS.quiet_draws
+        ):
             fresh = {
                 name: self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()
             }
