@@ -6,7 +6,7 @@ none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -261,30 +261,85 @@ def best_certificates(
         changes: the deletions, where they set other coefficients as well.
         deleted: their solutions, where they are known already.
     """
-    known, norm = deleted or {}, certification.norm
-    asked = {name: recognised(model, name, (changes or {}).get(name)) for name in names}
-    target = Target(certification, model.factual.norm(norm))
-    found: dict[str, DeletionBound | NoCertificate] = {
-        name: _best_guaranteed(model, name, change, known.get(name), target)
-        for name, change in asked.items()
-    }
-    rest = {name: change for name, change in asked.items() if not target.decided(found[name])}
+    asked = {name: (changes or {}).get(name) for name in names}
+    found = certify_deletions(model, asked, {"": certification}, deleted or {})
+    return {name: found[name][""] for name in names}
+
+
+def certify_deletions(
+    model: Any,
+    changes: Mapping[str, Change | None],
+    asked: Mapping[str, Any],
+    solutions: Mapping[str, Any],
+    finished: Callable[[str, Mapping[str, DeletionBound | NoCertificate]], object] | None = None,
+) -> dict[str, dict[str, DeletionBound | NoCertificate]]:
+    """The best certificates of some deletions in one or several norms, within the budget;
+    collective.
+
+    Problems that no guaranteed certificate decides are solved on other levels together, once for
+    all norms.
+
+    Args:
+        model: the model.
+        changes: the deletions by term, None for the plain one.
+        asked: tolerance, norm and means; several certifications by a name of one's own, which
+            differ in their norm only.
+        solutions: deleted solutions by term, as far as they are known; each is taken from there
+            when it is needed.
+        finished: called with each term and its bounds as soon as they are there.
+
+    Returns:
+        By term and by the names of what was asked.
+    """
+    wanted = {name: recognised(model, name, change) for name, change in changes.items()}
+    targets = {key: Target(each, model.factual.norm(each.norm)) for key, each in asked.items()}
+    found: dict[str, dict[str, DeletionBound | NoCertificate]] = {}
+    rest: dict[str, Change] = {}
+
+    def done(name: str) -> None:
+        found[name] = {key: targets[key].sized(bound) for key, bound in found[name].items()}
+        if finished is not None:
+            finished(name, found[name])
+
+    for name, change in wanted.items():
+        solution = solutions.get(name)
+        found[name] = {
+            key: _best_guaranteed(model, name, change, solution, target)
+            for key, target in targets.items()
+        }
+        if all(target.decided(found[name][key]) for key, target in targets.items()):
+            done(name)
+        else:
+            rest[name] = change
     if not rest:
-        return {name: target.sized(bound) for name, bound in found.items()}
-    estimates, firm = estimates_of(model, certification.budget), not certification.refine
+        return found
+    means = next(iter(asked.values()))
+    estimates, firm = estimates_of(model, means.budget), not means.refine
     if len(rest) > 1:
         estimates.prepare(rest, firm)
     for name, change in rest.items():
-        estimated, guaranteed = (
-            estimates.deletion(name, norm, known.get(name), change, firm),
-            found[name],
-        )
-        estimated = with_curve(model, estimated, change, known.get(name), norm)
-        if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
-            found[name] = NoCertificate.joined((guaranteed, estimated))
-        elif isinstance(guaranteed, NoCertificate) or target.decided(estimated):
-            found[name] = estimated
-    return {name: target.sized(bound) for name, bound in found.items()}
+        solution = solutions.get(name)
+        for key, target in targets.items():
+            if not target.decided(found[name][key]):
+                norm = target.certification.norm
+                estimated = estimates.deletion(name, norm, solution, change, firm)
+                estimated = with_curve(model, estimated, change, solution, norm)
+                found[name][key] = _better(found[name][key], estimated, target)
+        done(name)
+    return found
+
+
+def _better(
+    guaranteed: DeletionBound | NoCertificate,
+    estimated: DeletionBound | NoCertificate,
+    target: Target,
+) -> DeletionBound | NoCertificate:
+    """Of a guaranteed bound that does not decide, if there is one, and an estimated one."""
+    if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
+        return NoCertificate.joined((guaranteed, estimated))
+    if isinstance(guaranteed, NoCertificate) or target.decided(estimated):
+        return estimated
+    return guaranteed
 
 
 @dataclass(frozen=True)

@@ -481,6 +481,7 @@ class DualWeighted:
             {"adjoint": 1.0},
             experiment,
             self.model.petsc_options,
+            observer=self.model.observer,
         )
 
     def _source(self, operator: Operator, adjoint: Model) -> Enclosed:

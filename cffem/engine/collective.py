@@ -61,7 +61,7 @@ def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:
     return result
 
 
-def portable(error: Exception) -> Exception:
+def portable(error: BaseException) -> BaseException:
     """The same error if it survives being sent, otherwise its text."""
     try:
         pickle.loads(pickle.dumps(error))

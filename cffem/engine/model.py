@@ -36,6 +36,7 @@ from cffem.engine.inputs import initial
 from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
+from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_solve import solve_steady
@@ -65,6 +66,7 @@ class Model:
             MUMPS), without prefix.
         trajectories: where the levels and stages of solutions are kept: "memory", "disk" (scratch
             files), or "auto": on disk where they would take more than a quarter of the free memory.
+        observer: is told of every solve, time level and deletion, and asked whether to go on.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -90,8 +92,10 @@ class Model:
         experiment: Experiment,
         petsc_options: Mapping[str, Any] | None = None,
         trajectories: str = "auto",
+        observer: Observer | None = None,
     ):
         self.library = library
+        self.observer = observer or Observer()
         self.trajectories = checked_place(trajectories)
         self.coefficients = checked_coefficients(library, coefficients)
         self.experiment = experiment
@@ -118,6 +122,7 @@ class Model:
         """Nothing solved yet; who lends spaces and matrices also frees them."""
         self._lent = lent
         self._factual: Solution | None = None
+        self._factual_source: Callable[[], Solution] | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
         # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
         # owned values.
@@ -182,6 +187,7 @@ class Model:
         record = SolveRecord()
         solution = Solution(self, change, self.times, record)
         keep_stage = solution.start_stages() if stages else None
+        self.observer.solve(change.names, len(self.times) - 1)
         self.run(change, record, solution.keep, keep_stage)
         return solution
 
@@ -203,15 +209,26 @@ class Model:
         trajectory.
         """
         stage = self.prepared(change, record)
+
+        def observed(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool | None:
+            enough = keep(level, state, velocity)
+            self.reached(level, record)
+            return enough
+
         if self.experiment.time is None:
             state = solve_steady(self, change, stage)
-            keep(0, state.array_r.copy(), None)
+            observed(0, state.array_r.copy(), None)
             if keep_stage is not None:
                 keep_stage(0, 0, (state, None, None), 0.0)
             state.destroy()
             return
         start, velocity = self.initial(change, stage)
-        march(stage, self._marching, self.times, start, velocity, keep, keep_stage)
+        march(stage, self._marching, self.times, start, velocity, observed, keep_stage)
+
+    def reached(self, level: int, record: SolveRecord) -> None:
+        """Tell the observer that a time level is reached, and ask it whether to go on; collective."""
+        self.observer.level(level, record)
+        self.observer.stop(self.comm)
 
     def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
         """The stage solver with the coefficients, forcing and boundary data of an intervention."""
@@ -391,8 +408,21 @@ class Model:
         themselves, with the same result.
         """
         if self._factual is None:
-            self._factual = solved_by_each(self) or self.solve(stages=True)
+            source = self._factual_source or self.solve_factual
+            self._factual = source()
         return self._factual
+
+    def solve_factual(self) -> Solution:
+        """Solve the factual problem, whatever is known of its solution."""
+        return solved_by_each(self) or self.solve(stages=True)
+
+    def take_factual_from(self, source: Callable[[], Solution]) -> None:
+        """Let the factual solution come from elsewhere, a store say, when it is first asked for.
+
+        Args:
+            source: gives the solution, with its stages.
+        """
+        self._factual_source = source
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -528,7 +558,7 @@ class Model:
         self,
         names: str | Iterable[str] | None = None,
         norm: str = "L2",
-        keep: bool = False,
+        keep: bool | str = False,
         finished: Callable[[Deletion], object] | None = None,
         refit: Refit = "none",
         scores: str = "full",
@@ -544,7 +574,8 @@ class Model:
             names: the terms, or one term.
             norm: the norm of the scores.
             keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
-            finished: called with each `Deletion` when it is done, for progress and checkpoints.
+                "handed": `finished` gets it with the deletion, and then it is forgotten.
+            finished: called with each `Deletion` when it is done, on all ranks.
             refit: "none": the other coefficients stay; "remaining": they are refitted on the
                 factual solution without the deleted term; or for each deleted term the coefficients
                 of others, from a regression of one's own.

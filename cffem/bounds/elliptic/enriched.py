@@ -116,7 +116,13 @@ class EnrichedCertifier(Enriched):
             if window is None
             else dataclasses.replace(window, steps=FINER * window.steps, scheme=SCHEME),
         )
-        self.richer = Model(model.library, model.coefficients, experiment, model.petsc_options)
+        self.richer = Model(
+            model.library,
+            model.coefficients,
+            experiment,
+            model.petsc_options,
+            observer=model.observer,
+        )
         self.certifier: SteadyCertifier | ParabolicCertifier = (
             SteadyCertifier if window is None else ParabolicCertifier
         )(self.richer)

@@ -55,7 +55,13 @@ class CurvedTwin:
     def __init__(self, model: Any):
         self.straight = model
         experiment = replace(model.experiment, mesh=model.discretisation.domain.curved())
-        self.model = Model(model.library, model.coefficients, experiment, model.petsc_options)
+        self.model = Model(
+            model.library,
+            model.coefficients,
+            experiment,
+            model.petsc_options,
+            observer=model.observer,
+        )
         self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
         self._moved: dict[tuple[Change, str], GeometryShift] = {}
 

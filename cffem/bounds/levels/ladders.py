@@ -128,9 +128,8 @@ class Ladder:
             changes["elements"] = raised_elements(start, level)
             changes["constraint"] = raised_constraint(start.constraint, level)
         options = below.petsc_options or self._options(level)
-        return Model(
-            below.library, below.coefficients, dataclasses.replace(start, **changes), options
-        )
+        finer = dataclasses.replace(start, **changes)
+        return Model(below.library, below.coefficients, finer, options, observer=below.observer)
 
     def _options(self, level: int) -> dict[str, Any]:
         """The solver of a higher rung where the user names none: factors fill up in space,

@@ -67,7 +67,9 @@ class EnrichedSecondOrderCertifier(Enriched):
             time=dataclasses.replace(experiment.time, steps=FINER * experiment.time.steps),
             constraint=None if experiment.constraint is None else DivergenceFree(unknown),
         )
-        self.richer = Model(model.library, model.coefficients, richer, model.petsc_options)
+        self.richer = Model(
+            model.library, model.coefficients, richer, model.petsc_options, observer=model.observer
+        )
         self.certifier = kind(self.richer)
 
     def _raised(self, solution: Any) -> np.ndarray:

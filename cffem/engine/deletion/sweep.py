@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.collective import portable
 from cffem.engine.deletion.difference import MASS, Difference, Differences, applies, marches
 from cffem.engine.deletion.lockstep import Deleted, Lockstep
 from cffem.engine.deletion.rank_groups import expected_efforts, group_of, number_of_groups
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
 
 
 OWN, DIFFERENCE, LOCKSTEP = "own solve", "difference", "lock-step"
+# Solutions are handed on with their deletion and then forgotten.
+HANDED = "handed"
 # A score above ε by this share, residuals taken off, is decided; certificates need no more than
 # their margin.
 CLEAR = 0.05
@@ -72,17 +73,20 @@ class Demand:
 
     Attributes:
         norm: the norm of the scores.
-        keep: whether deletions keep their solutions.
+        keep: whether deletions keep their solutions, or `HANDED`: each is handed on with its
+            solution when it is done, and the sweep forgets that.
         accuracy: the relative accuracy of scores; zero for working precision.
         epsilon: the tolerance, where scores are followed only as far as the verdict needs.
     """
 
     norm: str = "L2"
-    keep: bool = False
+    keep: bool | str = False
     accuracy: float = 0.0
     epsilon: float | None = None
 
     def __post_init__(self) -> None:
+        if self.keep not in (False, True, HANDED):
+            raise InputError(f"solutions are kept, not kept, or {HANDED!r}, not {self.keep!r}")
         if not 0.0 <= self.accuracy < 1.0:
             raise InputError(
                 "the accuracy of scores is a number from 0 (working precision) to 1, not "
@@ -223,7 +227,7 @@ def run_sweep(
         model: the model.
         names: the terms to delete, one at a time.
         demand: what is asked of the scores.
-        finished: called with each deletion when it is done.
+        finished: called with each deletion when it is done, on all ranks.
         refit: what happens to the other coefficients, see `cffem.engine.deletion.refit`.
         groups: how many groups of ranks share the deletions; None for what suits.
         conditions: what becomes of essential conditions that a deleted equation cannot carry, see
@@ -233,13 +237,13 @@ def run_sweep(
     if count == 1:
         model.norm(demand.norm)  # an unknown one is an error before anything is solved
     changes = deleting(model, names, refit, conditions)
-    if count > 1:
-        return _in_groups(model, changes, demand, finished, count, conditions)
     deletions: dict[str, Deletion] = {}
-    for found in _one_by_one(model, changes, demand):
-        deletions[found.term] = found
+    for found in _in_groups(model, changes, demand, count):
+        model.observer.deletion(found)
         if finished is not None:
             finished(found)
+        deletions[found.term] = replace(found, solution=None) if demand.keep == HANDED else found
+        del found  # its solution leaves the memory before the next one comes
     return Sweep({name: deletions[name] for name in names}, demand.norm)
 
 
@@ -281,35 +285,26 @@ def _one_by_one(
 
 
 def _in_groups(
-    model: Model,
-    changes: Mapping[str, Intervention],
-    demand: Demand,
-    finished: Callable[[Deletion], object] | None,
-    count: int,
-    conditions: str,
-) -> Sweep:
-    """Split the deletions over groups of ranks."""
-    group = group_of(model, count)
-    mine: dict[str, Deletion] = {}
-    problem: Exception | None = None
+    model: Model, changes: Mapping[str, Intervention], demand: Demand, count: int
+) -> Iterator[Deletion]:
+    """The deletions of all groups of ranks, on all ranks: each round brings the next one of every
+    group.
+    """
+    group = None if count == 1 else group_of(model, count)
+    if group is None or (demand.keep and not group.returns):
+        yield from _one_by_one(model, changes, demand)
+        return
     share = group.share(expected_efforts(group.model, changes, demand.epsilon))
-    own = {
-        name: {term: changes[name].apply(model.coefficients)[term] for term in model.coefficients}
-        for name in share
-    }
-    try:
-        mine = (
-            dict(run_sweep(group.model, share, demand, None, own, 1, conditions)) if share else {}
-        )
-    except Exception as error:  # whatever it is, the other groups must not wait for this one
-        problem = portable(error)
-    found = {
-        name: deletion for part in group.collected(mine, problem) for name, deletion in part.items()
-    }
-    if finished is not None:
-        for name in changes:
-            finished(found[name])
-    return Sweep({name: found[name] for name in changes}, demand.norm)
+    mine = _one_by_one(group.model, {name: changes[name] for name in share}, demand)
+    if demand.keep:
+        while found := group.next(mine):
+            for owner, deletion in found:
+                solution = group.returned(model, owner, deletion.intervention)
+                yield replace(deletion, solution=solution)
+    else:
+        # Nothing but numbers comes of it, so no group waits for another before the end.
+        everything = {found.term: found for found in group.all(mine)}
+        yield from (everything[name] for name in changes)
 
 
 def _cheaply(
@@ -322,19 +317,17 @@ def _cheaply(
     if demand.norm != "L2" or (demand.accuracy < FINEST and demand.epsilon is None) or not changes:
         return
     assert model.factual.stages is not None
-    if applies(model, list(changes.values())):
-        shared = Differences(model)
-        try:
-            for name, change in changes.items():
-                found = by_difference(shared, change, name, demand)
-                if found is not None:
-                    yield found
-        finally:
-            shared.destroy()
-    elif marches(model, list(changes.values())):
-        yield from in_lockstep(model, changes, demand)
-    elif rests(model, list(changes.values())):
-        yield from by_factual_factors(model, changes, demand)
+    # Of each by itself, so that a score does not depend on what else is deleted.
+    linear = {name: change for name, change in changes.items() if applies(model, [change])}
+    others = {name: change for name, change in changes.items() if name not in linear}
+    if linear:
+        yield from by_differences(model, linear, demand)
+    if others and marches(model, list(others.values())):
+        yield from in_lockstep(model, others, demand)
+        return
+    steady = {name: change for name, change in others.items() if rests(model, [change])}
+    if steady:
+        yield from by_factual_factors(model, steady, demand)
 
 
 class Score:
@@ -470,11 +463,27 @@ def by_own_solve(model: Model, change: Intervention, name: str, demand: Demand) 
         return score.add(level, factual[level] - state)
 
     try:
+        model.observer.solve((name,), len(model.times) - 1)
         model.run(change, score.record, keep)
         return score.done()
     except SolveError as error:
         collect_garbage(model.comm)  # vectors of the march that was broken off
         return score.unsolvable(error)
+
+
+def by_differences(
+    model: Model, changes: Mapping[str, Intervention], demand: Demand
+) -> Iterator[Deletion]:
+    """Transient deleted problems through their differences, which share matrices and factors."""
+    shared = Differences(model)
+    try:
+        for name, change in changes.items():
+            found = by_difference(shared, change, name, demand)
+            if found is not None:
+                yield found
+                del found  # whoever takes it decides what is kept of it
+    finally:
+        shared.destroy()
 
 
 def by_difference(
@@ -490,9 +499,12 @@ def by_difference(
         level: int, state: np.ndarray, velocity: np.ndarray | None, image: np.ndarray | None
     ) -> bool:
         score.keep(level, state, velocity)
-        return score.add(level, state, difference.bound, image)
+        decided = score.add(level, state, difference.bound, image)
+        model.reached(level, score.record)
+        return decided
 
     try:
+        model.observer.solve((name,), len(model.times) - 1)
         difference.march(model.factual.stages, keep, score.allowed)
         return score.done(difference.bound)
     except SolveError:
@@ -510,12 +522,14 @@ def by_factual_factors(
     scores = {
         name: Score(model, change, name, demand, DIFFERENCE) for name, change in changes.items()
     }
+    model.observer.solve(tuple(changes), 0)
     for name, rest in at_rest(
         model,
         {name: (changes[name], score.record, demand.bearable) for name, score in scores.items()},
     ):
         scores[name].keep(0, rest.values[0], None)
         scores[name].add(0, rest.values[0])
+        model.reached(0, scores[name].record)
         yield from scores[name].done_or_left(rest.error)
 
 
@@ -537,6 +551,7 @@ def _marched_together(
         name: Score(shared.model, change, name, demand, LOCKSTEP)
         for name, change in changes.items()
     }
+    shared.model.observer.solve(tuple(changes), len(shared.model.times) - 1)
     live = {name: Deleted(shared, changes[name], score.record) for name, score in scores.items()}
     for name, deleted in live.items():
         scores[name].keep(0, deleted.track.state, deleted.track.velocity)
@@ -555,8 +570,10 @@ def _marched_together(
                 del live[name]
                 continue
             if decided:
-                yield from score.done_or_left(live.pop(name).bound)
+                yield from scores.pop(name).done_or_left(live.pop(name).bound)
+        if index == len(shared.model.marching.scheme.b) - 1:
+            shared.model.reached(step + 1, shared.record)
         if not live:
             break
-    for name, deleted in live.items():
-        yield from scores[name].done_or_left(deleted.bound)
+    for name in list(live):
+        yield from scores.pop(name).done_or_left(live.pop(name).bound)

@@ -94,6 +94,19 @@ class Transfer:
         for state in states:
             yield state[mine] * sign
 
+    def from_one(self, owner: int, state: np.ndarray | None) -> np.ndarray:
+        """The owned values on all ranks of a state that one rank has in its copy; only where that
+        is `invertible`.
+        """
+        mine = np.empty(self.source.owned)
+        whole = None
+        if self.world.rank == owner:
+            assert state is not None
+            whole = np.empty(sum(self.counts))
+            whole[self._where] = state[: len(self._where)] * self._sign
+        self.world.Scatterv([whole, self.counts] if whole is not None else None, mine, root=owner)
+        return mine
+
     def _agreed(self, here: bool) -> bool:
         """Whether something holds on all ranks."""
         return bool(self.world.allreduce(here, MPI.LAND))

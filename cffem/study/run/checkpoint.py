@@ -270,11 +270,16 @@ class Checkpoint:
         assert self.folder is not None
         return self.folder / FOLDER
 
+    def hold_field(self, key: str, solution: Any) -> None:
+        """Keep a solution while this process lasts."""
+        self._fields[key] = solution
+
+    def release_field(self, key: str) -> None:
+        """Forget a solution that is kept in this process."""
+        self._fields.pop(key, None)
+
     def store_field(self, key: str, solution: Any) -> None:
-        """Keep a solution: on disk, or in memory where there is no folder."""
-        if self.folder is None:
-            self._fields[key] = solution
-            return
+        """Keep a solution on disk."""
         try:
             solution.store(self.base / "fields" / f"{slug(key)}.npz")
         except OSError as error:
@@ -285,7 +290,7 @@ class Checkpoint:
 
     def restore_field(self, key: str, model: Any, intervention: Any) -> Any:
         """A stored solution, or None where there is none."""
-        if self.folder is None:
+        if self.folder is None or key in self._fields:
             return self._fields.get(key)
         path = self.base / "fields" / f"{slug(key)}.npz"
         there = self.comm.bcast(path.is_file() if self.comm.rank == 0 else None)

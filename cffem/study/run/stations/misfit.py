@@ -19,9 +19,10 @@ import numpy as np
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.levels.ladders import RAISED, Ladder
 from cffem.data.dataset import Dataset
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.measured_fields import measures, parts
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 
@@ -150,7 +151,7 @@ class Sums:
 class Comparison:
     """Solutions of one model against its data, at sampled points and times."""
 
-    def __init__(self, model: WatchedModel, data: Dataset):
+    def __init__(self, model: Model, data: Dataset):
         self.model = model
         self.points, self.times, self.values = sampled(data, np.asarray(model.times, dtype=float))
         self.unknowns = [
