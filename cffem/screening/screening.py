@@ -84,7 +84,8 @@ class Screening(RegressorMixin, BaseEstimator):
         false_share_: estimate of the expected share of false terms in the support.
         contract_: error bound B_s and the conditions of the screening theorems.
         selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and
-            why not.
+            why not. A reliable model consists of terms that are needed, and no other one does as
+            well; that nothing else is there it does not say. What else could be is in `limits_`.
 
     Example:
         >>> random = np.random.default_rng(0)
