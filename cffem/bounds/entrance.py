@@ -11,32 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
-from cffem.bounds.elliptic.enriched import FINER, EnrichedCertifier
+from cffem.bounds.elliptic.enriched import FINER
 from cffem.bounds.elliptic.scalar_problem import only_unknown
-from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.geometry.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.levels.three_levels import Estimates
-from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
-from cffem.bounds.waves.maxwell import MaxwellCertifier
-from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
-from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
 from cffem.engine.solve.linear import SolveError
-from cffem.symbols.fields import ScalarField
 from cffem.symbols.problem.interventions import Intervention, delete
 
 NORMS = ("L2", "H1", "energy")
-Certifier = (
-    SteadyCertifier
-    | EnrichedCertifier
-    | ParabolicCertifier
-    | WaveCertifier
-    | MaxwellCertifier
-    | EnrichedSecondOrderCertifier
-)
 # Enrichment makes margins smaller by factors up to about this one.
 WORTH = 10.0
 
@@ -47,28 +35,18 @@ def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
 
 
 def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
-    """A new certifier of a model, or the reason why there is none; collective."""
+    """A new certifier of a model, or the reason why there is none; collective.
+
+    The kinds of `CERTIFIERS` are asked whether they cover the model, the last added first.
+    """
     try:
-        return _kind(model, enriched)(model)
+        for kind in CERTIFIERS.latest_first():
+            if kind.enriched == enriched and kind.covers(model):
+                return kind.make(model)
+        only_unknown(model.library)
     except NotCovered as reason:
         return NoCertificate(str(reason))
-
-
-def _kind(model: Any, enriched: bool) -> type[Certifier]:
-    """The class of certificates for a model, by its time and the order of its anchor."""
-    unknown = only_unknown(model.library)
-    if model.experiment.time is None:
-        return EnrichedCertifier if enriched else SteadyCertifier
-    if model.library.time_order == 2:
-        scalar = isinstance(unknown, ScalarField)
-        return (
-            EnrichedSecondOrderCertifier
-            if enriched
-            else WaveCertifier
-            if scalar
-            else MaxwellCertifier
-        )
-    return EnrichedCertifier if enriched else ParabolicCertifier
+    return NoCertificate("no certifier covers this problem")
 
 
 def certify_deletion(

@@ -40,7 +40,7 @@ from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_solve import solve_steady
-from cffem.engine.time.march import SCHEMES, Marching, Stage, consistent_start, march
+from cffem.engine.time.march import Marching, Stage, consistent_start, march
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -48,6 +48,7 @@ from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
 from cffem.symbols.problem.measured import rate_of
+from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile

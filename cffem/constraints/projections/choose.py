@@ -8,7 +8,8 @@ constraint states or the engine knows to be stable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cffem.constraints.projections.base import MeanProjection, Projection
@@ -25,6 +26,32 @@ from cffem.symbols.problem.constraint_classes import Constraint, CurlFree, Diver
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
+from cffem.symbols.registry import Registry
+
+
+@dataclass(frozen=True)
+class ProjectionKind:
+    """A way to project onto constraint classes.
+
+    Attributes:
+        covers: whether it is the one for a constraint on a discretisation.
+        make: the projection, of constraint, discretisation, essential conditions and PETSc options.
+    """
+
+    covers: Callable[[Constraint, Discretisation], bool]
+    make: Callable[..., Projection]
+
+
+PROJECTIONS: Registry[ProjectionKind] = Registry("projection")
+
+
+def add_projection(
+    name: str,
+    covers: Callable[[Constraint, Discretisation], bool],
+    make: Callable[..., Projection],
+) -> ProjectionKind:
+    """Make a projection known; it is asked before those of the package."""
+    return PROJECTIONS.add(name, ProjectionKind(covers, make))
 
 
 def projection(
@@ -100,7 +127,13 @@ def projection_onto(
     essential: EssentialConditions,
     options: Mapping[str, Any] | None = None,
 ) -> Projection:
-    """The projection onto a constraint class in a state space."""
+    """The projection onto a constraint class in a state space.
+
+    Projections that were added (`cffem.extend.add_projection`) are asked first.
+    """
+    for added in PROJECTIONS.latest_first():
+        if added.covers(constraint, discretisation):
+            return added.make(constraint, discretisation, essential, options)
     if isinstance(constraint, ZeroMean):
         return MeanProjection(discretisation, essential, constraint.field)
     multiplier = None if discretisation.multiplier is None else discretisation.multiplier[1]

@@ -30,33 +30,7 @@ from cffem.engine.solve.newton import Newton, NewtonSettings, newton_settings
 from cffem.engine.solve.presets import plan
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """A diagonally implicit Runge–Kutta scheme with equal diagonal entries."""
-
-    name: str
-    a: tuple[tuple[float, ...], ...]
-    b: tuple[float, ...]
-    order: int
-
-    @property
-    def c(self) -> tuple[float, ...]:
-        """Stage times."""
-        return tuple(sum(row) for row in self.a)
-
-    @property
-    def stiffly_accurate(self) -> bool:
-        """Whether the last stage is the end of the step."""
-        return self.a[-1] == self.b
-
-
-_G = 1.0 - np.sqrt(0.5)
-MIDPOINT = Scheme("midpoint", ((0.5,),), (1.0,), 2)
-SDIRK2 = Scheme("sdirk2", ((_G,), (1.0 - _G, _G)), (1.0 - _G, _G), 2)
-BACKWARD_EULER = Scheme("backward-euler", ((1.0,),), (1.0,), 1)
-SCHEMES = {scheme.name: scheme for scheme in (MIDPOINT, SDIRK2, BACKWARD_EULER)}
+from cffem.symbols.problem.schemes import Scheme
 
 
 class Stage:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-PER_FIELD = ("L2", "H1", "H(curl)", "H(div)")
+# The norm of the whole system, which has no parts that belong to single fields.
+WHOLE = "energy"
 
 
 def counted_fields(library: Any, norm: str) -> tuple[str, ...]:
@@ -26,7 +27,7 @@ def counted_fields(library: Any, norm: str) -> tuple[str, ...]:
         ()
     """
     names = tuple(str(unknown) for unknown, equation in library.equations.items() if equation.terms)
-    return names if len(names) > 1 and norm in PER_FIELD else ()
+    return names if len(names) > 1 and norm != WHOLE else ()
 
 
 def norm_of(norm: str, field: str) -> str:
