@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Adding to cffem from outside: schemes, norms, certifiers, projections, screening methods and
-readers of data files. docs/extending.md shows each.
+"""Adding to cffem from outside: schemes, norms, strategies, certifiers, projections, screening
+methods and readers of data files. docs/extending.md shows each.
 
 What is added is known by its name in models, studies, TOML files and error messages from then on,
 in this process. Each function is loaded with its room when it is first used, so that the data wing
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cffem.bounds.certifiers import add_certifier
     from cffem.constraints.projections.choose import add_projection
+    from cffem.engine.deletion.strategies import add_strategy
     from cffem.engine.norms import add_norm
     from cffem.screening.screening import add_screening_method
     from cffem.study.toml.named_data import add_reader
@@ -27,6 +28,7 @@ _HOME = {
     "add_projection": "cffem.constraints.projections.choose",
     "add_reader": "cffem.study.toml.named_data",
     "add_scheme": "cffem.symbols.problem.schemes",
+    "add_strategy": "cffem.engine.deletion.strategies",
     "add_screening_method": "cffem.screening.screening",
 }
 
@@ -38,6 +40,7 @@ __all__ = [
     "add_reader",
     "add_scheme",
     "add_screening_method",
+    "add_strategy",
 ]
 
 

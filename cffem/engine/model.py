@@ -28,9 +28,10 @@ from cffem.engine.assembly.experiment_checks import (
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.assembly.variants import Variants
+from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.deletion.refit import Refit, refitted
-from cffem.engine.deletion.sweep import Deletion, Demand, Sweep, run_sweep
+from cffem.engine.deletion.sweep import run_sweep
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs import initial
 from cffem.engine.inputs.projection import project_onto_constraint

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cffem.engine.deletion.sweep import Deletion
+    from cffem.engine.deletion.outcomes import Deletion
     from cffem.engine.solve.linear import SolveRecord
 
 

@@ -21,6 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 PRINTED = [
     r"^0\.\d+\n$",
     r"^\S+ \S+\n$",
+    r"^lap own solve\nu first order\n$",
     r"^guaranteed: ‖u − u_h‖ = ‖f − c u_h‖/c = 0\.00\d+",
     r"^projecting\nTrue\n$",
     r"^\[False  True False  True False\]\n$",

@@ -14,7 +14,7 @@ from mpi4py import MPI
 from study_support import TOML, result, written
 
 from cffem.engine.deletion import difference, rank_groups
-from cffem.engine.deletion.sweep import Deletion
+from cffem.engine.deletion.outcomes import Deletion
 from cffem.engine.model import Model
 from cffem.study.run.checkpoint import Checkpoint
 from cffem.study.run.progress import Progress

@@ -41,7 +41,8 @@ from cffem.bounds.levels.level_gaps import SAFETY, Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
 from cffem.bounds.levels.unseen import DataLevels, Unseen
 from cffem.bounds.refits import Change, change_on
-from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
+from cffem.engine.deletion.outcomes import Deletion, Demand
+from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
 

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
+from cffem.engine.deletion.outcomes import Deletion, Demand
+from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.response.deletion_branch import combination
 from cffem.engine.solution import Solution
 from cffem.engine.solve.continuation import SETTINGS, SolutionBranch

@@ -38,7 +38,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
-    from cffem.engine.deletion.sweep import Deletion
+    from cffem.engine.deletion.outcomes import Deletion
     from cffem.engine.model import Model
 
 Result = TypeVar("Result")

@@ -21,8 +21,8 @@ from cffem.bounds.certificate import GUARANTEED
 from cffem.bounds.entrance import certify_deletions
 from cffem.bounds.levels.refining import Refinement, statements
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
+from cffem.engine.deletion.outcomes import HANDED, Deletion
 from cffem.engine.deletion.refit import Refit, deleting
-from cffem.engine.deletion.sweep import HANDED, Deletion
 from cffem.engine.model import Model
 from cffem.engine.solution import Solution
 from cffem.study.run.counted import norm_of

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.entrance import certify_deletions
+from cffem.engine.deletion.outcomes import Deletion
 from cffem.engine.deletion.profile import Profile, profile
-from cffem.engine.deletion.sweep import Deletion
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.counted import norm_of
 from cffem.symbols.problem.interventions import scale
