@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mpi4py import MPI
+
 from cffem.data.dataset import Dataset
 from cffem.engine.assembly.experiment_checks import checked_coefficients
 from cffem.screening.screening import Screening
@@ -23,6 +25,7 @@ from cffem.study.report.report import Report
 from cffem.study.run import settings
 from cffem.study.run.checkpoint import OutputError
 from cffem.study.run.counted import counted_fields
+from cffem.study.run.progress import progress_of_script
 from cffem.study.run.running import Run
 from cffem.study.run.stations import coefficient_intervals as intervals
 from cffem.study.run.stations import (
@@ -134,12 +137,15 @@ class Study:
                     "all coefficients of the study are zero, so there is nothing to delete"
                 )
 
-    def run(self, out: str | Path | None = None, resume: bool = False) -> Report:
+    def run(
+        self, out: str | Path | None = None, resume: bool = False, quiet: bool = False
+    ) -> Report:
         """Go through all stations; collective over the communicator of the meshes.
 
         Args:
             out: the folder for checkpoints and results, written by rank 0; None keeps nothing.
             resume: go on where an earlier run of the same study in the same folder ended.
+            quiet: show nothing, even on a terminal.
 
         Raises:
             InputError: the study cannot be done as it is written, or the folder belongs to another
@@ -149,7 +155,8 @@ class Study:
         self.started = True
         if now.dry_run:
             raise settings.PlanOnly(self)
-        run = Run(self, out, resume or now.resume, now.progress)
+        progress = now.progress or progress_of_script(MPI.COMM_WORLD.rank, quiet)
+        run = Run(self, out, resume or now.resume, progress)
         finished = False
         try:
             report, drawing = stations(run)
@@ -168,7 +175,7 @@ class Study:
                 ) from error
             raise
         finally:
-            now.progress.close()
+            progress.close()
             run.checkpoint.close(finished)
             if finished:
                 run.destroy()

@@ -186,6 +186,13 @@ def progress_for(rank: int, quiet: bool) -> Progress:
     return LiveProgress() if sys.stderr.isatty() else LineProgress()
 
 
+def progress_of_script(rank: int, quiet: bool) -> Progress:
+    """What a study that is run from a script shows on this rank: the same on a terminal, nothing in
+    a file or a pipe, which are the script's own.
+    """
+    return progress_for(rank, quiet or not sys.stderr.isatty())
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them.
 
