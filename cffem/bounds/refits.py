@@ -88,7 +88,10 @@ def is_deletion(change: Intervention, name: str) -> bool:
     """Whether a change deletes one term and nothing else, whatever becomes of essential conditions.
 
     Example:
-        >>> is_deletion(delete("lap", conditions="kept"), "lap"), is_deletion(delete("lap", "u"), "lap")
+        >>> (
+        ...     is_deletion(delete("lap", conditions="kept"), "lap"),
+        ...     is_deletion(delete("lap", "u"), "lap"),
+        ... )
         (True, False)
     """
     return change in [delete(name, conditions=conditions) for conditions in CONDITIONS]

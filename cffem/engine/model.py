@@ -228,7 +228,7 @@ class Model:
         march(stage, self._marching, self.times, start, velocity, observed, keep_stage)
 
     def reached(self, level: int, record: SolveRecord) -> None:
-        """Tell the observer that a time level is reached, and ask it whether to go on; collective."""
+        """Tell the observer that a time level is reached, and ask whether to go on; collective."""
         self.observer.level(level, record)
         self.observer.stop(self.comm)
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The observer of a model: what it is told while problems are solved, and whom it asks whether to go
-on.
+"""The observer of a model: told what is solved, and asked whether to go on.
 
 Every way to solve, factually or with something deleted, tells the one observer of its model which
 solve begins, which time level is reached and which deletion is done, and asks it at every level

@@ -78,8 +78,12 @@ class Study:
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
         >>> experiment = cf.Experiment(
-        ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)],
-        ...     initial={u: sp.sin(sp.pi * cf.x)}, time=cf.Window(0, 0.1, steps=4))
+        ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1),
+        ...     elements={u: ("Lagrange", 2)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     initial={u: sp.sin(sp.pi * cf.x)},
+        ...     time=cf.Window(0, 0.1, steps=4),
+        ... )
         >>> report = Study(library, experiment, coefficients={"u": 1.0, "lap": 0.5}).run()
         >>> report.terms["lap"].deletion > report.terms["u"].deletion
         True

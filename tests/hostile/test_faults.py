@@ -1,4 +1,4 @@
-"""Faults of the surroundings, and checkpoints that somebody has changed: a sentence each, or no harm at all."""
+"""Faults of the surroundings and changed checkpoints: a sentence each, or no harm at all."""
 
 from __future__ import annotations
 

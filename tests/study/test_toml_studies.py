@@ -269,7 +269,10 @@ mesh = { shape = "data", h = 0.5 }
 elements = { u = ["Lagrange", 2] }
 boundary = [{ type = "Dirichlet", field = "u" }, { type = "Dirichlet", field = "lap(u)" }]
 time = { start = 0, end = 1, steps = 4 }
-data = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u", psi = "psi" }, period = { x = 6.0 } }
+data.file = "data.npz"
+data.coordinates = { x = "x", t = "t" }
+data.fields = { u = "u", psi = "psi" }
+data.period = { x = 6.0 }
 """
 
 

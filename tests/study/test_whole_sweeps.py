@@ -74,7 +74,7 @@ def test_deletions_of_an_experiment_share_factors_and_so_do_their_error_bounds(
         study.run(tmp_path / "out")
     assert count["sweeps"] == 1
     assert count["deletions"] == 3
-    # The user's model and two finer in space, and one each with half and a quarter of the time step.
+    # The user's model and two finer in space, one each with half and a quarter of the time step.
     assert count["factors", 8] == 3
     assert count["factors", 16] == count["factors", 32] == 1
     assert {steps.shown["deletion", term] for term in ("u", "u_x", "lap")} == {9}

@@ -133,7 +133,8 @@ class KernelCorrections:
             direction.aypx(size / before, self._step)
             self.iterations += 1
         raise SolveError(
-            f"the nearest member of the class was not found in {NEAREST_MEMBER.iterations} iterations"
+            f"the nearest member of the class was not found in {NEAREST_MEMBER.iterations} "
+            "iterations"
         )
 
     def _feasible(self, target: np.ndarray) -> None:

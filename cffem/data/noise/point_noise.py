@@ -292,7 +292,8 @@ def measure_point_noise(
         seen.append(misses @ values)
     if not seen:
         raise InputError(
-            f"noise of scattered data needs more than {POINT_NOISE.fewest_differences + 1} reading times or "
+            f"noise of scattered data needs more than {POINT_NOISE.fewest_differences + 1} "
+            "reading times or "
             "fits in space, but there are "
             f"{values.shape[1]} times"
         )

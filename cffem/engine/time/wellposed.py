@@ -61,7 +61,9 @@ def why_backward(library: Any, coefficients: Mapping[str, float], dim: int) -> s
     Example:
         >>> import cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(cf.x, 2)})
+        >>> library = cf.Library(
+        ...     anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(cf.x, 2)}
+        ... )
         >>> why_backward(library, {"lap": 1.0, "steep": 0.1}, 2)
         ''
         >>> why_backward(library, {"lap": 0.0, "steep": 0.1}, 2)[:72]

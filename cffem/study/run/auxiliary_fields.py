@@ -3,10 +3,11 @@
 fields only.
 
 Terms of third and fourth order are made with a field for a derivative, because elements have no
-such derivatives; a user may write it, and else the engine makes it (`cffem.symbols.algebra.splitting`). Data
-do not measure it, and need not: weak rows take derivatives of any order, so the design is made with
-the definition in the field's place. Where the boundary asks for values of the auxiliary field they
-are those of its definition on the denoised data.
+such derivatives; a user may write it, and else the engine makes it
+(`cffem.symbols.algebra.splitting`). Data do not measure it, and need not: weak rows take
+derivatives of any order, so the design is made with the definition in the field's place. Where the
+boundary asks for values of the auxiliary field they are those of its definition on the denoised
+data.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def definitions(library: Any) -> dict[Field, sp.Expr]:
     Example:
         >>> import cffem as cf
         >>> u, w = cf.ScalarField("u"), cf.ScalarField("w")
-        >>> library = cf.System({u: cf.Library(cf.dt(u), {"w_x": w.diff(cf.x)}), w: cf.Library(w - cf.lap(u), {}, unknown=w)})
+        >>> library = cf.System(
+        ...     {
+        ...         u: cf.Library(cf.dt(u), {"w_x": w.diff(cf.x)}),
+        ...         w: cf.Library(w - cf.lap(u), {}, unknown=w),
+        ...     }
+        ... )
         >>> definitions(library)
         {w: lap(u)}
     """
@@ -80,7 +86,9 @@ def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
     Example:
         >>> import cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> second_derivatives(cf.Library(cf.dt(u), {"uxxx": u.diff(cf.x, 3), "uxx": u.diff(cf.x, 2)}))
+        >>> second_derivatives(
+        ...     cf.Library(cf.dt(u), {"uxxx": u.diff(cf.x, 3), "uxx": u.diff(cf.x, 2)})
+        ... )
         {u_xx: Derivative(u, (x, 2))}
     """
     found: dict[Field, sp.Expr] = {}

@@ -393,7 +393,8 @@ class Builder:
         size = self.budget.measure(expr, column)
         if size.leaves == 0 and size.nodes > CALL_LIMITS.constant:
             raise ParseError(
-                f"a constant of more than {CALL_LIMITS.constant} parts is not read here; write it as a "
+                f"a constant of more than {CALL_LIMITS.constant} parts is not read here; write it "
+                "as a "
                 "decimal",
                 column,
             )

@@ -252,7 +252,10 @@ def misfit_sentence(share: float, explained: float, error_known: bool = True) ->
         return f"{start}, as noise, intervals and discretisation explain ({explained:.1%})."
     if not error_known:
         return f"{start}; how much of it is discretisation error is not known."
-    return f"{start}, more than noise, intervals and discretisation explain ({explained:.1%}): terms may be missing."
+    return (
+        f"{start}, more than noise, intervals and discretisation explain ({explained:.1%}): terms "
+        "may be missing."
+    )
 
 
 def sampled(

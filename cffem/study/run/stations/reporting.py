@@ -84,7 +84,10 @@ def domain_text(domain: Any) -> str:
         return "what the curved cells of the mesh fill"
     if domain.curved is not None:
         kind = kinds[mesh.topology.dim]
-        return f"bounded by the curves that the mesh was made from, and error bars contain its gap to the meshed {kind}"
+        return (
+            "bounded by the curves that the mesh was made from, and error bars contain its gap "
+            f"to the meshed {kind}"
+        )
     return f"the meshed {kinds[mesh.topology.dim]}"
 
 
@@ -348,7 +351,10 @@ class Reporting:
             else "without refitting the other coefficients"
         )
         if certification.conditions == KEPT:
-            refit += ", and with all essential conditions kept, also those that a deleted equation cannot carry"
+            refit += (
+                ", and with all essential conditions kept, also those that a deleted equation "
+                "cannot carry"
+            )
         return {
             "library": {name: str(self.study.library[name]) for name in self.names},
             "anchor": {
