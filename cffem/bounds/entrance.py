@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
 from cffem.bounds.certifiers import CERTIFIERS, Certifier
@@ -24,12 +24,17 @@ from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
+
 NORMS = ("L2", "H1", "energy")
 # Enrichment makes margins smaller by factors up to about this one.
 WORTH = 10.0
 
 
-def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+def certifier(model: Model, enriched: bool = False) -> Certifier | NoCertificate:
     """The certifier of a model, made once, or the reason why there is none; collective."""
     return model.once(("certifier", enriched), lambda: certifier_for(model, enriched))
 
@@ -50,7 +55,11 @@ def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertifica
 
 
 def certify_deletion(
-    model: Any, name: str, norm: str = "L2", deleted: Any = None, enriched: bool = False
+    model: Model,
+    name: str,
+    norm: str = "L2",
+    deleted: Solution | None = None,
+    enriched: bool = False,
 ) -> DeletionBound | NoCertificate:
     """How far the computed score of a deletion can be from the true one; collective.
 
@@ -97,11 +106,11 @@ def certify_deletion(
 
 
 def certify_solution(
-    model: Any,
+    model: Model,
     intervention: Intervention | None = None,
     norm: str = "L2",
     enriched: bool = False,
-    solution: Any = None,
+    solution: Solution | None = None,
 ) -> Certificate | NoCertificate:
     """The error bound of the factual solution, or of that of an intervention; collective.
 
@@ -153,7 +162,7 @@ def certify_solution(
 
 
 def _certify_changed(
-    model: Any, solution: Any, norm: str, enriched: bool
+    model: Model, solution: Solution, norm: str, enriched: bool
 ) -> Certificate | NoCertificate:
     """The error bound of a solution whose intervention changes data, by a certifier of the
     changed problem.
@@ -169,7 +178,7 @@ def _certify_changed(
 
 
 def certify_sweep(
-    model: Any, sweep: Mapping[str, Any], certification: Any
+    model: Model, sweep: Mapping[str, Any], certification: Any
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificate that applies to each deletion of a sweep, or the reason why there is
     none; collective.
@@ -219,7 +228,7 @@ def _not_solved(deletion: Any) -> str:
 
 
 def best_certificates(
-    model: Any,
+    model: Model,
     names: Sequence[str],
     certification: Any,
     changes: Mapping[str, Change | None] | None = None,
@@ -245,7 +254,7 @@ def best_certificates(
 
 
 def certify_deletions(
-    model: Any,
+    model: Model,
     changes: Mapping[str, Change | None],
     asked: Mapping[str, Any],
     solutions: Mapping[str, Any],
@@ -353,7 +362,7 @@ class Target:
 
 
 def _best_guaranteed(
-    model: Any, name: str, change: Change, deleted: Any, target: Target
+    model: Model, name: str, change: Change, deleted: Solution | None, target: Target
 ) -> DeletionBound | NoCertificate:
     """The first guaranteed bound that decides, else the sharpest, else why there is none."""
     certification = target.certification
@@ -379,18 +388,24 @@ def _best_guaranteed(
 
 
 def _guaranteed(
-    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+    model: Model,
+    name: str,
+    change: Intervention,
+    norm: str,
+    deleted: Solution | None,
+    enriched: bool,
 ) -> DeletionBound | NoCertificate:
     if deleted is None and change != delete(name):
         try:
             deleted = model.solve(change)
         except SolveError as reason:
             return NoCertificate(f"without {name}: {reason}")
-    certify = certify_deletion if is_deletion(change, name) else _certify_change
-    return certify(model, name, norm, deleted, enriched)
+    if deleted is None or is_deletion(change, name):
+        return certify_deletion(model, name, norm, deleted, enriched)
+    return _certify_change(model, name, norm, deleted, enriched)
 
 
-def enriched_size(model: Any) -> float:
+def enriched_size(model: Model) -> float:
     """Unknowns times time steps of the enriched problem, infinite where there is none;
     collective.
     """
@@ -404,7 +419,7 @@ def enriched_size(model: Any) -> float:
     return size * (FINER_WAVES if second else FINER)
 
 
-def _enriched_next(model: Any, plain: DeletionBound | None, target: Target) -> bool:
+def _enriched_next(model: Model, plain: DeletionBound | None, target: Target) -> bool:
     affordable = plain is not None and worth_enriching(plain, target.threshold)
     return affordable and enriched_size(model) <= target.certification.budget
 
@@ -416,13 +431,13 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     return bound.margin < WORTH * abs(bound.score - threshold)
 
 
-def estimates_of(model: Any, budget: float) -> Estimates:
+def estimates_of(model: Model, budget: float) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
     return model.once(("estimates", budget), lambda: Estimates(model, budget))
 
 
 def _certify_change(
-    model: Any, name: str, norm: str, deleted: Any, enriched: bool
+    model: Model, name: str, norm: str, deleted: Solution, enriched: bool
 ) -> DeletionBound | NoCertificate:
     """The sum of both error bounds, for deletions that set other coefficients as well."""
     factual = certify_solution(model, None, norm, enriched)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -27,6 +27,10 @@ from cffem.constraints.projections.projection_solver import BlockSolver
 from cffem.constraints.random_fields import random_field
 from cffem.engine.assembly.equation import add
 from cffem.engine.solve_errors import as_raised
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -54,7 +58,7 @@ class Evaluation:
         model: the model; its equation's compiled forms are shared.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         self.model, self.spaces, self.equation, self.comm = (
             model,
             model.spaces,
@@ -91,7 +95,7 @@ class Evaluation:
         fields = [f for f in self.spaces.fields if f not in {a.field for a in d.auxiliaries}]
         return sum(ufl.inner(trial[f], d.tests[f]) * ufl.dx for f in fields)
 
-    def _block(self, matrix: Any, free: np.ndarray) -> BlockSolver:
+    def _block(self, matrix: PETSc.Mat, free: np.ndarray) -> BlockSolver:
         return BlockSolver(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:

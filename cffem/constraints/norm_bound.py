@@ -101,7 +101,7 @@ class NormBound:
 class _Scaled:
     """D^{-1/2} M D^{-1/2} on the unknowns and the identity on the rest, for PETSc."""
 
-    def __init__(self, mass: Any, roots: np.ndarray):
+    def __init__(self, mass: PETSc.Mat, roots: np.ndarray):
         self.mass, self.roots = mass, roots
 
     def mult(self, _matrix: Any, vector: Any, out: Any) -> None:

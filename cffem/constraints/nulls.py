@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -34,6 +34,9 @@ from cffem.engine.assembly.traces import essential as all_given
 from cffem.engine.response.samples import level_states
 from cffem.forms.elements import HCURL, carrier
 from cffem.symbols.problem.constraint_classes import DivergenceFree
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class ConstraintAnalysis:
 
     def __init__(
         self,
-        model: Any,
+        model: Model,
         tested: bool | None = None,
         trajectory: Any = True,
         names: Sequence[str] | None = None,
@@ -410,7 +413,7 @@ class ConstraintAnalysis:
 
 
 def constraint_nulls(
-    model: Any, tested: bool | None = None, trajectory: Any = True
+    model: Model, tested: bool | None = None, trajectory: Any = True
 ) -> list[TermEvidence]:
     """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the
     arguments.

@@ -53,6 +53,10 @@ from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
+    from cffem.symbols.problem.experiment import Window
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.observables import Observable
+    from cffem.symbols.problem.system import System
 
 Made = TypeVar("Made")
 
@@ -89,7 +93,7 @@ class Model:
 
     def __init__(
         self,
-        library: Any,
+        library: Library | System,
         coefficients: Mapping[str, float],
         experiment: Experiment,
         petsc_options: Mapping[str, Any] | None = None,
@@ -137,7 +141,7 @@ class Model:
         self.counts: Counter[str] = Counter()
         self._made: dict[Hashable, Any] = {}
 
-    def at(self, window: Any) -> Model:
+    def at(self, window: Window) -> Model:
         """The same model on other time levels; it shares spaces, forms and matrices with this one,
         which must outlive it.
 
@@ -453,7 +457,7 @@ class Model:
         self.counts["linearised"] += len(wanted)
         return responses[names] if isinstance(names, str) else responses
 
-    def measurement(self, observable: Any) -> Any:
+    def measurement(self, observable: Observable) -> Any:
         """An observable on this model, compiled once: its `value`, `gradient` and
         `derivative` along a solution.
         """
@@ -463,7 +467,9 @@ class Model:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
 
-    def observable_scores(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
+    def observable_scores(
+        self, observable: Observable, names: str | Iterable[str] | None = None
+    ) -> Any:
         """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
         one backward solve.
         """
@@ -475,7 +481,7 @@ class Model:
         return scores
 
     def observable_deletions(
-        self, observable: Any, names: str | Iterable[str] | None = None
+        self, observable: Observable, names: str | Iterable[str] | None = None
     ) -> Any:
         """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
         a nonzero coefficient).
@@ -485,7 +491,7 @@ class Model:
         return observable_deletions(self, observable, self._chosen(names))
 
     def observable_bound(
-        self, observable: Any, name: str, norm: str = "L2", points: int = 8
+        self, observable: Observable, name: str, norm: str = "L2", points: int = 8
     ) -> Any:
         """The remainder bound of the adjoint approximation of one deletion, with estimated
         constants.
@@ -517,7 +523,7 @@ class Model:
         name: str,
         norm: str = "L2",
         epsilon: float | None = None,
-        observable: Any = None,
+        observable: Observable | None = None,
         points: int = 8,
         resolution: float = 1e-2,
         conditions: str = "carried",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -27,6 +27,10 @@ from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
 from cffem.symbols.errors import InputError
 from cffem.symbols.registry import Registry
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # a(u, v) of trial and test function of one field; None stands for the energy of the equation.
 NormForm = Callable[[Any, Any], Any]
@@ -170,7 +174,7 @@ class TrajectoryNorm:
 
 
 def products(
-    comm: Any, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]
+    comm: MPI.Comm, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]
 ) -> list[float]:
     """The products of an image with some states, and ‖state‖ ‖image‖, which their rounding
     errors are relative to; collective.

@@ -10,9 +10,11 @@ subclassed to be watched. All ranks of the model's communicator tell the same at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.deletion.outcomes import Deletion
     from cffem.engine.solve.linear import SolveRecord
 
@@ -54,7 +56,7 @@ class Observer:
     def deletion(self, deletion: Deletion) -> None:
         """A deletion is done."""
 
-    def stop(self, comm: Any) -> None:
+    def stop(self, comm: MPI.Comm) -> None:
         """Whether to go on is asked, on all ranks of a communicator; an exception ends the work."""
 
 
@@ -75,5 +77,5 @@ class GroupObserver(Observer):
     def level(self, level: int, record: SolveRecord) -> None:
         self.whole.level(level, record)
 
-    def stop(self, comm: Any) -> None:
+    def stop(self, comm: MPI.Comm) -> None:
         self.whole.stop(comm)

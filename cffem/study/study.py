@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
@@ -44,6 +44,11 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
 
 REFITS = ("none", "remaining")
 
@@ -91,7 +96,7 @@ class Study:
 
     def __init__(
         self,
-        library: Any,
+        library: Library | System,
         experiments: Experiment | Sequence[Experiment] | Mapping[str, Experiment],
         *,
         data: Any = None,

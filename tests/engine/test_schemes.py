@@ -1,4 +1,4 @@
-"""Time schemes of third and fourth order: their order, their derivatives, and sweeps that use them."""
+"""Time schemes of third and fourth order: their order, their derivatives, and their sweeps."""
 
 from __future__ import annotations
 

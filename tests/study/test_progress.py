@@ -68,7 +68,8 @@ from mpi4py import MPI
 import cffem as cf
 u = cf.ScalarField("u")
 library = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-experiment = cf.Experiment(mesh=cf.mesh.interval(MPI.COMM_SELF, 0.25), elements={u: ("Lagrange", 1)},
+mesh = cf.mesh.interval(MPI.COMM_SELF, 0.25)
+experiment = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 1)},
                            boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
 cf.Study(library, experiment, coefficients={"lap": 1.0, "u": -1.0}).run(quiet="quiet" in sys.argv)
 print("done")

@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -49,6 +49,11 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import fields_of
 from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.interventions import Intervention, force
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.model import Model
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Unseen:
         return "the levels see all of the data but what is in the estimate", how
 
 
-def simplices(mesh: Any) -> Simplices:
+def simplices(mesh: Mesh) -> Simplices:
     """The cells of a mesh.
 
     Raises:
@@ -497,7 +502,7 @@ def _given_in(expr: Any) -> list[sp.Expr]:
     return [part for arg in expr.args for part in _given_in(arg)]
 
 
-def _elements(model: Any) -> list[Any]:
+def _elements(model: Model) -> list[Any]:
     return [model.spaces.own(unknown)[0].element for unknown in model.discretisation.unknowns]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.constraints.projections.base import MeanProjection, Projection
 from cffem.constraints.projections.helmholtz import CurlFreeProjection, HelmholtzProjection
@@ -27,6 +27,11 @@ from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
 from cffem.symbols.registry import Registry
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.model import Model
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def add_projection(
 
 def projection(
     constraint: Constraint,
-    mesh: Any,
+    mesh: Mesh,
     elements: Mapping[Field, Any],
     boundary: Sequence[Any] = (),
     options: Mapping[str, Any] | None = None,
@@ -109,7 +114,7 @@ def projection(
     return projection_onto(constraint, discretisation, EssentialConditions(discretisation), options)
 
 
-def projection_of(model: Any, options: Mapping[str, Any] | None = None) -> Projection:
+def projection_of(model: Model, options: Mapping[str, Any] | None = None) -> Projection:
     """The projection onto the constraint class that a model's experiment declares, on the
     model's own states.
     """

@@ -184,7 +184,7 @@ class KernelCorrections:
             vector.destroy()
 
 
-def inverse_diagonal(matrix: Any) -> Any:
+def inverse_diagonal(matrix: PETSc.Mat) -> Any:
     """The inverse of a matrix's diagonal as a sparse matrix."""
     diagonal = matrix.getDiagonal()
     first, last = matrix.getOwnershipRange()

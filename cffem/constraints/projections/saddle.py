@@ -232,7 +232,7 @@ class SaddleProjection(Projection):
         matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
         return matrix
 
-    def _identified(self, matrix: Any) -> Any:
+    def _identified(self, matrix: PETSc.Mat) -> Any:
         """Zᵀ A Z with periodic unknowns identified, in place of A; A itself where nothing is
         periodic.
         """

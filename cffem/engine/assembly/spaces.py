@@ -9,7 +9,7 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix.ufl
 import numpy as np
@@ -22,6 +22,10 @@ from cffem.engine.store.numbering import Numbering
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.problem.term_checks import nearest
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 SCALAR_FAMILIES = ("Lagrange", "DG", "serendipity")
 VECTOR_FAMILIES = {
@@ -40,7 +44,7 @@ VECTOR_FAMILIES = {
 }
 
 
-def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
+def basix_element(mesh: Mesh, unknown: Field, description: Any) -> Any:
     """The Basix element of a field from (family, degree) or from a Basix element.
 
     Raises:
@@ -70,7 +74,7 @@ def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
     return element
 
 
-def _named_element(mesh: Any, unknown: Field, description: Any, dimension: int) -> Any:
+def _named_element(mesh: Mesh, unknown: Field, description: Any, dimension: int) -> Any:
     if not isinstance(description, tuple | list) or len(description) != 2:
         raise InputError(
             f"the element of {unknown} must be (family, degree), for instance ('Lagrange', 2), "
@@ -110,7 +114,7 @@ class Spaces:
         space: the DOLFINx space of the state.
     """
 
-    def __init__(self, mesh: Any, elements: Mapping[Field, Any]):
+    def __init__(self, mesh: Mesh, elements: Mapping[Field, Any]):
         self.mesh = mesh
         self.elements = dict(elements)
         self.fields: tuple[Field, ...] = tuple(elements)
@@ -193,7 +197,7 @@ class Spaces:
         imap, block = self.space.dofmap.index_map, self.space.dofmap.index_map_bs
         return (positions + imap.local_range[0] * block).astype(PETSc.IntType)
 
-    def assembled(self, form: Any) -> np.ndarray:
+    def assembled(self, form: ufl.Form) -> np.ndarray:
         """A compiled linear form on the space of the state, assembled; owned values, collective."""
         work = la.vector(self.space.dofmap.index_map, self.space.dofmap.index_map_bs)
         work.array[:] = 0.0

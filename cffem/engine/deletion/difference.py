@@ -89,7 +89,7 @@ def is_plain_transient(model: Model, change: Intervention) -> bool:
     return model.changes_coefficients_only(change)
 
 
-def incomplete(matrix: Any, dimension: int) -> Any:
+def incomplete(matrix: PETSc.Mat, dimension: int) -> Any:
     """Incomplete factors of a matrix, on each rank; the caller owns them."""
     factors = PETSc.PC().create(matrix.comm)
     factors.setOptionsPrefix(PREFIX)
@@ -159,7 +159,7 @@ class Differences:
         )
         self.mass_order = order if alone else None
 
-    def image(self, matrix: Any, value: np.ndarray) -> np.ndarray:
+    def image(self, matrix: PETSc.Mat, value: np.ndarray) -> np.ndarray:
         """A matrix times owned values; the result is overwritten by the next one."""
         self.vectors[0].array[:] = value
         matrix.mult(self.vectors[0], self.vectors[1])
@@ -416,7 +416,7 @@ class Difference:
         self.matrix.destroy()
 
 
-def products(matrix: Any, rows: np.ndarray) -> np.ndarray:
+def products(matrix: PETSc.Mat, rows: np.ndarray) -> np.ndarray:
     """The products of a matrix with several vectors, given and returned as rows; on one rank."""
     given = PETSc.Mat().createDense(
         (rows.shape[1], len(rows)), array=rows.reshape(-1), comm=matrix.comm

@@ -26,6 +26,8 @@ from cffem.engine.solve.linear import SolveError, SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.model import Model
 
 # Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean
@@ -266,7 +268,7 @@ class Anderson:
         [0.5, 2.0]
     """
 
-    def __init__(self, most: int, comm: Any):
+    def __init__(self, most: int, comm: MPI.Comm):
         self.most, self.comm = most, comm
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moves: list[np.ndarray] = []

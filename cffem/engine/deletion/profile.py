@@ -37,6 +37,7 @@ from cffem.symbols.problem.interventions import Intervention, delete, scale
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.observables import Observable
 
 
 # Steps towards a pole of ρ ↦ u(ρ) are a third of the way to it at most, and a step is given up at
@@ -245,7 +246,7 @@ def profile(
     name: str,
     norm: str = "L2",
     epsilon: float | None = None,
-    observable: Any = None,
+    observable: Observable | None = None,
     settings: ProfileSettings = ProfileSettings(),
     conditions: str = "carried",
     deletion: Deletion | None = None,

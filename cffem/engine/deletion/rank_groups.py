@@ -38,6 +38,9 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+    from mpi4py import MPI
+
     from cffem.engine.deletion.outcomes import Deletion
     from cffem.engine.model import Model
 
@@ -349,7 +352,7 @@ def expected_efforts(
     return result
 
 
-def copied(domain: MeshData, comm: Any) -> MeshData:
+def copied(domain: MeshData, comm: MPI.Comm) -> MeshData:
     """A mesh with its named parts on another communicator, within the one it is on;
     collective over both.
     """
@@ -383,7 +386,7 @@ def copied(domain: MeshData, comm: Any) -> MeshData:
     return MeshData(result, tags[0], tags[1], domain.names)
 
 
-def _copied_tags(mesh: Any, tags: Any, result: Any, first: bool) -> Any:
+def _copied_tags(mesh: Mesh, tags: Any, result: Any, first: bool) -> Any:
     """Tags of the entities of one mesh on its copy."""
     if tags is None:
         return None

@@ -16,13 +16,17 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.engine.assembly.spaces import Spaces
 from cffem.engine.collective import collectively
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 FORMAT = "cffem-fields/1"
 # Larger headers are no headers; the largest real ones list the stages of a few thousand time steps.
@@ -95,7 +99,7 @@ def gathered(spaces: Spaces, state: np.ndarray) -> Iterator[tuple[Any, np.ndarra
         yield unknown, spaces.numbering(unknown).gather(whole[spaces.dofs(unknown)])
 
 
-def read_header(path: str | os.PathLike, comm: Any) -> dict[str, Any]:
+def read_header(path: str | os.PathLike, comm: MPI.Comm) -> dict[str, Any]:
     """The header of a file of fields, on all ranks; collective.
 
     Raises:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from cffem.engine.solve.presets import plan
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
 from cffem.symbols.problem.schemes import Scheme
+
+if TYPE_CHECKING:
+    from petsc4py import PETSc
 
 
 class Stage:
@@ -104,7 +107,7 @@ class Stage:
         weights = self.weights(gamma, states[2] is not None)
         return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
 
-    def solver_of(self, matrix: Any) -> LinearSolver:
+    def solver_of(self, matrix: PETSc.Mat) -> LinearSolver:
         """The solver of the equation's matrix."""
         if self.solver is not None and self.solver.matrix is not matrix:
             self.solver.destroy()
@@ -113,7 +116,7 @@ class Stage:
             self.solver = LinearSolver(matrix, self.plan, self.record)
         return self.solver
 
-    def step(self, matrix: Any, what: str, enough: float) -> None:
+    def step(self, matrix: PETSc.Mat, what: str, enough: float) -> None:
         """Put the step that Newton's method makes of `right` into `increment`."""
         solver = self.solver_of(matrix)
         solver.refresh()

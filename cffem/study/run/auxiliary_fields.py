@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -26,8 +26,12 @@ from cffem.symbols.algebra.splitting import split, stand_in
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Field, ScalarField
 
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
-def definitions(library: Any) -> dict[Field, sp.Expr]:
+
+def definitions(library: Library | System) -> dict[Field, sp.Expr]:
     """The auxiliary fields of a system with the expressions that define them, none of which
     contains another one.
 
@@ -69,7 +73,7 @@ class PlainEquation:
     terms: Mapping[str, sp.Expr]
 
 
-def plain_equation(library: Any) -> PlainEquation:
+def plain_equation(library: Library | System) -> PlainEquation:
     """The first equation with terms, the definitions of auxiliary fields in their place."""
     equation = next(equation for equation in library.equations.values() if equation.terms)
     defined = definitions(library)
@@ -79,7 +83,7 @@ def plain_equation(library: Any) -> PlainEquation:
     )
 
 
-def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
+def second_derivatives(library: Library | System) -> dict[Field, sp.Expr]:
     """The auxiliary fields that the engine makes of terms of third and higher order, with the
     derivatives they stand for.
 
@@ -105,7 +109,7 @@ def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
     return found
 
 
-def with_auxiliaries(plan: Any, library: Any) -> dict[Any, np.ndarray]:
+def with_auxiliaries(plan: Any, library: Library | System) -> dict[Any, np.ndarray]:
     """The denoised values of a plan, with those of auxiliary fields for which everything that
     defines them is measured.
     """

@@ -7,13 +7,18 @@ Auxiliary fields, whose equation has no terms to delete, and multipliers do not 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
 
 # The norm of the whole system, which has no parts that belong to single fields.
 WHOLE = "energy"
 
 
-def counted_fields(library: Any, norm: str) -> tuple[str, ...]:
+def counted_fields(library: Library | System, norm: str) -> tuple[str, ...]:
     """The names of the fields that get verdicts of their own; none where there is one field, or the
     norm is of the whole system.
 

@@ -75,7 +75,7 @@ class Watch(Observer):
     def level(self, level: int, record: SolveRecord) -> None:
         self.progress.step(level, record.iterations + record.newton_steps)
 
-    def stop(self, comm: Any) -> None:
+    def stop(self, comm: MPI.Comm) -> None:
         stop_if_asked(comm)
 
 

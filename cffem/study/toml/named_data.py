@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,8 +45,12 @@ def add_reader(suffix: str, reader: Reader) -> Reader:
     return READERS.add(suffix, reader)
 
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
 def read_dataset(
-    table: Table, fields: Mapping[str, Field], folder: Path, anywhere: bool, comm: Any
+    table: Table, fields: Mapping[str, Field], folder: Path, anywhere: bool, comm: MPI.Comm
 ) -> Dataset:
     """The dataset that a table describes; collective.
 

@@ -165,7 +165,7 @@ class Deletions:
         }
         self.run.store(key, fact, self.label(name, [deletion.term]))
 
-    def observed(self, model: Model, solution: Any) -> dict[str, float]:
+    def observed(self, model: Model, solution: Solution | None) -> dict[str, float]:
         """The observables of a deleted solution."""
         return {
             label: float(model.measurement(what).value(solution))
@@ -173,7 +173,7 @@ class Deletions:
             if solution is not None
         }
 
-    def scores(self, model: Model, solution: Any) -> dict[str, float]:
+    def scores(self, model: Model, solution: Solution | None) -> dict[str, float]:
         """The score of each field that is judged by itself."""
         norm, fields = self.run.study.certification.norm, self.run.study.fields
         return (
@@ -182,7 +182,7 @@ class Deletions:
             else {f: float(solution.distance(model.factual, norm_of(norm, f))) for f in fields}
         )
 
-    def misfit(self, name: str, solution: Any) -> float | None:
+    def misfit(self, name: str, solution: Solution | None) -> float | None:
         """How far a deleted solution is from the data of its experiment, relative to them."""
         data = self.run.study.data.get(name)
         if solution is None or data is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from cffem.study.run.measured_fields import measures, parts
 from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 Facts = dict[str, Any]
 
@@ -159,7 +163,7 @@ class Comparison:
         ]
         self.locate = Locator(model, self.points)
 
-    def sums(self, solution: Any, noise: Mapping[str, float] | None = None) -> Sums:
+    def sums(self, solution: Solution, noise: Mapping[str, float] | None = None) -> Sums:
         """Compare one solution with the data; collective."""
         total = Sums()
         means = {
@@ -287,7 +291,7 @@ def sampled(
 class Locator:
     """Values of solutions at points, on all ranks; nan outside the mesh."""
 
-    def __init__(self, model: Any, points: np.ndarray):
+    def __init__(self, model: Model, points: np.ndarray):
         from dolfinx import geometry
 
         self.model = model
@@ -306,7 +310,7 @@ class Locator:
         )
         self.points, self.count = whole[self.mine], len(points)
 
-    def values(self, solution: Any, unknown: Any, time: float) -> np.ndarray:
+    def values(self, solution: Solution, unknown: Any, time: float) -> np.ndarray:
         """Values at one time, linear between the levels."""
         levels = [(0, 1.0)]
         if len(solution.times) > 1:

@@ -6,7 +6,7 @@ residual scores, adjoint scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.observable_bounds import certify_observable
 from cffem.engine.model import Model
@@ -14,6 +14,10 @@ from cffem.engine.solve.linear import SolveError
 from cffem.study.run.running import Run
 from cffem.study.run.stations.deleting import ALONE, Deletions
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.observables import Observable
+
 
 Facts = dict[str, Any]
 
@@ -80,7 +84,7 @@ def of_each_observable(
     }
 
 
-def adjoint(name: str, model: Model, observable: Any) -> Facts:
+def adjoint(name: str, model: Model, observable: Observable) -> Facts:
     """One observable in one experiment."""
     try:
         scores = model.observable_scores(observable)
@@ -103,14 +107,14 @@ def adjoint(name: str, model: Model, observable: Any) -> Facts:
 def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
     """Error bars of what each deletion does to each observable, in each experiment."""
 
-    def bounds(name: str, model: Model, observable: Any) -> Facts:
+    def bounds(name: str, model: Model, observable: Observable) -> Facts:
         return bounds_of(deletions, name, model, observable, facts[ALONE][name])
 
     return of_each_observable(run, "error bounds of observables", "observables", bounds)
 
 
 def bounds_of(
-    deletions: Deletions, name: str, model: Model, observable: Any, facts: Facts
+    deletions: Deletions, name: str, model: Model, observable: Observable, facts: Facts
 ) -> Facts:
     """Margins of one observable by term, or why there is none."""
     solutions = deletions.deleted_solutions(name, facts)
