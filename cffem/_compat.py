@@ -41,7 +41,6 @@ COMPILE_FLAGS = [
 ]
 
 
-@cache
 def cache_folder() -> Path:
     """The user's cache folder for cffem; `CFFEM_CACHE` overrides it.
 

@@ -274,7 +274,8 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
     stopped: list[int] = []
     dry = getattr(options, "dry_run", False)
     comm = world()
-    settings = Settings(progress_for(rank(), options.quiet or dry), options.resume, dry)
+    progress = progress_for(rank(), options.quiet or dry)
+    settings = Settings(progress, options.resume, dry)
     try:
         with watching(alone=comm is None or comm.size == 1), using(settings):
             yield stopped
@@ -294,7 +295,7 @@ def running(options: argparse.Namespace) -> Iterator[list[int]]:
             )
         stopped.append(EXIT_RESUMABLE)
     finally:
-        settings.progress.close()
+        progress.close()
 
 
 def run_bench(options: argparse.Namespace) -> int:

@@ -79,8 +79,8 @@ if comm.rank == 0:
 #   tolerance. So it is relevant. How far solutions reach on this mesh stands in the report.
 # * The bulk viscosity acts on $\nabla\cdot v$, which is zero on the class: no measurement of
 #   incompressible flow can tell its coefficient, and cffem says `constraint_null`. On a Taylor–Hood
-#   pair the divergence vanishes in the mean only, so that its deletion still moves the discrete flow
-#   a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
+#   pair the divergence vanishes in the mean only, so that its deletion still moves the discrete
+#   flow a little; the rewriting $\nabla(\nabla\cdot v) = 0$ does not depend on the mesh.
 
 assert report.terms["convection"].decision == "relevant"
 assert report.terms["friction"].decision == "irrelevant"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.operators import dt, lap
 from cffem.symbols.problem.library import Library
 
-FIRST_SEED, MOST_SEEDS = 10, 5  # seeds below were looked at while the gates were made
+FIRST_SEED, MOST_SEEDS = 40, 5  # seeds below were looked at while the gates were made
 NOISES = (0.0, 0.1, 0.5, 1.0)
 LACKING_NOISES = (0.1, 0.5)
 FLOW_NOISE, SENSORS, FRAMES = 0.2, 1000, 10
@@ -51,6 +51,8 @@ class Record:
         seconds: processor time of design and screen.
         names: the returned support.
         reasons: why it is not believed.
+        within_limits: whether all returned terms are true and every true term that was not
+            returned lies within its limits: what was said is right, though not all was found.
     """
 
     section: str
@@ -68,11 +70,21 @@ class Record:
     seconds: float
     names: tuple[str, ...]
     reasons: tuple[str, ...]
+    within_limits: bool = False
 
     @property
     def wrong(self) -> bool:
-        """Confidently wrong."""
+        """Confidently wrong, by the strict count: believed without being exact."""
         return self.believed and not self.exact
+
+    def renamed(self, section: str) -> Record:
+        """The same run in another table."""
+        return replace(self, section=section)
+
+    @property
+    def hidden(self) -> bool:
+        """Confidently wrong by the strict count, but the limits hold all that was not found."""
+        return self.wrong and self.within_limits
 
 
 @dataclass
@@ -117,6 +129,9 @@ def fitted(
     )
     limits = inside_of(screen.limits_, values) if screen.reliable_ else np.zeros(0, dtype=bool)
     chosen = screen.support_ & (values != 0)
+    lacking = ~screen.support_ & (values != 0)
+    no_false_term = bool((values[screen.support_] != 0).all())
+    is_complete = set(truth) <= set(names) and inside_of(screen.limits_, values)[lacking].all()
     error = (
         float(np.abs(screen.coef_[chosen] / values[chosen] - 1).max())
         if exact and chosen.any()
@@ -138,6 +153,7 @@ def fitted(
         seconds,
         screen.names_,
         tuple(screen.reasons_),
+        no_false_term and bool(is_complete),
     )
 
 
@@ -178,6 +194,7 @@ def identify_families(board: Identification, seeds: int) -> None:
             everything += runs
     if everything:
         wrong = share(r.wrong for r in everything)
+        board.line(f"  of these a term within its limits: {sum(r.hidden for r in everything)} runs")
         board.target(
             f"all families, {len(everything)} runs: confidently wrong",
             wrong,

@@ -420,6 +420,12 @@ def one_field() -> list[EquationFamily]:
         ),
         EquationFamily(
             "Allen–Cahn",
+            in_one_dimension(lambda: allen_cahn(3e-3)),
+            (screened(reactive, {"u": 5.0, "u^3": -5.0, "u_xx": 3e-3}),),
+            peer(3, 2, "x0", "x0^3", "x0_11"),
+        ),
+        EquationFamily(
+            "Allen–Cahn, wide fronts",
             in_one_dimension(lambda: allen_cahn(1e-2)),
             (screened(reactive, {"u": 5.0, "u^3": -5.0, "u_xx": 1e-2}),),
             peer(3, 2, "x0", "x0^3", "x0_11"),

@@ -9,6 +9,7 @@ missed.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.measuring import Board
 from benchmarks.screening import screening_data as cases
+from benchmarks.screening.further_bench import few_frames, identify_strangers, many_sensors
 from benchmarks.screening.identification_bench import (
     Identification,
     Record,
@@ -532,6 +534,9 @@ SECTIONS: dict[str, Callable[[Any, int], None]] = {
     "lacking": lacking_terms,
     "null": null_fields,
     "flow": flows,
+    "frames": few_frames,
+    "strangers": identify_strangers,
+    "sensors": many_sensors,
     "peer": peers,
     "streaming": streaming,
     "identification": identification,
@@ -545,6 +550,16 @@ SECTIONS: dict[str, Callable[[Any, int], None]] = {
     "trajectories": trajectories,
     "brackets": brackets,
 }
+
+
+def code_state() -> str:
+    """A digest of the sources of the package and of the benchmarks: the same on the same code."""
+    top = Path(__file__).parents[2]
+    files = sorted(f for part in ("cffem", "benchmarks") for f in (top / part).rglob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(top).as_posix().encode() + file.read_bytes())
+    return f"sources {digest.hexdigest()[:12]}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -586,10 +601,15 @@ def main(arguments: Sequence[str]) -> int:
     )
     if options.json:
         written = {"figures": board.figures, "missed": board.missed, "records": board.to_plain()}
+        written["command"] = " ".join(["cffem bench screening", *arguments])
+        written["state"] = code_state()
         options.json.write_text(json.dumps(written, indent=1))
     if options.page:
-        joined = [
-            Record(**r) for file in options.join for r in json.loads(file.read_text())["records"]
-        ]
-        options.page.write_text(page([*joined, *board.records]))
+        parts = [json.loads(file.read_text()) for file in options.join]
+        joined = [Record(**r) for part in parts for r in part["records"]]
+        figures = {name: figure for part in parts for name, figure in part["figures"].items()}
+        runs = [(part.get("command", "not recorded"), part.get("state", "")) for part in parts]
+        if not parts or options.only:
+            runs.append((" ".join(["cffem bench screening", *arguments]), code_state()))
+        options.page.write_text(page([*joined, *board.records], {**figures, **board.figures}, runs))
     return 1 if board.missed else 0

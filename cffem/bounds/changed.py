@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import NotCovered
 from cffem.engine.assembly.variants import with_changes
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
 
 class ChangedProblem:
@@ -35,7 +38,7 @@ class ChangedProblem:
         NotCovered: the intervention releases the constraint.
     """
 
-    def __init__(self, model: Any, solution: Solution):
+    def __init__(self, model: Model, solution: Solution):
         change = solution.intervention
         if change.released:
             raise NotCovered(
@@ -51,7 +54,7 @@ class ChangedProblem:
         return getattr(self._model, name)
 
 
-def changed_experiment(model: Any, change: Intervention) -> Any:
+def changed_experiment(model: Model, change: Intervention) -> Any:
     """The experiment of a model with the forcing, the initial and the boundary values of an
     intervention.
     """

@@ -6,78 +6,60 @@ none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-from weakref import proxy
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
-from cffem.bounds.elliptic.enriched import FINER, EnrichedCertifier
+from cffem.bounds.elliptic.enriched import FINER
 from cffem.bounds.elliptic.scalar_problem import only_unknown
-from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.geometry.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.estimates import EFFORT, Estimates
 from cffem.bounds.levels.ladders import DEGREE, Ladder
-from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
-from cffem.bounds.waves.maxwell import MaxwellCertifier
-from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
-from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
 from cffem.engine.solve.linear import SolveError
-from cffem.symbols.fields import ScalarField
 from cffem.symbols.problem.interventions import Intervention, delete
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
+
 NORMS = ("L2", "H1", "energy")
-Certifier = (
-    SteadyCertifier
-    | EnrichedCertifier
-    | ParabolicCertifier
-    | WaveCertifier
-    | MaxwellCertifier
-    | EnrichedSecondOrderCertifier
-)
 # Enrichment makes margins smaller by factors up to about this one.
 WORTH = 10.0
 
 
-def certifier(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
+def certifier(model: Model, enriched: bool = False) -> Certifier | NoCertificate:
     """The certifier of a model, made once, or the reason why there is none; collective."""
-    # A proxy, so that the certifier does not keep alive what it is kept for.
-    found: Certifier | NoCertificate = model.once(
-        ("certifier", enriched), lambda: certifier_for(proxy(model), enriched)
-    )
-    return found
+    return model.once(("certifier", enriched), lambda: certifier_for(model, enriched))
 
 
 def certifier_for(model: Any, enriched: bool = False) -> Certifier | NoCertificate:
-    """A new certifier of a model, or the reason why there is none; collective."""
+    """A new certifier of a model, or the reason why there is none; collective.
+
+    The kinds of `CERTIFIERS` are asked whether they cover the model, the last added first.
+    """
     try:
-        return _kind(model, enriched)(model)
+        for kind in CERTIFIERS.latest_first():
+            if kind.enriched == enriched and kind.covers(model):
+                return kind.make(model)
+        only_unknown(model.library)
     except NotCovered as reason:
         return NoCertificate(str(reason))
-
-
-def _kind(model: Any, enriched: bool) -> type[Certifier]:
-    """The class of certificates for a model, by its time and the order of its anchor."""
-    unknown = only_unknown(model.library)
-    if model.experiment.time is None:
-        return EnrichedCertifier if enriched else SteadyCertifier
-    if model.library.time_order == 2:
-        scalar = isinstance(unknown, ScalarField)
-        return (
-            EnrichedSecondOrderCertifier
-            if enriched
-            else WaveCertifier
-            if scalar
-            else MaxwellCertifier
-        )
-    return EnrichedCertifier if enriched else ParabolicCertifier
+    return NoCertificate("no certifier covers this problem")
 
 
 def certify_deletion(
-    model: Any, name: str, norm: str = "L2", deleted: Any = None, enriched: bool = False
+    model: Model,
+    name: str,
+    norm: str = "L2",
+    deleted: Solution | None = None,
+    enriched: bool = False,
 ) -> DeletionBound | NoCertificate:
     """How far the computed score of a deletion can be from the true one; collective.
 
@@ -124,11 +106,11 @@ def certify_deletion(
 
 
 def certify_solution(
-    model: Any,
+    model: Model,
     intervention: Intervention | None = None,
     norm: str = "L2",
     enriched: bool = False,
-    solution: Any = None,
+    solution: Solution | None = None,
 ) -> Certificate | NoCertificate:
     """The error bound of the factual solution, or of that of an intervention; collective.
 
@@ -180,7 +162,7 @@ def certify_solution(
 
 
 def _certify_changed(
-    model: Any, solution: Any, norm: str, enriched: bool
+    model: Model, solution: Solution, norm: str, enriched: bool
 ) -> Certificate | NoCertificate:
     """The error bound of a solution whose intervention changes data, by a certifier of the
     changed problem.
@@ -196,7 +178,7 @@ def _certify_changed(
 
 
 def certify_sweep(
-    model: Any, sweep: Mapping[str, Any], certification: Any
+    model: Model, sweep: Mapping[str, Any], certification: Any
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificate that applies to each deletion of a sweep, or the reason why there is
     none; collective.
@@ -246,7 +228,7 @@ def _not_solved(deletion: Any) -> str:
 
 
 def best_certificates(
-    model: Any,
+    model: Model,
     names: Sequence[str],
     certification: Any,
     changes: Mapping[str, Change | None] | None = None,
@@ -266,31 +248,86 @@ def best_certificates(
         changes: the deletions, where they set other coefficients as well.
         deleted: their solutions, where they are known already.
     """
-    known, norm = deleted or {}, certification.norm
-    asked = {name: recognised(model, name, (changes or {}).get(name)) for name in names}
-    target = Target(certification, model.factual.norm(norm))
-    found: dict[str, DeletionBound | NoCertificate] = {
-        name: _best_guaranteed(model, name, change, known.get(name), target)
-        for name, change in asked.items()
-    }
-    rest = {name: change for name, change in asked.items() if not target.decided(found[name])}
+    asked = {name: (changes or {}).get(name) for name in names}
+    found = certify_deletions(model, asked, {"": certification}, deleted or {})
+    return {name: found[name][""] for name in names}
+
+
+def certify_deletions(
+    model: Model,
+    changes: Mapping[str, Change | None],
+    asked: Mapping[str, Any],
+    solutions: Mapping[str, Any],
+    finished: Callable[[str, Mapping[str, DeletionBound | NoCertificate]], object] | None = None,
+) -> dict[str, dict[str, DeletionBound | NoCertificate]]:
+    """The best certificates of some deletions in one or several norms, within the budget;
+    collective.
+
+    Problems that no guaranteed certificate decides are solved on other levels together, once for
+    all norms.
+
+    Args:
+        model: the model.
+        changes: the deletions by term, None for the plain one.
+        asked: tolerance, norm and means; several certifications by a name of one's own, which
+            differ in their norm only.
+        solutions: deleted solutions by term, as far as they are known; each is taken from there
+            when it is needed.
+        finished: called with each term and its bounds as soon as they are there.
+
+    Returns:
+        By term and by the names of what was asked.
+    """
+    wanted = {name: recognised(model, name, change) for name, change in changes.items()}
+    targets = {key: Target(each, model.factual.norm(each.norm)) for key, each in asked.items()}
+    found: dict[str, dict[str, DeletionBound | NoCertificate]] = {}
+    rest: dict[str, Change] = {}
+
+    def done(name: str) -> None:
+        found[name] = {key: targets[key].sized(bound) for key, bound in found[name].items()}
+        if finished is not None:
+            finished(name, found[name])
+
+    for name, change in wanted.items():
+        solution = solutions.get(name)
+        found[name] = {
+            key: _best_guaranteed(model, name, change, solution, target)
+            for key, target in targets.items()
+        }
+        if all(target.decided(found[name][key]) for key, target in targets.items()):
+            done(name)
+        else:
+            rest[name] = change
     if not rest:
-        return {name: target.sized(bound) for name, bound in found.items()}
-    estimates = estimates_of(model, certification.budget, certification.effort)
-    firm = not certification.refine
+        return found
+    means = next(iter(asked.values()))
+    estimates = estimates_of(model, means.budget, means.effort)
+    firm = not means.refine
     if len(rest) > 1:
         estimates.prepare(rest, firm)
     for name, change in rest.items():
-        estimated, guaranteed = (
-            estimates.deletion(name, norm, known.get(name), change, firm, target.decided),
-            found[name],
-        )
-        estimated = with_curve(model, estimated, change, known.get(name), norm)
-        if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
-            found[name] = NoCertificate.joined((guaranteed, estimated))
-        elif isinstance(guaranteed, NoCertificate) or target.decided(estimated):
-            found[name] = estimated
-    return {name: target.sized(bound) for name, bound in found.items()}
+        solution = solutions.get(name)
+        for key, target in targets.items():
+            if not target.decided(found[name][key]):
+                norm = target.certification.norm
+                estimated = estimates.deletion(name, norm, solution, change, firm, target.decided)
+                estimated = with_curve(model, estimated, change, solution, norm)
+                found[name][key] = _better(found[name][key], estimated, target)
+        done(name)
+    return found
+
+
+def _better(
+    guaranteed: DeletionBound | NoCertificate,
+    estimated: DeletionBound | NoCertificate,
+    target: Target,
+) -> DeletionBound | NoCertificate:
+    """Of a guaranteed bound that does not decide, if there is one, and an estimated one."""
+    if isinstance(guaranteed, NoCertificate) and isinstance(estimated, NoCertificate):
+        return NoCertificate.joined((guaranteed, estimated))
+    if isinstance(guaranteed, NoCertificate) or target.decided(estimated):
+        return estimated
+    return guaranteed
 
 
 @dataclass(frozen=True)
@@ -326,7 +363,7 @@ class Target:
 
 
 def _best_guaranteed(
-    model: Any, name: str, change: Change, deleted: Any, target: Target
+    model: Model, name: str, change: Change, deleted: Solution | None, target: Target
 ) -> DeletionBound | NoCertificate:
     """The first guaranteed bound that decides, else the sharpest, else why there is none."""
     certification = target.certification
@@ -352,18 +389,24 @@ def _best_guaranteed(
 
 
 def _guaranteed(
-    model: Any, name: str, change: Intervention, norm: str, deleted: Any, enriched: bool
+    model: Model,
+    name: str,
+    change: Intervention,
+    norm: str,
+    deleted: Solution | None,
+    enriched: bool,
 ) -> DeletionBound | NoCertificate:
     if deleted is None and change != delete(name):
         try:
             deleted = model.solve(change)
         except SolveError as reason:
             return NoCertificate(f"without {name}: {reason}")
-    certify = certify_deletion if is_deletion(change, name) else _certify_change
-    return certify(model, name, norm, deleted, enriched)
+    if deleted is None or is_deletion(change, name):
+        return certify_deletion(model, name, norm, deleted, enriched)
+    return _certify_change(model, name, norm, deleted, enriched)
 
 
-def enriched_size(model: Any) -> float:
+def enriched_size(model: Model) -> float:
     """Unknowns times time steps of the enriched problem, infinite where there is none;
     collective.
     """
@@ -377,7 +420,7 @@ def enriched_size(model: Any) -> float:
     return size * (FINER_WAVES if second else FINER)
 
 
-def _enriched_next(model: Any, plain: DeletionBound | None, target: Target) -> bool:
+def _enriched_next(model: Model, plain: DeletionBound | None, target: Target) -> bool:
     affordable = plain is not None and worth_enriching(plain, target.threshold)
     return affordable and enriched_size(model) <= target.certification.largest
 
@@ -389,16 +432,13 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     return bound.margin < WORTH * abs(bound.score - threshold)
 
 
-def estimates_of(model: Any, budget: float | None = None, effort: float = EFFORT) -> Estimates:
+def estimates_of(model: Model, budget: float | None = None, effort: float = EFFORT) -> Estimates:
     """The three-level estimates of a model, whose factual levels are solved once."""
-    found: Estimates = model.once(
-        ("estimates", budget, effort), lambda: Estimates(proxy(model), budget, effort)
-    )
-    return found
+    return model.once(("estimates", budget, effort), lambda: Estimates(model, budget, effort))
 
 
 def _certify_change(
-    model: Any, name: str, norm: str, deleted: Any, enriched: bool
+    model: Model, name: str, norm: str, deleted: Solution, enriched: bool
 ) -> DeletionBound | NoCertificate:
     """The sum of both error bounds, for deletions that set other coefficients as well."""
     factual = certify_solution(model, None, norm, enriched)

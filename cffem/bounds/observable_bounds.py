@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 import ufl
@@ -50,6 +50,11 @@ from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.interventions import Intervention, delete
 from cffem.symbols.problem.library import Library
 
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+    from cffem.symbols.problem.observables import Observable
+
+
 # Numbers may agree by accident where fields cannot: a second gap below this share of the first is
 # not relied on.
 ACCIDENT = 1 / 8
@@ -78,8 +83,8 @@ class ObservableMargin:
 
 
 def certify_observable(
-    model: Any,
-    observable: Any,
+    model: Model,
+    observable: Observable,
     names: Iterable[str] | None = None,
     budget: float = 5e5,
     solutions: Mapping[str, Any] | None = None,
@@ -129,7 +134,7 @@ def certify_observable(
 
 
 def _with_curve(
-    model: Any, observable: Any, found: ObservableMargin, change: Intervention
+    model: Model, observable: Observable, found: ObservableMargin, change: Intervention
 ) -> ObservableMargin:
     """A margin that also covers the gap between straight cells and the curve that they stand
     for.
@@ -148,7 +153,7 @@ def _with_curve(
 class _Observed:
     """The ways to a margin, tried from the best to the weakest."""
 
-    def __init__(self, model: Any, observable: Any, budget: float):
+    def __init__(self, model: Model, observable: Observable, budget: float):
         self.model, self.observable, self.budget = model, observable, budget
         self.measurement = model.measurement(observable)
         self.value = self.measurement.value(model.factual)
@@ -179,7 +184,7 @@ class _Observed:
             raise NotCovered("the observable is not linear, or not of the only scalar unknown")
         return found
 
-    def margin(self, name: str, deleted: Any) -> ObservableMargin:
+    def margin(self, name: str, deleted: Solution) -> ObservableMargin:
         score = abs(self.value - self.measurement.value(deleted))
         reasons, wide = [], None
         for way in (self._by_adjoint, self._by_field, self._at_a_time, self._by_levels):
@@ -196,7 +201,7 @@ class _Observed:
             return wide
         raise NotCovered("; ".join(reasons))
 
-    def _by_adjoint(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+    def _by_adjoint(self, name: str, deleted: Solution, score: float) -> ObservableMargin:
         if isinstance(self.dual, NoCertificate):
             raise NotCovered(self.dual.reason)
         first, second = self.dual.corrected(self.model.factual), self.dual.corrected(deleted)
@@ -209,7 +214,7 @@ class _Observed:
             name, score, corrected, margin, self.dual.certificate(margin, score, corrected, rest)
         )
 
-    def _by_field(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+    def _by_field(self, name: str, deleted: Solution, score: float) -> ObservableMargin:
         """|J(d) − J(d_h)| ≤ ‖ψ‖ ‖d − d_h‖."""
         steady = self.model.experiment.time is None
         if not (steady or self.observable.at == "window"):
@@ -225,7 +230,7 @@ class _Observed:
         error = min(bound.difference, bound.eta_factual + bound.eta_counterfactual)
         return self._bounded(name, deleted, score, (size, error), bound.certificate)
 
-    def _at_a_time(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+    def _at_a_time(self, name: str, deleted: Solution, score: float) -> ObservableMargin:
         """The same with the error of the field at a time."""
         linear, certified = self.linear(), certifier(self.model)
         if isinstance(certified, NoCertificate):
@@ -247,7 +252,7 @@ class _Observed:
     def _bounded(
         self,
         name: str,
-        deleted: Any,
+        deleted: Solution,
         score: float,
         parts: tuple[float, float],
         certificate: Certificate,
@@ -276,7 +281,7 @@ class _Observed:
         )
         return ObservableMargin(name, score, abs(effect.value), margin, certificate)
 
-    def _by_levels(self, name: str, deleted: Any, score: float) -> ObservableMargin:
+    def _by_levels(self, name: str, deleted: Solution, score: float) -> ObservableMargin:
         """Three levels of the effect itself."""
         reasons = []
         for way, levels in estimates_of(self.model, self.budget).certifiers():
@@ -314,7 +319,7 @@ class _Observed:
             reasons.append(f"saturation was not observed: σ is {', '.join(map(str, found.gaps))}")
         raise NotCovered("; ".join(reasons))
 
-    def _effect(self, model: Any, first: Any, second: Any) -> Enclosed:
+    def _effect(self, model: Model, first: Any, second: Any) -> Enclosed:
         """The effect on a level, with a bound of its quadrature error where the observable is
         linear.
         """
@@ -421,7 +426,7 @@ class DualWeighted:
         NotCovered: a hypothesis fails; the message says which.
     """
 
-    def __init__(self, model: Any, linear: LinearObservable):
+    def __init__(self, model: Model, linear: LinearObservable):
         if model.experiment.time is not None:
             raise NotCovered("the problem depends on time")
         if linear.part:
@@ -434,7 +439,7 @@ class DualWeighted:
         self._known: dict[tuple[tuple[str, float], ...], Enclosed] = {}
         self._adjoints: list[tuple[Any, Any]] = []
 
-    def corrected(self, solution: Any) -> Enclosed:
+    def corrected(self, solution: Solution) -> Enclosed:
         """J(u_h) + R(z_h) and the bound of what is missing to J(u); collective."""
         coefficients = solution.intervention.apply(self.model.coefficients)
         key = tuple(sorted(coefficients.items()))
@@ -442,7 +447,7 @@ class DualWeighted:
             self._known[key] = self._corrected(coefficients, solution)
         return self._known[key]
 
-    def _corrected(self, coefficients: Mapping[str, float], solution: Any) -> Enclosed:
+    def _corrected(self, coefficients: Mapping[str, float], solution: Solution) -> Enclosed:
         operator = equation_operator(self.model.library, coefficients, self.primal.domain.dim)
         error = self.primal.state(coefficients, solution.states[0])
         adjoint = self._adjoint(operator)
@@ -481,6 +486,7 @@ class DualWeighted:
             {"adjoint": 1.0},
             experiment,
             self.model.petsc_options,
+            observer=self.model.observer,
         )
 
     def _source(self, operator: Operator, adjoint: Model) -> Enclosed:

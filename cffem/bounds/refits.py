@@ -11,10 +11,14 @@ the gaps between levels then contain what the regression gains.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cffem.engine.deletion.refit import deleting
 from cffem.symbols.problem.interventions import CARRIED, CONDITIONS, KEPT, Intervention, delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
 
 # Coefficients that differ by no more than this share of the largest are the same numbers, up to
 # rounding.
@@ -34,7 +38,7 @@ class RefittedDeletion:
     name: str
     conditions: str = CARRIED
 
-    def on(self, model: Any) -> Intervention:
+    def on(self, model: Model) -> Intervention:
         """The intervention in a model; collective."""
         return deleting(model, (self.name,), "remaining", self.conditions)[self.name]
 
@@ -42,12 +46,12 @@ class RefittedDeletion:
 Change = Intervention | RefittedDeletion
 
 
-def change_on(change: Change, model: Any) -> Intervention:
+def change_on(change: Change, model: Model) -> Intervention:
     """The intervention that a change is in a model; collective."""
     return change.on(model) if isinstance(change, RefittedDeletion) else change
 
 
-def recognised(model: Any, name: str, change: Change | None) -> Change:
+def recognised(model: Model, name: str, change: Change | None) -> Change:
     """The change as what it is: a plain deletion, given coefficients, or those of a regression on
     the factual solution; collective.
 
@@ -88,7 +92,10 @@ def is_deletion(change: Intervention, name: str) -> bool:
     """Whether a change deletes one term and nothing else, whatever becomes of essential conditions.
 
     Example:
-        >>> is_deletion(delete("lap", conditions="kept"), "lap"), is_deletion(delete("lap", "u"), "lap")
+        >>> (
+        ...     is_deletion(delete("lap", conditions="kept"), "lap"),
+        ...     is_deletion(delete("lap", "u"), "lap"),
+        ... )
         (True, False)
     """
     return change in [delete(name, conditions=conditions) for conditions in CONDITIONS]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix.ufl
 import numpy as np
@@ -25,6 +25,11 @@ from cffem._compat import cell_name, form
 from cffem.engine.inputs import field_data as data
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 # Polynomials up to twice the degree of the element and so many degrees more are integrated exactly
 # in space.
@@ -73,7 +78,7 @@ class Loss:
         unknown: the field.
     """
 
-    def __init__(self, model: Any, unknown: Field):
+    def __init__(self, model: Model, unknown: Field):
         self.model, self.unknown = model, unknown
         mesh, own = model.discretisation.mesh, model.spaces.own(unknown)[0]
         degree = 2 * own.element.basix_element.embedded_superdegree + MORE
@@ -103,7 +108,7 @@ class Loss:
         self.difference.x.array[:] = values
         return float(self.model.comm.allreduce(fem.assemble_scalar(self.square)))
 
-    def total(self, value: Any, solution: Any) -> float:
+    def total(self, value: Any, solution: Solution) -> float:
         """The squared distance of what is given from a solution, over space and time;
         collective.
         """
@@ -140,7 +145,7 @@ class Loss:
                 yield share * (end - start), own - (1 - part) * held[k] - part * held[k + 1]
 
 
-def representation_loss(model: Any, values: Any, solution: Any) -> float:
+def representation_loss(model: Model, values: Any, solution: Solution) -> float:
     """‖u_θ − u_h‖ in L2 over space and time for a field of the user's and the solution that was
     made of it; collective.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -43,6 +43,11 @@ from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr, dt
 from cffem.symbols.problem.interventions import Intervention, delete
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.symbols.problem.experiment import Window
+
+
 QUADRATURE = 10
 GAUSS = 3
 
@@ -52,7 +57,7 @@ class Brought:
     the model's.
     """
 
-    def __init__(self, model: Any, factual: Solution):
+    def __init__(self, model: Model, factual: Solution):
         self._model, self.factual = model, factual
 
     def __getattr__(self, name: str) -> Any:
@@ -63,7 +68,7 @@ class Brought:
         raise InputError("give the field of each deleted problem as well")
 
 
-def brought(model: Any, values: Any, intervention: Intervention | None = None) -> Solution:
+def brought(model: Model, values: Any, intervention: Intervention | None = None) -> Solution:
     """A field of the user's as a solution of the model: interpolated at every time level, with the
     problem's boundary values.
 
@@ -114,7 +119,9 @@ def brought(model: Any, values: Any, intervention: Intervention | None = None) -
     return solution
 
 
-def _put(model: Any, state: np.ndarray, unknown: Field, value: Any, level: int, now: float) -> None:
+def _put(
+    model: Model, state: np.ndarray, unknown: Field, value: Any, level: int, now: float
+) -> None:
     space = model.spaces.own(unknown)[0]
     function = fem.Function(space)
     given = given_at(value, unknown, level, len(model.times), now)
@@ -125,7 +132,7 @@ def _put(model: Any, state: np.ndarray, unknown: Field, value: Any, level: int, 
 
 
 def certify_fields(
-    model: Any,
+    model: Model,
     factual: Any,
     deleted: Mapping[str, Any],
     norm: str = "L2",
@@ -224,7 +231,7 @@ def with_losses(bound: DeletionBound, factual: float, deleted: float) -> Deletio
 # --------------------------------------------------------------------------------------------------
 
 
-def residual_size(model: Any, values: Any, intervention: Intervention | None = None) -> float:
+def residual_size(model: Model, values: Any, intervention: Intervention | None = None) -> float:
     """‖A(w)‖: the residual of the equation for a field given as SymPy expressions, in L2 over space
     and time; collective.
 
@@ -272,7 +279,7 @@ def residual_size(model: Any, values: Any, intervention: Intervention | None = N
     return math.sqrt(square)
 
 
-def _initial_square(model: Any, given: Mapping[Any, Any], change: Intervention) -> float:
+def _initial_square(model: Model, given: Mapping[Any, Any], change: Intervention) -> float:
     dim, start = model.discretisation.mesh.geometry.dim, float(model.times[0])
     values = {**dict(model.experiment.initial), **dict(change.initial)}
     gaps: list[sp.Expr] = []
@@ -283,7 +290,9 @@ def _initial_square(model: Any, given: Mapping[Any, Any], change: Intervention) 
     return squared_integral(model, gaps, None, start)
 
 
-def squared_integral(model: Any, parts: Sequence[sp.Expr], window: Any, when: float = 0.0) -> float:
+def squared_integral(
+    model: Model, parts: Sequence[sp.Expr], window: Window | None, when: float = 0.0
+) -> float:
     """∫ Σ |part|² over space, and over the window of time by Gauss points in each step."""
     mesh = model.discretisation.mesh
     if not straight_simplices(mesh):
@@ -319,7 +328,7 @@ def squared_integral(model: Any, parts: Sequence[sp.Expr], window: Any, when: fl
     return float(model.comm.allreduce(total))
 
 
-def _check_boundary(model: Any, given: Mapping[Any, Any]) -> None:
+def _check_boundary(model: Model, given: Mapping[Any, Any]) -> None:
     """Refuse fields whose values at the essential unknowns are not those of the problem;
     collective.
     """
@@ -343,9 +352,9 @@ def _check_boundary(model: Any, given: Mapping[Any, Any]) -> None:
 
 
 def _believed(
-    model: Any,
+    model: Model,
     name: str,
-    factual: Any,
+    factual: Solution,
     field: Any,
     norm: str,
     stability: tuple[float, Mapping[str, float]],

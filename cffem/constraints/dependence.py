@@ -12,6 +12,7 @@ question; a relation must then hold on every member by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,22 @@ import sympy as sp
 from cffem.constraints.nulls import ConstraintAnalysis
 
 Relations = dict[str, dict[str, sp.Expr]]
-# Coefficients are known to about the threshold; a fraction with a small denominator that is that
-# near is what was meant.
-FRACTION = 1e-9
-DENOMINATOR = 1000
+
+
+@dataclass(frozen=True)
+class FractionSettings:
+    """Which fraction a coefficient stands for.
+
+    Args:
+        near: how near a fraction must be; coefficients are known to about the threshold.
+        denominator: largest denominator of a fraction that may have been meant.
+    """
+
+    near: float = 1e-9
+    denominator: int = 1000
+
+
+FRACTIONS = FractionSettings()
 
 
 class Images:
@@ -142,11 +155,13 @@ def combination_of(
     return {
         name: as_fraction(f)
         for name, f in zip(pivots, factors, strict=True)
-        if abs(f) > FRACTION * largest
+        if abs(f) > FRACTIONS.near * largest
     }
 
 
 def as_fraction(value: float) -> sp.Expr:
     """A small fraction where the number is one to within what was measured, else the number."""
-    fraction = sp.Rational(value).limit_denominator(DENOMINATOR)
-    return fraction if abs(float(fraction) - value) <= FRACTION * abs(value) else sp.Float(value)
+    fraction = sp.Rational(value).limit_denominator(FRACTIONS.denominator)
+    return (
+        fraction if abs(float(fraction) - value) <= FRACTIONS.near * abs(value) else sp.Float(value)
+    )

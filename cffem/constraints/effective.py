@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
@@ -25,6 +25,9 @@ from cffem.constraints.natural import traces_agree
 from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, TermEvidence
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.term_checks import nearest
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class EffectiveLibrary:
 
 
 def effective_library(
-    model: Any, force: Collection[str] = (), tested: bool | None = None, trajectory: bool = False
+    model: Model, force: Collection[str] = (), tested: bool | None = None, trajectory: bool = False
 ) -> EffectiveLibrary:
     """Remove null terms and group equivalent ones.
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -27,10 +28,27 @@ from cffem.constraints.random_fields import random_field
 from cffem.engine.assembly.equation import add
 from cffem.engine.solve_errors import as_raised
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
 Map = Callable[[np.ndarray], np.ndarray]
-# A few digits of the largest singular value are enough to compare two of them.
-SINGULAR_TOLERANCE = 1e-2
-SINGULAR_STEPS = 30
+
+
+@dataclass(frozen=True)
+class SingularValueSettings:
+    """Largest singular values by SLEPc.
+
+    Args:
+        tolerance: relative; a few digits are enough to compare two of them.
+        steps: iterations at most.
+    """
+
+    tolerance: float = 1e-2
+    steps: int = 30
+
+
+SINGULAR_VALUES = SingularValueSettings()
 
 
 class Evaluation:
@@ -40,7 +58,7 @@ class Evaluation:
         model: the model; its equation's compiled forms are shared.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         self.model, self.spaces, self.equation, self.comm = (
             model,
             model.spaces,
@@ -77,7 +95,7 @@ class Evaluation:
         fields = [f for f in self.spaces.fields if f not in {a.field for a in d.auxiliaries}]
         return sum(ufl.inner(trial[f], d.tests[f]) * ufl.dx for f in fields)
 
-    def _block(self, matrix: Any, free: np.ndarray) -> BlockSolver:
+    def _block(self, matrix: PETSc.Mat, free: np.ndarray) -> BlockSolver:
         return BlockSolver(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:
@@ -247,9 +265,9 @@ class Evaluation:
         solver.setDimensions(1, 12)
         if scale:
             solver.setConvergenceTest(SLEPc.EPS.Conv.ABS)
-            solver.setTolerances((1e-6 * scale) ** 2, SINGULAR_STEPS)
+            solver.setTolerances((1e-6 * scale) ** 2, SINGULAR_VALUES.steps)
         else:
-            solver.setTolerances(SINGULAR_TOLERANCE, SINGULAR_STEPS)
+            solver.setTolerances(SINGULAR_VALUES.tolerance, SINGULAR_VALUES.steps)
         start = shell.createVecRight()
         start.array[:] = self.random_state(7.0, seed=5) * self.inputs
         solver.setInitialSpace([start])

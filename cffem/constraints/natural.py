@@ -12,7 +12,7 @@ w·n, so it is null only if its potential φ vanishes wherever w can flow out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 import ufl
@@ -27,8 +27,13 @@ from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Grad, component, grad, inner
 from cffem.symbols.problem.conditions import Dirichlet
 
+if TYPE_CHECKING:
+    from cffem.engine.assembly.discretisation import Discretisation
 
-def traces_agree(discretisation: Any, modulo: Modulo, combination: Mapping[str, sp.Expr]) -> bool:
+
+def traces_agree(
+    discretisation: Discretisation, modulo: Modulo, combination: Mapping[str, sp.Expr]
+) -> bool:
     """Whether Σ c_j D_j, the differences of imposed and actual traces, is proved to vanish on the
     class on every boundary part.
 
@@ -53,7 +58,7 @@ def traces_agree(discretisation: Any, modulo: Modulo, combination: Mapping[str, 
 
 
 def _replaced(
-    discretisation: Any, weak: Any, equation: Field, part: str, conditions: Sequence[Any]
+    discretisation: Discretisation, weak: Any, equation: Field, part: str, conditions: Sequence[Any]
 ) -> sp.Expr:
     """What natural conditions put into the traces of a term on one part, minus what was
     there, against the test function.
@@ -107,7 +112,7 @@ def potential(term: sp.Expr, modulo: Modulo) -> sp.Expr | None:
 
 
 def vanishes_on(
-    parts: Sequence[str], expression: sp.Expr, discretisation: Any, states: Sequence[Any]
+    parts: Sequence[str], expression: sp.Expr, discretisation: Discretisation, states: Sequence[Any]
 ) -> bool:
     """Whether a scalar expression of the state is zero on boundary parts, measured on states
     whose values there are arbitrary.

@@ -16,6 +16,7 @@ coordinates: the bound is a statement about round-off, whose numbers no two part
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,24 @@ from slepc4py import SLEPc
 from cffem.constraints.evaluation import Evaluation, Map
 from cffem.engine.solve_errors import as_raised
 
-VECTORS = 6
+
+@dataclass(frozen=True)
+class NormBoundSettings:
+    """Bounds of operator norms.
+
+    Args:
+        vectors: random vectors r; the bound fails with probability 10⁻ʳ at most.
+        eigenvalue_tolerance: relative error of λ, which the bound is divided by.
+    """
+
+    vectors: int = 6
+    eigenvalue_tolerance: float = 1e-2
+
+
+NORM_BOUND = NormBoundSettings()
+
+
 FACTOR = 10 * math.sqrt(2 / math.pi)
-EIGENVALUE_TOLERANCE = 1e-2
 
 
 class NormBound:
@@ -57,24 +73,24 @@ class NormBound:
         solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
         solver.setWhichEigenpairs(SLEPc.EPS.Which.SMALLEST_REAL)
         solver.setDimensions(1, 24)
-        solver.setTolerances(EIGENVALUE_TOLERANCE, 100)
+        solver.setTolerances(NORM_BOUND.eigenvalue_tolerance, 100)
         with as_raised():
             solver.solve()
         # Without convergence nothing is known, and nothing is claimed.
         value = solver.getEigenvalue(0).real if solver.getConverged() else 0.0
         solver.destroy()
         shell.destroy()
-        return max(value * (1 - EIGENVALUE_TOLERANCE), 0.0)
+        return max(value * (1 - NORM_BOUND.eigenvalue_tolerance), 0.0)
 
     def __call__(self, forward: Map) -> float:
         """A number that the operator norm of a linear map exceeds with probability at most
-        10⁻ʳ, r = `VECTORS`.
+        10⁻ʳ, r = `NORM_BOUND.vectors`.
         """
         e = self.evaluation
         if self._smallest == 0.0:
             return math.inf
         largest = 0.0
-        for k in range(VECTORS):
+        for k in range(NORM_BOUND.vectors):
             random = np.random.default_rng([k, e.comm.rank])
             largest = max(
                 largest, e.norm(forward(random.standard_normal(len(self._roots)) * self._roots))
@@ -85,7 +101,7 @@ class NormBound:
 class _Scaled:
     """D^{-1/2} M D^{-1/2} on the unknowns and the identity on the rest, for PETSc."""
 
-    def __init__(self, mass: Any, roots: np.ndarray):
+    def __init__(self, mass: PETSc.Mat, roots: np.ndarray):
         self.mass, self.roots = mass, roots
 
     def mult(self, _matrix: Any, vector: Any, out: Any) -> None:

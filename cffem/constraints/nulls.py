@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -35,14 +35,32 @@ from cffem.engine.response.samples import level_states
 from cffem.forms.elements import HCURL, carrier
 from cffem.symbols.problem.constraint_classes import DivergenceFree
 
-# What two passes of the projection, an auxiliary solve and the assembly leave of a term that is
-# null.
-ROUND_OFF = 1e3
-# Samples above this leave no doubt that a term is not null; below it linear terms are judged by
-# their operator norms.
-DOUBT = 1e-5
-SEEDS = 2
-LEVELS = 4
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+
+
+@dataclass(frozen=True)
+class NullSettings:
+    """When a term counts as null.
+
+    Args:
+        round_off: times the tolerance of the projection: what two passes of it, an auxiliary
+            solve and the assembly leave of a term that is null.
+        doubt: ratio above which samples leave no doubt that a term is not null; below it linear
+            terms are judged by their operator norms.
+        seeds: random fields of the class on which terms are sampled.
+        levels: time levels of the trajectory on which terms are sampled.
+    """
+
+    round_off: float = 1e3
+    doubt: float = 1e-5
+    seeds: int = 2
+    levels: int = 4
+
+
+NULLS = NullSettings()
+
+
 UP_TO_DISCRETISATION = "null up to discretisation"
 
 
@@ -92,7 +110,7 @@ class ConstraintAnalysis:
 
     def __init__(
         self,
-        model: Any,
+        model: Model,
         tested: bool | None = None,
         trajectory: Any = True,
         names: Sequence[str] | None = None,
@@ -104,7 +122,7 @@ class ConstraintAnalysis:
         self.modulo = Modulo(self.constraint, model.discretisation.mesh.geometry.dim)
         self.tested = self.constraint.multiplier is not None if tested is None else tested
         self.names = tuple(model.library.names if names is None else names)
-        self.threshold = ROUND_OFF * self.projection.tolerance
+        self.threshold = NULLS.round_off * self.projection.tolerance
         self.with_trajectory = trajectory is not False
         self._solution = None if isinstance(trajectory, bool) else trajectory
 
@@ -116,7 +134,7 @@ class ConstraintAnalysis:
         """Pairs (w, P w) of state, rate and acceleration, from smooth to rough."""
         found = []
         for scale, wavenumber in enumerate(scales(self.model.discretisation.mesh)):
-            for seed in range(SEEDS):
+            for seed in range(NULLS.seeds):
                 fields = tuple(
                     self.evaluation.random_state(wavenumber, 10 * seed + 100 * scale + k)
                     for k in range(3)
@@ -209,7 +227,7 @@ class ConstraintAnalysis:
         """Whether samples leave open that a linear term is null; a larger ratio is itself a
         member on which it is not.
         """
-        return ratio <= DOUBT and self.evaluation.linear(name)
+        return ratio <= NULLS.doubt and self.evaluation.linear(name)
 
     def operator_ratio(self, name: str, tested: bool = False) -> float:
         """The largest ratio of operator norms of a linear term on the class and on all
@@ -274,7 +292,7 @@ class ConstraintAnalysis:
         """State, rate and acceleration of the solution at a few times."""
         solution = self.model.factual if self._solution is None else self._solution
         last = len(solution.states) - 1
-        chosen = sorted({round(k) for k in np.linspace(min(1, last), last, LEVELS)})
+        chosen = sorted({round(k) for k in np.linspace(min(1, last), last, NULLS.levels)})
         return [level_states(solution, k) for k in chosen]
 
     def trajectory_ratio(self, name: str) -> float:
@@ -395,7 +413,7 @@ class ConstraintAnalysis:
 
 
 def constraint_nulls(
-    model: Any, tested: bool | None = None, trajectory: Any = True
+    model: Model, tested: bool | None = None, trajectory: Any = True
 ) -> list[TermEvidence]:
     """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the
     arguments.

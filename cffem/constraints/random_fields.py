@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mpi4py import MPI
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 WAVES = 8
 
@@ -44,7 +48,7 @@ def random_field(
     return evaluate
 
 
-def scales(mesh: Any) -> tuple[float, ...]:
+def scales(mesh: Mesh) -> tuple[float, ...]:
     """Wave numbers from one wave across the domain to a few cells per wave."""
     dimension = mesh.topology.dim
     points = mesh.geometry.x

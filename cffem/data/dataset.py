@@ -21,6 +21,7 @@ from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.problem.library import CandidateTerms
 from cffem.symbols.problem.term_checks import nearest
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
@@ -280,7 +281,7 @@ class Dataset:
         gaps = "" if self.mask is None else f", {self.mask.mean():.1%} missing"
         return f"Dataset({names} on {where}: {sizes}{gaps})"
 
-    def probes(self, library: Any) -> dict[str, sp.Expr]:
+    def probes(self, library: CandidateTerms) -> dict[str, sp.Expr]:
         """Common terms the library lacks, to be evaluated along with it so that a missing
         true term is noticed.
         """
@@ -295,7 +296,7 @@ class Dataset:
             library, self.dim, tuple(max(0, 2 * ((n - 1) // 2) - 1) for n in lengths)
         )
 
-    def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
+    def rows(self, library: CandidateTerms, kind: str) -> Iterator[RowBlock]:
         """Yield the rows of a weak or strong design of a library on these data."""
         from cffem.data.rows.strong_blocks import strong_rows
         from cffem.data.rows.weak_blocks import weak_rows
@@ -316,7 +317,7 @@ def refuse_degrees(name: str, unit: str = "") -> None:
         )
 
 
-def check_anchor(library: Any) -> None:
+def check_anchor(library: CandidateTerms) -> None:
     """Refuse a library without anchor: there is nothing to explain, and a regression would
     find only zeros.
     """

@@ -25,8 +25,22 @@ from scipy.optimize import nnls
 
 from cffem.symbols.errors import InputError
 
-CONE = 3.0
-ROUNDING = 1e-12
+
+@dataclass(frozen=True)
+class ConeSettings:
+    """The cone of the restricted eigenvalue.
+
+    Args:
+        opening: how many times the mass on the support the mass off it may be: the constant of
+            the paper's Lasso theorem.
+        rounding: by how much rounding moves an eigenvalue, relative to the largest.
+    """
+
+    opening: float = 3.0
+    rounding: float = 1e-12
+
+
+CONE_SETTINGS = ConeSettings()
 
 
 @dataclass(frozen=True)
@@ -68,8 +82,8 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
             f"the sparsity must lie between 1 and the number of columns {size}, not {s}"
         )
     values, vectors = np.linalg.eigh(sigma)
-    floor = float(max(0.0, values[0] - ROUNDING * size))
-    if size <= (1 + CONE) * s or in_cone(vectors[:, 0], s):
+    floor = float(max(0.0, values[0] - CONE_SETTINGS.rounding * size))
+    if size <= (1 + CONE_SETTINGS.opening) * s or in_cone(vectors[:, 0], s):
         # Every vector with at most 4s entries has a quarter of its ℓ1 norm in its s largest, so the
         # cone is the whole space.
         return Bracket(floor, float(max(values[0], 0.0)), vectors[:, 0])
@@ -93,7 +107,7 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
 def in_cone(vector: np.ndarray, s: int) -> bool:
     """Whether some support of size s puts the vector into the restricted cone."""
     size = np.sort(np.abs(vector))
-    return bool(size[:-s].sum() <= CONE * size[-s:].sum())
+    return bool(size[:-s].sum() <= CONE_SETTINGS.opening * size[-s:].sum())
 
 
 def cone_generators(size: int, support: tuple[int, ...], signs: tuple[float, ...]) -> np.ndarray:
@@ -104,7 +118,7 @@ def cone_generators(size: int, support: tuple[int, ...], signs: tuple[float, ...
         zip(support, signs, strict=True), outside, (1.0, -1.0)
     ):
         column = np.zeros(size)
-        column[i], column[j] = sign, direction * CONE
+        column[i], column[j] = sign, direction * CONE_SETTINGS.opening
         columns.append(column)
     return np.array(columns).T
 
@@ -127,7 +141,7 @@ def nonnegative(rows: np.ndarray, target: np.ndarray) -> np.ndarray | None:
 
 def sparse_start(sigma: np.ndarray, vector: np.ndarray, s: int) -> tuple[float, np.ndarray]:
     """A vector with at most 4s entries, hence in the cone, that is as low as its support allows."""
-    kept = np.argsort(-np.abs(vector))[: int((1 + CONE) * s)]
+    kept = np.argsort(-np.abs(vector))[: int((1 + CONE_SETTINGS.opening) * s)]
     values, inner = np.linalg.eigh(sigma[np.ix_(kept, kept)])
     point = np.zeros(len(sigma))
     point[kept] = inner[:, 0]

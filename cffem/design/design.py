@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,33 @@ from cffem.design import aliasing, spectrum
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.design.gram import BlockGrams, fold
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.library import CandidateTerms
 
-MATRIX_BLOCKS = 12
+
+@dataclass(frozen=True)
+class DesignSettings:
+    """When columns count as dependent.
+
+    Args:
+        matrix_blocks: blocks into which the rows of a matrix are divided.
+        exact_leakage: entry of a null vector below which its term is not part of the alias.
+        noisy_leakage: the same with noise, which turns null vectors by about this much.
+        independent: share of a probe column outside the span of the others that makes it a
+            column of its own.
+    """
+
+    matrix_blocks: int = 12
+    exact_leakage: float = 1e-3
+    noisy_leakage: float = 0.1
+    independent: float = 1e-9
+
+
+DESIGN = DesignSettings()
+
+
 # Aliases of fields are exact only up to quadrature and interpolation; a source with larger errors
 # says so in notes["tolerance"].
 FIELD_TOLERANCE = {"weak": 1e-7, "strong": 1e-10}
-EXACT_LEAKAGE = 1e-3
-NOISY_LEAKAGE = 0.1  # noise turns null vectors by about this much
-INDEPENDENT = (
-    1e-9  # share of a probe column outside the span of the others that makes it a column of its own
-)
 
 
 @dataclass(frozen=True)
@@ -58,9 +74,17 @@ class Origin:
     rows.
     """
 
-    library: Any
+    library: CandidateTerms
     sources: tuple[Any, ...]
     kind: str
+
+
+@dataclass(frozen=True)
+class ProbedTerms:
+    """A library with common terms that it lacks, evaluated along with it."""
+
+    anchor: sp.Expr | None
+    terms: Mapping[str, sp.Expr]
 
 
 class Design:
@@ -81,7 +105,7 @@ class Design:
         self,
         names: Sequence[str],
         grams: BlockGrams,
-        library: Any = None,
+        library: CandidateTerms | None = None,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
         if len(names) != grams.columns or len(set(names)) != len(names):
@@ -103,7 +127,7 @@ class Design:
         y: np.ndarray,
         names: Sequence[str],
         *,
-        blocks: int = MATRIX_BLOCKS,
+        blocks: int = DESIGN.matrix_blocks,
         column_noise: np.ndarray | None = None,
         effective: float | None = None,
     ) -> Design:
@@ -144,7 +168,7 @@ class Design:
     @classmethod
     def from_fields(
         cls,
-        library: Any,
+        library: CandidateTerms,
         sources: Iterable[RowSource] | RowSource,
         kind: str = "weak",
         *,
@@ -186,11 +210,7 @@ class Design:
                 "data carry noise; make one of each"
             )
         probes = given[0].probes(library) if kind == "weak" and measured[0] else {}
-        wider = (
-            SimpleNamespace(anchor=library.anchor, terms={**library.terms, **probes})
-            if probes
-            else library
-        )
+        wider = ProbedTerms(library.anchor, {**library.terms, **probes}) if probes else library
 
         def blocks() -> Iterable[RowBlock]:
             for number, source in enumerate(given):
@@ -300,7 +320,7 @@ class Design:
                 sigma[j, j]
                 - sigma[j, kept] @ np.linalg.lstsq(block, sigma[kept, j], rcond=1e-12)[0]
             )
-            if left > INDEPENDENT:
+            if left > DESIGN.independent:
                 kept.append(j)
         inner.wider = self.select([self.names[j] for j in kept])
         return inner
@@ -363,7 +383,7 @@ class Design:
             return aliasing.short_groups(self.normalised_gram("corrected"), self.noise_energy)
         known = self.grams.noise is None and tolerance is None
         return aliasing.null_groups(
-            self._null(tolerance), EXACT_LEAKAGE if known else NOISY_LEAKAGE
+            self._null(tolerance), DESIGN.exact_leakage if known else DESIGN.noisy_leakage
         )
 
     def noise_energy(self, directions: np.ndarray) -> np.ndarray:

@@ -18,8 +18,21 @@ import numpy as np
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.errors import InputError
 
-SAMPLE_SIZE = 2048
-CHUNK = 1 << 16
+
+@dataclass(frozen=True)
+class FoldSettings:
+    """How rows are folded into Grams.
+
+    Args:
+        sample: rows that are kept as a sample, for diagnostics that need rows.
+        chunk: rows that are multiplied at a time, so that copies of them take little memory.
+    """
+
+    sample: int = 2048
+    chunk: int = 1 << 16
+
+
+FOLD = FoldSettings()
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,7 @@ class Accumulator:
         if self._sample is None:
             self._sample = np.empty((0, block.A.shape[1] + 1))
         keys = self._random.random(len(block.y))
-        threshold = self._keys.min() if len(self._keys) >= SAMPLE_SIZE else -1.0
+        threshold = self._keys.min() if len(self._keys) >= FOLD.sample else -1.0
         chosen = np.flatnonzero(keys > threshold)
         if not len(chosen):
             return
@@ -167,7 +180,7 @@ class Accumulator:
         if root is not None:
             rows = rows * root[chosen, None]
         keys, rows = np.r_[self._keys, keys[chosen]], np.concatenate([self._sample, rows])
-        best = np.argsort(-keys)[:SAMPLE_SIZE]
+        best = np.argsort(-keys)[: FOLD.sample]
         self._keys, self._sample = keys[best], rows[best]
 
     def finish(self, comm: Any = None) -> BlockGrams:
@@ -233,8 +246,8 @@ def gram(y: np.ndarray, A: np.ndarray, root: np.ndarray | None = None) -> np.nda
     """
     width = A.shape[1] + 1
     result = np.zeros((width, width))
-    for start in range(0, len(y), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(y), FOLD.chunk):
+        part = slice(start, start + FOLD.chunk)
         rows, right = A[part], y[part]
         if root is not None:
             rows, right = rows * root[part, None], right * root[part]

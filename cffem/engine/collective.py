@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 Result = TypeVar("Result")
 
 
-def summed(comm: Any, values: Any) -> np.ndarray:
+def summed(comm: MPI.Comm, values: Any) -> np.ndarray:
     """The sum of a number or an array over all ranks; collective.
 
     Example:
@@ -30,7 +34,7 @@ def summed(comm: Any, values: Any) -> np.ndarray:
     return total
 
 
-def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:
+def collectively(comm: MPI.Comm, function: Callable[[], Result]) -> Result | None:
     """Run `function` on rank 0; what it raises there is raised on all ranks.
 
     Args:
@@ -61,7 +65,7 @@ def collectively(comm: Any, function: Callable[[], Result]) -> Result | None:
     return result
 
 
-def portable(error: Exception) -> Exception:
+def portable(error: BaseException) -> BaseException:
     """The same error if it survives being sent, otherwise its text."""
     try:
         pickle.loads(pickle.dumps(error))

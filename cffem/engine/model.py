@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,18 +28,20 @@ from cffem.engine.assembly.experiment_checks import (
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.assembly.variants import Variants
+from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.deletion.refit import Refit, refitted
-from cffem.engine.deletion.sweep import Deletion, Demand, Sweep, run_sweep
+from cffem.engine.deletion.sweep import run_sweep
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs import initial
 from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
+from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_solve import solve_steady
-from cffem.engine.time.march import SCHEMES, Marching, Stage, consistent_start, march
+from cffem.engine.time.march import Marching, Stage, consistent_start, march
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -47,9 +49,16 @@ from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
 from cffem.symbols.problem.measured import rate_of
+from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
+    from cffem.symbols.problem.experiment import Window
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.observables import Observable
+    from cffem.symbols.problem.system import System
+
+Made = TypeVar("Made")
 
 
 class Model:
@@ -63,6 +72,7 @@ class Model:
             MUMPS), without prefix.
         trajectories: where the levels and stages of solutions are kept: "memory", "disk" (scratch
             files), or "auto": on disk where they would take more than a quarter of the free memory.
+        observer: is told of every solve, time level and deletion, and asked whether to go on.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -83,13 +93,15 @@ class Model:
 
     def __init__(
         self,
-        library: Any,
+        library: Library | System,
         coefficients: Mapping[str, float],
         experiment: Experiment,
         petsc_options: Mapping[str, Any] | None = None,
         trajectories: str = "auto",
+        observer: Observer | None = None,
     ):
         self.library = library
+        self.observer = observer or Observer()
         self.trajectories = checked_place(trajectories)
         self.coefficients = checked_coefficients(library, coefficients)
         self.experiment = experiment
@@ -116,6 +128,7 @@ class Model:
         """Nothing solved yet; who lends spaces and matrices also frees them."""
         self._lent = lent
         self._factual: Solution | None = None
+        self._factual_source: Callable[[], Solution] | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
         # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
         # owned values.
@@ -126,9 +139,9 @@ class Model:
         self._marching = self._kinds()
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
-        self._made: dict[Any, Any] = {}
+        self._made: dict[Hashable, Any] = {}
 
-    def at(self, window: Any) -> Model:
+    def at(self, window: Window) -> Model:
         """The same model on other time levels; it shares spaces, forms and matrices with this one,
         which must outlive it.
 
@@ -180,6 +193,7 @@ class Model:
         record = SolveRecord()
         solution = Solution(self, change, self.times, record)
         keep_stage = solution.start_stages() if stages else None
+        self.observer.solve(change.names, len(self.times) - 1)
         self.run(change, record, solution.keep, keep_stage)
         return solution
 
@@ -201,15 +215,26 @@ class Model:
         trajectory.
         """
         stage = self.prepared(change, record)
+
+        def observed(level: int, state: np.ndarray, velocity: np.ndarray | None) -> bool | None:
+            enough = keep(level, state, velocity)
+            self.reached(level, record)
+            return enough
+
         if self.experiment.time is None:
             state = solve_steady(self, change, stage)
-            keep(0, state.array_r.copy(), None)
+            observed(0, state.array_r.copy(), None)
             if keep_stage is not None:
                 keep_stage(0, 0, (state, None, None), 0.0)
             state.destroy()
             return
         start, velocity = self.initial(change, stage)
-        march(stage, self._marching, self.times, start, velocity, keep, keep_stage)
+        march(stage, self._marching, self.times, start, velocity, observed, keep_stage)
+
+    def reached(self, level: int, record: SolveRecord) -> None:
+        """Tell the observer that a time level is reached, and ask whether to go on; collective."""
+        self.observer.level(level, record)
+        self.observer.stop(self.comm)
 
     def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
         """The stage solver with the coefficients, forcing and boundary data of an intervention."""
@@ -389,8 +414,21 @@ class Model:
         themselves, with the same result.
         """
         if self._factual is None:
-            self._factual = solved_by_each(self) or self.solve(stages=True)
+            source = self._factual_source or self.solve_factual
+            self._factual = source()
         return self._factual
+
+    def solve_factual(self) -> Solution:
+        """Solve the factual problem, whatever is known of its solution."""
+        return solved_by_each(self) or self.solve(stages=True)
+
+    def take_factual_from(self, source: Callable[[], Solution]) -> None:
+        """Let the factual solution come from elsewhere, a store say, when it is first asked for.
+
+        Args:
+            source: gives the solution, with its stages.
+        """
+        self._factual_source = source
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -419,7 +457,7 @@ class Model:
         self.counts["linearised"] += len(wanted)
         return responses[names] if isinstance(names, str) else responses
 
-    def measurement(self, observable: Any) -> Any:
+    def measurement(self, observable: Observable) -> Any:
         """An observable on this model, compiled once: its `value`, `gradient` and
         `derivative` along a solution.
         """
@@ -429,7 +467,9 @@ class Model:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
 
-    def observable_scores(self, observable: Any, names: str | Iterable[str] | None = None) -> Any:
+    def observable_scores(
+        self, observable: Observable, names: str | Iterable[str] | None = None
+    ) -> Any:
         """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
         one backward solve.
         """
@@ -441,7 +481,7 @@ class Model:
         return scores
 
     def observable_deletions(
-        self, observable: Any, names: str | Iterable[str] | None = None
+        self, observable: Observable, names: str | Iterable[str] | None = None
     ) -> Any:
         """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
         a nonzero coefficient).
@@ -451,7 +491,7 @@ class Model:
         return observable_deletions(self, observable, self._chosen(names))
 
     def observable_bound(
-        self, observable: Any, name: str, norm: str = "L2", points: int = 8
+        self, observable: Observable, name: str, norm: str = "L2", points: int = 8
     ) -> Any:
         """The remainder bound of the adjoint approximation of one deletion, with estimated
         constants.
@@ -483,7 +523,7 @@ class Model:
         name: str,
         norm: str = "L2",
         epsilon: float | None = None,
-        observable: Any = None,
+        observable: Observable | None = None,
         points: int = 8,
         resolution: float = 1e-2,
         conditions: str = "carried",
@@ -526,7 +566,7 @@ class Model:
         self,
         names: str | Iterable[str] | None = None,
         norm: str = "L2",
-        keep: bool = False,
+        keep: bool | str = False,
         finished: Callable[[Deletion], object] | None = None,
         refit: Refit = "none",
         scores: str = "full",
@@ -542,7 +582,8 @@ class Model:
             names: the terms, or one term.
             norm: the norm of the scores.
             keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
-            finished: called with each `Deletion` when it is done, for progress and checkpoints.
+                "handed": `finished` gets it with the deletion, and then it is forgotten.
+            finished: called with each `Deletion` when it is done, on all ranks.
             refit: "none": the other coefficients stay; "remaining": they are refitted on the
                 factual solution without the deleted term; or for each deleted term the coefficients
                 of others, from a regression of one's own.
@@ -580,7 +621,7 @@ class Model:
         when = "steady" if self.experiment.time is None else f"{len(self.times) - 1} time steps"
         return f"Model({terms}; {self.spaces.size} unknowns, {when})"
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What rooms above the engine make of a model, an error estimate say: made once and
         freed with the model; collective.
         """

@@ -2,8 +2,10 @@
 """Norms of states and trajectories.
 
 Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do
-not count); "L2[T]" is that of the field T alone. The norm of a trajectory integrates its piecewise
-linear interpolant in time exactly: on a step with values a, b
+not count); "L2[T]" is that of the field T alone. Each is a bilinear form a(u, v), added up over the
+fields; `NORMS` holds them by name, and others can be added (`cffem.extend.add_norm`). The energy
+norm is that of the factual operator. The norm of a trajectory integrates its piecewise linear
+interpolant in time exactly: on a step with values a, b
 
     ∫ ‖(1−s) a + s b‖² = Δt/3 (‖a‖² + (a, b) + ‖b‖²).
 """
@@ -11,9 +13,9 @@ linear interpolant in time exactly: on a step with values a, b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -24,8 +26,51 @@ from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
 from cffem.symbols.errors import InputError
+from cffem.symbols.registry import Registry
 
-NORMS = ("L2", "H1", "H(curl)", "H(div)", "energy")
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+# a(u, v) of trial and test function of one field; None stands for the energy of the equation.
+NormForm = Callable[[Any, Any], Any]
+NORMS: Registry[NormForm | None] = Registry("norm")
+
+
+def add_norm(name: str, form: NormForm) -> NormForm:
+    """Make a norm known to models, studies and reports by its name.
+
+    Args:
+        name: how it is called; "NAME[T]" is then that of the field T alone.
+        form: the symmetric positive bilinear form a(u, v) in UFL, of trial and test function of one
+            field, with its measures.
+
+    Example:
+        >>> import ufl
+        >>> form = add_norm("half L2", lambda u, v: 0.5 * ufl.inner(u, v) * ufl.dx)
+        >>> "half L2" in NORMS
+        True
+        >>> NORMS.remove("half L2")
+    """
+    if "[" in name:
+        raise InputError(f"the name of a norm has no brackets, unlike {name!r}")
+    NORMS.add(name, form)
+    return form
+
+
+def _product(u: Any, v: Any) -> Any:
+    return ufl.inner(u, v) * ufl.dx
+
+
+def _with(derivative: Callable[[Any], Any]) -> NormForm:
+    return lambda u, v: _product(u, v) + _product(derivative(u), derivative(v))
+
+
+NORMS.add("L2", _product)
+NORMS.add("H1", _with(ufl.grad))
+NORMS.add("H(curl)", _with(ufl.curl))
+NORMS.add("H(div)", _with(ufl.div))
+NORMS.add("energy", None)
 
 
 class Norm:
@@ -129,7 +174,7 @@ class TrajectoryNorm:
 
 
 def products(
-    comm: Any, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]
+    comm: MPI.Comm, state: np.ndarray, image: np.ndarray, others: Sequence[np.ndarray]
 ) -> list[float]:
     """The products of an image with some states, and ‖state‖ ‖image‖, which their rounding
     errors are relative to; collective.
@@ -155,7 +200,7 @@ def parsed(kind: str, discretisation: Discretisation) -> tuple[str, Any]:
     """The norm and its field, None for all, that a name stands for."""
     base, _, rest = kind.partition("[")
     if base not in NORMS:
-        raise InputError(f"unknown norm {kind!r}; there are {', '.join(NORMS)}")
+        NORMS[kind]  # an error that names those there are
     if not rest:
         return base, None
     known = {str(unknown): unknown for unknown in discretisation.unknowns}
@@ -170,18 +215,13 @@ def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> An
     """The bilinear form of a norm, over the unknown fields or one of them."""
     space = discretisation.spaces.space
     trial = discretisation.spaces.parts(ufl.TrialFunction(space))
+    make = NORMS[kind]
+    assert make is not None, "the energy norm has no form of its own"
     form = 0
     for unknown in discretisation.unknowns if only is None else (only,):
-        u, v = trial[unknown], discretisation.tests[unknown]
-        form += ufl.inner(u, v) * ufl.dx
-        if kind == "H1":
-            form += ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx
-        elif kind == "H(curl)":
+        if kind in ("H(curl)", "H(div)"):
             _require_vector(unknown, kind)
-            form += ufl.inner(ufl.curl(u), ufl.curl(v)) * ufl.dx
-        elif kind == "H(div)":
-            _require_vector(unknown, kind)
-            form += ufl.inner(ufl.div(u), ufl.div(v)) * ufl.dx
+        form += make(trial[unknown], discretisation.tests[unknown])
     return form
 
 

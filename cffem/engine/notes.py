@@ -5,10 +5,13 @@ said, for `model.notes` and reports.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
 
-def notes_of(model: Any) -> tuple[str, ...]:
+def notes_of(model: Model) -> tuple[str, ...]:
     """What was changed or chosen in a model.
 
     Args:
@@ -17,7 +20,7 @@ def notes_of(model: Any) -> tuple[str, ...]:
     return (*_fluxes(model), *_multiplier_terms(model), *_flux_correction(model))
 
 
-def _fluxes(model: Any) -> list[str]:
+def _fluxes(model: Model) -> list[str]:
     """Which value terms take between cells."""
     d = model.discretisation
     jumping = [
@@ -35,7 +38,7 @@ def _fluxes(model: Any) -> list[str]:
     )
 
 
-def _multiplier_terms(model: Any) -> list[str]:
+def _multiplier_terms(model: Model) -> list[str]:
     """Terms with the multiplier of a constraint, which acts by itself."""
     multiplier = model.discretisation.multiplier
     if multiplier is None:
@@ -55,7 +58,7 @@ def _multiplier_terms(model: Any) -> list[str]:
     )
 
 
-def _flux_correction(model: Any) -> list[str]:
+def _flux_correction(model: Model) -> list[str]:
     """What was taken from measured boundary values."""
     correction = model.flux_correction
     return [] if correction is None else [str(correction)]

@@ -23,6 +23,7 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.library import CandidateTerms
 
 
 class Solution:
@@ -131,7 +132,7 @@ class Solution:
         """The communicator over whose ranks the rows are spread."""
         return self.model.comm
 
-    def rows(self, library: Any, kind: str = "strong") -> Iterator[Any]:
+    def rows(self, library: CandidateTerms, kind: str = "strong") -> Iterator[Any]:
         """Blocks of rows of the anchored regression, for a `Design`; each rank yields those of its
         own cells.
 

@@ -14,7 +14,7 @@ from typing import Any
 import ufl
 
 
-def gateaux(form: Any, function: Any, direction: Any = None) -> Any:
+def gateaux(form: ufl.Form, function: Any, direction: Any = None) -> Any:
     """The derivative of a UFL form or expression at a function in a direction.
 
     Args:

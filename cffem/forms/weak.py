@@ -218,7 +218,8 @@ class _Balance:
         result = split(monomial, self.second_derivative)
         if order_of(result) >= order:
             raise UnsupportedTerm(
-                f"derivatives of order {order} have no weak form here; write it with lap, or write a "
+                f"derivatives of order {order} have no weak form here; write it with lap, or "
+                "write a "
                 "System with a field for a derivative of lower order",
                 monomial,
             )

@@ -14,7 +14,7 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.selection import RELATIVE_FLOOR, estimate_with_error
+from cffem.screening.selection import SELECTION, estimate_with_error
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def detected(design: Design, support: tuple[int, ...], column: int) -> Detection
     # resampling sees.
     half = (
         resampling.interval_factor(len(design.grams.labels)) * error
-        + RELATIVE_FLOOR * anchor / unique
+        + SELECTION.relative_floor * anchor / unique
     )
     reach = abs(estimate) + half
     return Detection(

@@ -16,7 +16,7 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.subset import Candidate, neighbours, rescore, visited_supports
+from cffem.screening.subset import SUBSET, Candidate, neighbours, rescore, visited_supports
 
 Bounds = Mapping[int, tuple[float, float]]
 
@@ -67,6 +67,13 @@ def views(design: Design) -> list[np.ndarray]:
     return [grams.plain] if grams.denoised is None else [grams.plain, grams.denoised]
 
 
+def evidence_floor(design: Design) -> float:
+    """Share of the anchor's energy below which a smaller residual is no evidence: few
+    readings fail integration by parts.
+    """
+    return max([SUBSET.floor, *(float(source.get("defect", 0.0)) for source in design.sources)])
+
+
 def explore(design: Design, largest: int | None, bounds: Bounds | None = None) -> Explored:
     """Visit supports until none of the next size scores better, or the limit is reached.
 
@@ -109,10 +116,10 @@ def within(found: Explored, limit: int, design: Design) -> Explored:
 def visit(design: Design, size: int, further: int, bounds: Bounds | None) -> Explored:
     """All supports up to a size and one size further, tested and improved by exchanges."""
     totals = [b.sum(axis=0) for b in views(design)]
-    columns, rows = len(design.names), design.effective_rows
+    columns, rows, floor = len(design.names), design.effective_rows, evidence_floor(design)
 
     def scored(found: list[Candidate]) -> list[tuple[float, Candidate]]:
-        return sorted(((c.score(rows, columns), c) for c in found), key=lambda pair: pair[0])
+        return sorted(((c.score(rows, columns, floor), c) for c in found), key=lambda pair: pair[0])
 
     visited, others = visited_supports(totals, further)
     survivors = [

@@ -42,6 +42,7 @@ class Gates:
         discretisation: amplitude that interpolation and quadrature may get wrong without any noise.
         undetected: largest amplitude that a left-out term may still have.
         suspected: the same of a left-out term whose interval excludes zero.
+        defect: largest energy by which sums over few readings may fail, unless noise does more.
         told: terms of an alias group up to which all its combinations are written out.
     """
 
@@ -59,6 +60,7 @@ class Gates:
     discretisation: float = 3e-3
     undetected: float = 0.35
     suspected: float = 0.07
+    defect: float = 3e-5
     told: int = 4
 
 
@@ -106,6 +108,7 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     reasons += zero_gate(design, fitted, numbers)
     if design.grams.noise is not None:
         reasons += noise_gates(design, chosen.support, numbers)
+        reasons += readings_gate(design, numbers)
     reasons += left_out_gates(design, detections(design, chosen.support), numbers)
     if design.wider is not None:
         reasons += missing_gate(design, design.wider, chosen, numbers)
@@ -209,7 +212,7 @@ def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
     """A flow library that misfits without a pressure gets the hint where its pressure may
     have gone.
     """
-    anchor = getattr(design.library, "anchor", None)
+    anchor = None if design.library is None else design.library.anchor
     vectors = {f for f in getattr(anchor, "atoms", lambda *_: set())(VectorField) if f.dim > 1}
     if (
         not vectors
@@ -398,6 +401,27 @@ def noise_gates(design: Design, support: tuple[int, ...], numbers: dict[str, Any
             )
         )
     return reasons
+
+
+def readings_gate(design: Design, numbers: dict[str, Any]) -> list[Doubt]:
+    """Whether the readings are too far apart for the data: what sums over them fail by is
+    then itself not known.
+    """
+    defect = max((float(source.get("defect", 0.0)) for source in design.sources), default=0.0)
+    numbers["defect"] = defect
+    assert design.grams.noise is not None
+    noise = float(
+        design.grams.noise[:, 0, 0].sum() / max(design.grams.plain[:, 0, 0].sum(), 1e-300)
+    )
+    if defect <= GATES.defect or defect < noise / 2:
+        return []
+    text = (
+        f"sums over these readings are off by about {np.sqrt(defect):.2%} of the anchor, which "
+        "would have to be less than "
+        f"{np.sqrt(GATES.defect):.2%}: the data change too fast for the times or places at which "
+        "they were read"
+    )
+    return [Doubt("misfit", text)]
 
 
 def heterogeneity(design: Design, support: tuple[int, ...]) -> float:

@@ -12,7 +12,7 @@ still have (`limits_`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ from cffem.screening.selection import (
 from cffem.screening.skill import NullSkill, null_skill
 from cffem.screening.writing import equation_latex, equation_text
 from cffem.symbols.errors import InputError
+from cffem.symbols.registry import Registry
 
 try:
     from sklearn.utils.validation import validate_data
@@ -48,8 +49,25 @@ except ImportError:  # scikit-learn < 1.6
         return estimator._validate_data(*args, **kwargs)
 
 
-METHODS = ("lasso", "thresholded", "adaptive", "subset")
+# The columns of a design that a method keeps, before the refit; None where the path of the Lasso or
+# the search for the best model tells.
+Method = Callable[[Design], Sequence[int]]
+METHODS: Registry[Method | None] = Registry("screening method")
+for _name in ("lasso", "thresholded", "adaptive", "subset"):
+    METHODS.add(_name, None)
 CRITERIA = ("recall", "ebic")
+
+
+def add_screening_method(name: str, method: Method) -> Method:
+    """Make a method known to `Screening` and to studies by its name.
+
+    Args:
+        name: how it is called.
+        method: the columns of a `Design` that it keeps; refit, intervals, gates and limits are
+            those of every screen.
+    """
+    METHODS.add(name, method)
+    return method
 
 
 class Screening(RegressorMixin, BaseEstimator):
@@ -84,7 +102,8 @@ class Screening(RegressorMixin, BaseEstimator):
         false_share_: estimate of the expected share of false terms in the support.
         contract_: error bound B_s and the conditions of the screening theorems.
         selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and
-            why not.
+            why not. A reliable model consists of terms that are needed, and no other one does as
+            well; that nothing else is there it does not say. What else could be is in `limits_`.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -144,10 +163,7 @@ class Screening(RegressorMixin, BaseEstimator):
         return self
 
     def _check_options(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(
-                f"the screening method is one of {', '.join(METHODS)}, not {self.method!r}"
-            )
+        METHODS[self.method]  # an unknown one is an error that names those there are
         if self.criterion not in CRITERIA:
             raise InputError(
                 f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}"
@@ -202,6 +218,10 @@ class Screening(RegressorMixin, BaseEstimator):
         if self.method == "subset":
             self.frequencies_ = self.selection_.inclusion
             return self.selection_.support
+        added = METHODS[self.method]
+        if added is not None:
+            self.frequencies_ = self._frequencies(design, self.alpha_)
+            return tuple(sorted(int(j) for j in added(design)))
         if self.method == "thresholded" and self.threshold is None:
             self.threshold_ = self._threshold(design, raw)
         kept = set(np.flatnonzero(np.abs(raw) > self.threshold_).tolist())

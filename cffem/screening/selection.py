@@ -16,13 +16,28 @@ import numpy as np
 
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.exploring import Bounds, Explored, explore, views
+from cffem.screening.exploring import Bounds, Explored, evidence_floor, explore, views
 from cffem.screening.subset import Candidate, normalise, penalty, rescore, unexplained
 
-RIDGE = 1e-6
-ILL_CONDITIONED = 1e10
-CONTENDERS = 100  # survivors that compete in the bootstrap
-RELATIVE_FLOOR = 1e-3  # discretisation error that no resampling sees, relative to a coefficient
+
+@dataclass(frozen=True)
+class SelectionSettings:
+    """How supports compete and how coefficients are estimated.
+
+    Args:
+        ridge: what is added to the unit diagonal of an ill-conditioned Gram.
+        ill_conditioned: condition number of a Gram from which a ridge is added.
+        contenders: survivors of the search that compete in the bootstrap.
+        relative_floor: discretisation error that no resampling sees, relative to a coefficient.
+    """
+
+    ridge: float = 1e-6
+    ill_conditioned: float = 1e10
+    contenders: int = 100
+    relative_floor: float = 1e-3
+
+
+SELECTION = SelectionSettings()
 
 
 @dataclass(frozen=True)
@@ -101,9 +116,9 @@ def judged(
     (score, best), *rivals = ranked
     rival = min(rivals, key=lambda pair: pair[0], default=None)
     gap = rival[0] - score if rival else float("inf")
-    contenders = [c.support for _, c in ranked[:CONTENDERS]]
+    contenders = [c.support for _, c in ranked[: SELECTION.contenders]]
     win_rate, inclusion = bootstrap(
-        contenders, blocks, rows, columns, replicates, seed, best.support
+        contenders, blocks, rows, columns, replicates, seed, best.support, evidence_floor(design)
     )
     visited = (
         found.visited if any(len(c.support) == len(best.support) for c in found.visited) else [best]
@@ -139,6 +154,7 @@ def bootstrap(
     replicates: int,
     seed: int,
     best: tuple[int, ...],
+    floor: float,
 ) -> tuple[float, np.ndarray]:
     """Reweight the blocks, rescore the candidates: how often the best support wins, and how
     often each term is in the winner.
@@ -149,7 +165,7 @@ def bootstrap(
         grams = resampling.reweighted(view, weights)
         for number, support in enumerate(supports):
             share = batch_unexplained(grams, support)
-            scores[:, number] += rows * np.log(share + 1e-5) / len(blocks)
+            scores[:, number] += rows * np.log(share + floor) / len(blocks)
     scores += np.array([len(s) for s in supports]) * penalty(rows, columns)
     winners = scores.argmin(axis=1)
     inclusion = np.zeros(columns)
@@ -182,9 +198,9 @@ def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) 
         estimate = resampling.solve_support(
             trusted_blocks(design, support).sum(axis=0), support, ridge
         )
-    half = resampling.interval_factor(len(design.grams.labels)) * error + RELATIVE_FLOOR * np.abs(
-        estimate
-    )
+    half = resampling.interval_factor(
+        len(design.grams.labels)
+    ) * error + SELECTION.relative_floor * np.abs(estimate)
     low, high = (
         np.array([(bounds or {}).get(j, (-np.inf, np.inf))[k] for j in support]) for k in (0, 1)
     )
@@ -228,16 +244,16 @@ def ridge_needed(design: Design, support: tuple[int, ...]) -> float:
     values = normalised_eigenvalues(design, support)
     if values[0] <= 0 and design.grams.noise is not None:
         values = np.abs(values)
-    return RIDGE if values[-1] > ILL_CONDITIONED * max(values[0], 0.0) else 0.0
+    return SELECTION.ridge if values[-1] > SELECTION.ill_conditioned * max(values[0], 0.0) else 0.0
 
 
 def score_supports(
     design: Design, supports: list[tuple[int, ...]]
 ) -> list[tuple[float, Candidate]]:
     """EBIC of given supports, best first."""
-    found = rescore(supports, [b.sum(axis=0) for b in views(design)])
+    found, floor = rescore(supports, [b.sum(axis=0) for b in views(design)]), evidence_floor(design)
     return sorted(
-        ((c.score(design.effective_rows, len(design.names)), c) for c in found),
+        ((c.score(design.effective_rows, len(design.names), floor), c) for c in found),
         key=lambda pair: pair[0],
     )
 

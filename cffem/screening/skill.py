@@ -97,7 +97,7 @@ def held_out_error(blocks: np.ndarray, columns: Sequence[int]) -> float:
 
 def constant_column(design: Design) -> int | None:
     """The column of the term that is a number, by the library or by its name."""
-    terms: Any = getattr(design.library, "terms", {}) or {}
+    terms = {} if design.library is None else design.library.terms
     for index, name in enumerate(design.names):
         term = terms.get(name)
         if (term is not None and sp.sympify(term).is_number) or (

@@ -14,11 +14,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BEAM = 200
-KEEP = 12
-EXHAUSTIVE = 1500  # parents up to which every extension is visited
-RIDGE = 1e-13
-FLOOR = 1e-5  # share of the anchor's energy below which a smaller residual is no evidence
+
+@dataclass(frozen=True)
+class SubsetSettings:
+    """How subsets of the columns are searched.
+
+    Args:
+        beam: supports of each size that are followed.
+        keep: supports of each size that are handed on.
+        exhaustive: parents up to which every extension is visited.
+        ridge: added to normalised Grams, so that copies of a column can be solved for.
+        floor: share of the anchor's energy below which a smaller residual is no evidence.
+    """
+
+    beam: int = 200
+    keep: int = 12
+    exhaustive: int = 1500
+    ridge: float = 1e-13
+    floor: float = 1e-5
+
+
+SUBSET = SubsetSettings()
 
 
 @dataclass(frozen=True)
@@ -30,9 +46,15 @@ class Candidate:
     support: tuple[int, ...]
     unexplained: tuple[float, ...]
 
-    def score(self, rows: float, columns: int) -> float:
-        """EBIC with the number of independent rows, averaged over the Grams; smaller is better."""
-        fit = sum(rows * math.log(max(u, 0.0) + FLOOR) for u in self.unexplained) / len(
+    def score(self, rows: float, columns: int, floor: float = SUBSET.floor) -> float:
+        """EBIC with the number of independent rows, averaged over the Grams; smaller is better.
+
+        Args:
+            rows: independent rows.
+            columns: of the library.
+            floor: share of the anchor's energy below which a smaller residual is no evidence.
+        """
+        fit = sum(rows * math.log(max(u, 0.0) + floor) for u in self.unexplained) / len(
             self.unexplained
         )
         return fit + len(self.support) * penalty(rows, columns)
@@ -55,7 +77,7 @@ def unexplained(gram: np.ndarray, supports: np.ndarray) -> np.ndarray:
     if supports.shape[1] == 0:
         return np.ones(len(supports))
     index = supports + 1
-    inner = gram[index[:, :, None], index[:, None, :]] + RIDGE * np.eye(supports.shape[1])
+    inner = gram[index[:, :, None], index[:, None, :]] + SUBSET.ridge * np.eye(supports.shape[1])
     right = gram[0, index]
     solved = np.linalg.solve(inner, right[..., None])[..., 0]
     return np.clip(1 - np.einsum("ij,ij->i", right, solved) / gram[0, 0], 0, None)
@@ -72,7 +94,7 @@ def extensions(gram: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.nd
         base = np.ones(1)
     else:
         index = parents + 1
-        inner = gram[index[:, :, None], index[:, None, :]] + RIDGE * np.eye(size)
+        inner = gram[index[:, :, None], index[:, None, :]] + SUBSET.ridge * np.eye(size)
         rows = gram[index]
         solved = np.linalg.solve(inner, rows)
         schur_y = gram[0][None, :] - np.einsum("ik,ikj->ij", gram[0, index], solved)
@@ -117,13 +139,13 @@ def search(gram: np.ndarray, largest: int) -> list[np.ndarray]:
         children, _ = extensions(gram, parents)
         if not len(children):
             break
-        levels.append(children[:BEAM])
-        parents = children if len(children) <= EXHAUSTIVE else children[:BEAM]
+        levels.append(children[: SUBSET.beam])
+        parents = children if len(children) <= SUBSET.exhaustive else children[: SUBSET.beam]
     for size in range(len(levels) - 1, 1, -1):
-        best = levels[size][: 4 * KEEP]
+        best = levels[size][: 4 * SUBSET.keep]
         smaller = np.concatenate([np.delete(best, k, axis=1) for k in range(size)])
         pool = np.concatenate([smaller, levels[size - 1]])
-        levels[size - 1] = unique_supports(pool, unexplained(gram, pool))[0][:BEAM]
+        levels[size - 1] = unique_supports(pool, unexplained(gram, pool))[0][: SUBSET.beam]
     return levels[1:]
 
 
@@ -144,8 +166,8 @@ def visited_supports(
     others: dict[tuple[int, ...], None] = {}
     for gram in grams:
         for level in search(gram, largest):
-            best.update({as_support(row): None for row in level[:KEEP]})
-            others.update({as_support(row): None for row in level[KEEP:]})
+            best.update({as_support(row): None for row in level[: SUBSET.keep]})
+            others.update({as_support(row): None for row in level[SUBSET.keep :]})
     return rescore(list(best), grams), rescore([s for s in others if s not in best], grams)
 
 

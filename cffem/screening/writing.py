@@ -20,7 +20,7 @@ def equation_text(design: Design, coefficients: np.ndarray, digits: int = 4) -> 
         >>> equation_text(design, np.array([0.5, -2.0]))
         'y = 0.5 u_xx − 2 u'
     """
-    anchor = getattr(design.library, "anchor", None)
+    anchor = None if design.library is None else design.library.anchor
     return (
         f"{'y' if anchor is None else anchor} = "
         f"{combined(design, coefficients, digits, list(design.names), '−')}"
@@ -35,8 +35,8 @@ def equation_latex(design: Design, coefficients: np.ndarray, digits: int = 4) ->
         >>> print(equation_latex(design, np.array([0.5])))
         y = 0.5\,\text{u\_xx}
     """
-    anchor = getattr(design.library, "anchor", None)
-    terms: Any = getattr(design.library, "terms", {}) or {}
+    anchor = None if design.library is None else design.library.anchor
+    terms = {} if design.library is None else design.library.terms
     shown = [in_latex(terms.get(name), name) for name in design.names]
     left = "y" if anchor is None else sp.latex(anchor)
     return f"{left} = {combined(design, coefficients, digits, shown, '-', join=chr(92) + ',')}"

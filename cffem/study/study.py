@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from mpi4py import MPI
 
 from cffem.data.dataset import Dataset
 from cffem.engine.assembly.experiment_checks import checked_coefficients
@@ -23,6 +25,7 @@ from cffem.study.report.report import Report
 from cffem.study.run import settings
 from cffem.study.run.checkpoint import OutputError
 from cffem.study.run.counted import counted_fields
+from cffem.study.run.progress import progress_of_script
 from cffem.study.run.running import Run
 from cffem.study.run.stations import coefficient_intervals as intervals
 from cffem.study.run.stations import (
@@ -41,6 +44,11 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
 
 REFITS = ("none", "remaining")
 
@@ -75,8 +83,12 @@ class Study:
         >>> u = cf.ScalarField("u")
         >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
         >>> experiment = cf.Experiment(
-        ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1), elements={u: ("Lagrange", 2)}, boundary=[cf.Dirichlet(u, 0)],
-        ...     initial={u: sp.sin(sp.pi * cf.x)}, time=cf.Window(0, 0.1, steps=4))
+        ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1),
+        ...     elements={u: ("Lagrange", 2)},
+        ...     boundary=[cf.Dirichlet(u, 0)],
+        ...     initial={u: sp.sin(sp.pi * cf.x)},
+        ...     time=cf.Window(0, 0.1, steps=4),
+        ... )
         >>> report = Study(library, experiment, coefficients={"u": 1.0, "lap": 0.5}).run()
         >>> report.terms["lap"].deletion > report.terms["u"].deletion
         True
@@ -84,7 +96,7 @@ class Study:
 
     def __init__(
         self,
-        library: Any,
+        library: Library | System,
         experiments: Experiment | Sequence[Experiment] | Mapping[str, Experiment],
         *,
         data: Any = None,
@@ -134,12 +146,15 @@ class Study:
                     "all coefficients of the study are zero, so there is nothing to delete"
                 )
 
-    def run(self, out: str | Path | None = None, resume: bool = False) -> Report:
+    def run(
+        self, out: str | Path | None = None, resume: bool = False, quiet: bool = False
+    ) -> Report:
         """Go through all stations; collective over the communicator of the meshes.
 
         Args:
             out: the folder for checkpoints and results, written by rank 0; None keeps nothing.
             resume: go on where an earlier run of the same study in the same folder ended.
+            quiet: show nothing, even on a terminal.
 
         Raises:
             InputError: the study cannot be done as it is written, or the folder belongs to another
@@ -149,7 +164,8 @@ class Study:
         self.started = True
         if now.dry_run:
             raise settings.PlanOnly(self)
-        run = Run(self, out, resume or now.resume, now.progress)
+        progress = now.progress or progress_of_script(MPI.COMM_WORLD.rank, quiet)
+        run = Run(self, out, resume or now.resume, progress)
         finished = False
         try:
             report, drawing = stations(run)
@@ -168,7 +184,7 @@ class Study:
                 ) from error
             raise
         finally:
-            now.progress.close()
+            progress.close()
             run.checkpoint.close(finished)
             if finished:
                 run.destroy()

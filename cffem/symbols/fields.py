@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.expr import AtomicExpr
@@ -20,6 +20,10 @@ from cffem.symbols.algebra.normal_forms import NORMAL_FORMS
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, SymbolError
+
+if TYPE_CHECKING:
+    from sympy.printing.printer import Printer
+
 
 RESERVED = frozenset({"x", "y", "z", "t", "n"})
 
@@ -151,10 +155,10 @@ class Field(CoordinateFunction, AtomicExpr):
     def sort_key(self, order: Any = None) -> Any:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return self.name
 
-    def _sympyrepr(self, printer: Any) -> str:
+    def _sympyrepr(self, printer: Printer) -> str:
         return f"{type(self).__name__}({self.name!r}, dim={self.dim})"
 
 
@@ -183,7 +187,7 @@ class ScalarField(GuardedArithmetic, Field):
     def shape(self) -> tuple[int | None, ...]:
         return ()
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return printer._deal_with_super_sub(self.name)
 
 
@@ -219,7 +223,7 @@ class VectorField(CheckedArithmetic, Field):
     def _xreplace(self, rule: Any) -> tuple[sp.Basic, bool]:
         return (as_vector(rule[self]), True) if self in rule else (self, False)
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\mathbf{{{printer._deal_with_super_sub(self.name)}}}"
 
 
@@ -245,10 +249,10 @@ class Normal(CheckedArithmetic, CoordinateFunction, AtomicExpr):
     def __getitem__(self, index: int) -> sp.Expr:
         return Component(self, index)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return "n"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return r"\mathbf{n}"
 
 
@@ -285,10 +289,10 @@ class Component(GuardedArithmetic, CoordinateFunction):
     def shape(self) -> tuple[int | None, ...]:
         return ()
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"{printer._print(self.args[0])}[{self.index}]"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         name = (
             "n" if isinstance(self.field, Normal) else printer._deal_with_super_sub(self.field.name)
         )

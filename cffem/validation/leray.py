@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -24,6 +24,13 @@ import sympy as sp
 from cffem.symbols.coordinates import x, y
 from cffem.symbols.fields import ScalarField, VectorField
 from cffem.symbols.operators import curl, div, dot, dt, grad, lap, vector
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+    from mpi4py import MPI
+
+    from cffem.engine.model import Model
+
 
 v, p = VectorField("v", dim=2), ScalarField("p")
 PAIRS = {
@@ -89,7 +96,7 @@ CASES = {
 }
 
 
-def leray_column(case: str, pair: str, h: float, comm: Any) -> dict[str, float]:
+def leray_column(case: str, pair: str, h: float, comm: MPI.Comm) -> dict[str, float]:
     """Shares of the terms that divergence-free test functions see, and relative differences of the
     equivalences.
 
@@ -133,7 +140,7 @@ def leray_column(case: str, pair: str, h: float, comm: Any) -> dict[str, float]:
 
 
 def flow_model(
-    case: str, pair: str, mesh: Any, terms: Mapping[str, Any], steady: bool = False
+    case: str, pair: str, mesh: Mesh, terms: Mapping[str, Any], steady: bool = False
 ) -> Any:
     """A model of the flow on one pair of elements; the velocity has its natural condition at
     an open boundary.
@@ -168,7 +175,7 @@ def flow_model(
     return Model(library, coefficients, experiment)
 
 
-def flow_on(case: str, mesh: Any, model: Any, projection: Any) -> np.ndarray:
+def flow_on(case: str, mesh: Mesh, model: Model, projection: Any) -> np.ndarray:
     """The steady flow, solved on a Taylor–Hood pair and projected onto the class of the model."""
     steady = flow_model(
         case, "Taylor–Hood", mesh, {name: TERMS[name] for name in ACTIVE}, steady=True

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -28,6 +28,10 @@ from cffem.screening.skill import Skill, constant_column, held_out_skill
 from cffem.symbols.coordinates import t
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.library import Library
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # A term counts as selected if most resampled designs keep it and the model predicts most of the
 # tendency. Both limits were chosen after a first look at the sea-surface temperatures of the demo,
@@ -201,7 +205,7 @@ def examine(
     return RealDataFindings(terms, skill, found, bool(screen.reliable_), reasons, described(data))
 
 
-def unavailable(comm: Any, *names: str) -> str:
+def unavailable(comm: MPI.Comm, *names: str) -> str:
     """Why measured data of the registry cannot be had, the same words on all ranks; empty where
     they can; collective.
 

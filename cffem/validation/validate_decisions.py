@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -22,6 +22,10 @@ from cffem.symbols.operators import dt, lap
 from cffem.symbols.problem.library import Library
 from cffem.validation.validate_board import Board, CaseSettings, TermRow
 from cffem.validation.validate_scalar import unit_square
+
+if TYPE_CHECKING:
+    from cffem.engine.deletion.sweep import Sweep
+
 
 EIGENVALUE = 2 * math.pi**2
 LEVELS = np.geomspace(0.1, 10.0, 41)  # ε as multiples of the true score
@@ -138,7 +142,7 @@ def pruning(settings: CaseSettings) -> Board:
     return board
 
 
-def three_sets(sweep: Any, bounds: Any, truth: Mapping[str, float]) -> str:
+def three_sets(sweep: Sweep, bounds: Any, truth: Mapping[str, float]) -> str:
     """The relevant, irrelevant and unresolved terms at one tolerance."""
     import cffem as cf
 

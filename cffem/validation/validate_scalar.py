@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -26,6 +26,10 @@ from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import dot, dt, grad, lap
 from cffem.symbols.problem.library import Library
 from cffem.validation.validate_board import Board, CaseSettings, TermRow
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 NOISE = 0.01  # standard deviation of the noise, relative to the rms of the data
 RELEVANT = 1e-3  # ε of the verdicts, relative to the norm of the factual solution
@@ -219,7 +223,7 @@ def make_model(
     return cf.Model(LIBRARY, dict(coefficients), experiment)
 
 
-def on_grid(solution: Any) -> np.ndarray:
+def on_grid(solution: Solution) -> np.ndarray:
     """A solution at the points of the grid and all time levels."""
     from dolfinx import geometry
 

@@ -31,9 +31,11 @@ def problem(seed: int) -> tuple[Any, str]:
     random = np.random.default_rng(seed)
     shape = str(random.choice(["interval", "square", "square", "square", "l_shape", "box"]))
     places = PLACES[shape]
-    h = float({"interval": random.uniform(0.01, 0.08), "box": random.uniform(0.12, 0.2)}.get(
-        shape, random.uniform(0.04, 0.16)
-    ))
+    h = float(
+        {"interval": random.uniform(0.01, 0.08), "box": random.uniform(0.12, 0.2)}.get(
+            shape, random.uniform(0.04, 0.16)
+        )
+    )
     degree = int(random.choice([1, 2])) if shape != "box" else 1
     kind = str(random.choice(["linear", "linear", "cubic", "burgers", "steady", "wave"]))
     steps = int(random.integers(5, 25))
@@ -68,8 +70,12 @@ def problem(seed: int) -> tuple[Any, str]:
     experiment = cf.Experiment(
         mesh=getattr(cf.mesh, shape)(MPI.COMM_SELF, h), elements={u: ("Lagrange", degree)}, **chosen
     )
-    words = f"{seed}: {kind} {shape} h={h:.3g} P{degree} steps={steps} a={diffusion:.2g} modes={modes}"
-    return cf.Model(library, coefficients, experiment), words + f" {getattr(chosen.get('time'), 'scheme', '')}"
+    words = (
+        f"{seed}: {kind} {shape} h={h:.3g} P{degree} steps={steps} a={diffusion:.2g} modes={modes}"
+    )
+    return cf.Model(
+        library, coefficients, experiment
+    ), words + f" {getattr(chosen.get('time'), 'scheme', '')}"
 
 
 def reference(model: Any) -> Any:

@@ -8,10 +8,11 @@ from cffem import t, x
 from cffem.data import Dataset
 from cffem.data.noise.grid_noise import measure_noise, noise_sd
 from cffem.data.noise.reconstruction import Spline
+from cffem.data.rows.bumps import bump_derivatives
 from cffem.data.rows.integrands import hermite
 from cffem.data.rows.on_points import PointMesh, conical_rule
 from cffem.data.rows.row_blocks import RowBlock
-from cffem.data.rows.testfunctions import Axis, bump_derivatives, half_width, spectral_corner
+from cffem.data.rows.testfunctions import Axis, half_width, spectral_corner
 
 u = cf.ScalarField("u")
 v = cf.VectorField("v", dim=2)

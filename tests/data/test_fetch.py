@@ -1,4 +1,4 @@
-"""Fetching large files: resumed where it broke off, checked, refused when changed, and one
+"""Fetching large files: tried again where it broke off, checked, refused when changed, and one
 sentence without a network.
 """
 
@@ -22,21 +22,20 @@ CONTENT = b"CDF\x01" + bytes(range(256)) * 3000
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves one file with ranges, and breaks off the first answers in the middle."""
+    """Serves one file, and breaks off the first answers in the middle."""
 
     protocol_version = "HTTP/1.1"
     breaks: int
-    asked: list[str | None]
+    asked: list[str]
     page: bytes
 
     def do_GET(self):
-        self.asked.append(self.headers.get("Range"))
+        self.asked.append(self.path)
         if "1999" in self.path:
             self.send_error(404)
             return
-        start = int((self.headers.get("Range") or "bytes=0-")[6:].rstrip("-"))
-        rest = self.page[start:]
-        self.send_response(206 if start else 200)
+        rest = self.page
+        self.send_response(200)
         self.send_header("Content-Length", str(len(rest)))
         self.end_headers()
         if type(self).breaks > 0:
@@ -67,20 +66,30 @@ def server(monkeypatch):
     running.server_close()
 
 
-def test_a_broken_download_is_resumed(server, tmp_path):
+def test_a_broken_download_is_tried_again(server, tmp_path):
     server.breaks = 1
-    with pytest.raises(DataUnavailable, match="could not be downloaded"):
-        fetching.fetch("oisst", [2015], tmp_path)
-    part = tmp_path / "sst.day.mean.2015.nc.part"
-    got = part.stat().st_size
-    assert 0.3 * len(CONTENT) < got < 0.6 * len(CONTENT)
     (path,) = fetching.fetch("oisst", [2015], tmp_path)
     assert path.read_bytes() == CONTENT
-    assert server.asked[-1] == f"bytes={got}-"
-    assert not part.exists()
-    asked = len(server.asked)
+    assert len(server.asked) == 2
     assert fetching.fetch("oisst", [2015], tmp_path) == [path]
-    assert len(server.asked) == asked  # nothing is asked for again
+    assert len(server.asked) == 2  # nothing is asked for again
+
+
+def test_nothing_is_left_of_a_download_that_fails(server, tmp_path):
+    server.breaks = 1 + fetching.RETRIES
+    with pytest.raises(DataUnavailable, match="could not be downloaded"):
+        fetching.fetch("oisst", [2015], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bar_shows_how_much_has_come(server, tmp_path):
+    (path,) = fetching.fetch("oisst", [2015], tmp_path, progress=True)
+    assert path.read_bytes() == CONTENT
+    bar = fetching.Bar("sst")
+    bar.total = 10
+    bar.update(4)
+    assert (bar.total, bar._shown.tasks[0].completed) == (10, 4)
+    bar.close()
 
 
 def test_changed_files_and_error_pages_are_refused(server, tmp_path):

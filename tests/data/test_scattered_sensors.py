@@ -10,7 +10,7 @@ import cffem as cf
 from benchmarks.screening import screening_data as cases
 from cffem.data.noise.point_noise import MeshSmoothing, measure_point_noise
 from cffem.data.noise.reconstruction import Spline
-from cffem.data.rows.on_points import CLOSEST, PointMesh, PointSampling
+from cffem.data.rows.on_points import POINT_TESTS, PointMesh, PointSampling
 from cffem.data.rows.widths import Width, WidthRule, best_width
 
 SIZE = 64
@@ -108,7 +108,7 @@ def test_two_sensors_at_almost_one_place_do_not_slow_heat_flow():
     points[1] = points[0] + 1e-9
     smoothing = PointMesh(points).smoothing
     neighbours = smoothing.laplacian.getnnz(axis=1).max() - 1
-    assert smoothing.largest <= 2 * neighbours * CLOSEST**2
+    assert smoothing.largest <= 2 * neighbours * POINT_TESTS.closest**2
 
 
 def test_heat_flow_by_polynomials_is_that_by_steps():

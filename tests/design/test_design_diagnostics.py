@@ -5,7 +5,7 @@ import pytest
 import sympy as sp
 
 from cffem.design import Design, RowBlock
-from cffem.design.gram import Accumulator, fold, gram
+from cffem.design.gram import Accumulator, FoldSettings, fold, gram
 from cffem.design.spectrum import irrepresentability, sparse_eigenvalues
 from cffem.symbols.errors import InputError
 
@@ -66,7 +66,7 @@ def test_reservoir_is_a_uniform_sample_of_the_rows():
 
 
 def test_a_gram_made_in_chunks_is_the_gram(monkeypatch):
-    monkeypatch.setattr("cffem.design.gram.CHUNK", 7)
+    monkeypatch.setattr("cffem.design.gram.FOLD", FoldSettings(chunk=7))
     A, y = matrix(rows=50)
     Z = np.column_stack([y, A])
     np.testing.assert_allclose(gram(y, A), Z.T @ Z, rtol=1e-12)

@@ -385,17 +385,21 @@ add(
         "a word": msh(TEXT + b"$Nodes\n1 zero\n$EndNodes\n"),
         "junk": msh(bytes(range(256)) * 100),
         "one triangle without area": msh(
-            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1 0 0\n3 2 0 0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 3\n$EndElements\n"
+            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1 0 0\n3 2 0 "
+            b"0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 3\n$EndElements\n"
         ),
         "points that are not there": msh(
-            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n2 1 0 0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 9\n$EndElements\n"
+            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n2\n1 0 0 0\n2 1 0 "
+            b"0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 9\n$EndElements\n"
         ),
         "two cells alike": msh(
-            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1 0 0\n3 0 1 0\n$EndNodes\n"
+            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1 0 0\n3 0 1 "
+            b"0\n$EndNodes\n"
             b"$Elements\n3\n1 2 0 1 2 3\n2 2 0 1 2 3\n3 2 0 3 2 1\n$EndElements\n"
         ),
         "overflowing coordinates": msh(
-            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1e999 0 0\n3 0 1 0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 3\n$EndElements\n"
+            b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1e999 0 0\n3 0 1 "
+            b"0\n$EndNodes\n$Elements\n1\n1 2 0 1 2 3\n$EndElements\n"
         ),
     },
 )

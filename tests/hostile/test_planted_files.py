@@ -1,4 +1,4 @@
-"""Files that libraries look for by themselves, planted in the folder of a study: none of them is read, none of them runs."""
+"""Files that libraries look for, planted in the folder of a study: none is read, none runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from processes import mpi_environment
 
 CONSTRUCTOR = """
 #include <stdio.h>
-__attribute__((constructor)) static void run(void) {{ FILE *f = fopen("{mark}", "w"); if (f) fclose(f); }}
+__attribute__((constructor)) static void run(void) {{
+    FILE *f = fopen("{mark}", "w"); if (f) fclose(f);
+}}
 """
 MODULES = ["typing", "numpy", "sitecustomize", "usercustomize", "cffem_plugin"]
 MODULES += ["sympy", "dolfinx", "mpi4py", "xarray", "h5py", "gmsh"]
@@ -132,7 +134,7 @@ def test_two_ranks_read_nothing_of_a_strangers_folder(planted):
 
 
 def test_forms_are_compiled_without_files_of_a_strangers_folder(planted, tmp_path):
-    """A cache of its own, so that compilers run; of setuptools' files those of the current folder are not read."""
+    """Compilers run, in a cache of its own; setuptools reads nothing of the current folder."""
     folder, mark, variables = planted
     run(
         (folder, mark, {**variables, "CFFEM_CACHE": str(tmp_path)}),

@@ -174,9 +174,13 @@ def test_the_page_of_identification_is_made_of_the_records_of_several_runs(tmp_p
     page = tmp_path / "page.md"
     assert screening_bench.main(["--join", *map(str, files), "--page", str(page)]) == 0
     text = page.read_text()
-    assert "| Klein–Gordon | 100% | 1/1 | 1 | 0 | 100% |" in text
+    assert "| Klein–Gordon | 100% | 1/1 | 1 | 0 | 0 | 100% |" in text
     assert "| confidently wrong | 0 (0.0%) | ≤ 1 % |" in text
     assert "## Below the detection limit" in text
+    assert "are hidden terms within their limits" in text
+    assert "cffem bench screening --only families --families Klein–Gordon" in text
+    assert "3 of 3 goals met. None missed." in text
+    assert text.count("(sources ") == 2
     assert "confidently wrong 0" in capsys.readouterr().out
 
 
@@ -189,7 +193,7 @@ def test_lacking_and_random_runs_are_counted(monkeypatch):
     monkeypatch.setattr(bench, "random_field", lambda seed: RANDOM(seed, 17, 60))
     bench.null_fields(board, 1)
     assert board.missed == []
-    text = page(board.records)
+    text = page(board.records, board.figures, [("cffem bench screening", "sources 0")])
     assert "0 of 4 runs believed" in text
     assert "| random fields, strong rows | 0 of 4 | – |" in text
 

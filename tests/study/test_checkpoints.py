@@ -20,8 +20,8 @@ from mpi4py import MPI
 from study_support import command, result, written
 
 import cffem as cf
+from cffem.engine.model import Model
 from cffem.study.run.checkpoint import Checkpoint, OutputError
-from cffem.study.run.running import WatchedModel
 from cffem.study.toml.study_file import read_study
 
 
@@ -110,9 +110,9 @@ def test_resuming_repeats_no_finished_solve(tmp_path, undisturbed, monkeypatch):
     with pytest.raises(Crash):
         study.run(out)
     monkeypatch.setattr(Checkpoint, "store", store)
-    march = WatchedModel.run
+    march = Model.run
     monkeypatch.setattr(
-        WatchedModel,
+        Model,
         "run",
         lambda self, change, *rest: (solved.append(str(change)), march(self, change, *rest))[1],
     )

@@ -101,7 +101,7 @@ def test_a_fit_that_runs_away_is_not_marched_on(monkeypatch):
 
 def test_one_experiment_that_cannot_be_solved_does_not_take_the_others_with_it(monkeypatch):
     limits = {"good": {}, "bad": {u: 1e-3}}
-    monkeypatch.setattr(running.WatchedModel, "_limits", lambda self: limits[self.name])
+    monkeypatch.setattr(running, "growth_limits", lambda study, name, model: limits[name])
     experiments = {"good": heat_experiment(), "bad": heat_experiment()}
     report = cf.Study(
         HEAT,

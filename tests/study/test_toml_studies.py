@@ -269,7 +269,10 @@ mesh = { shape = "data", h = 0.5 }
 elements = { u = ["Lagrange", 2] }
 boundary = [{ type = "Dirichlet", field = "u" }, { type = "Dirichlet", field = "lap(u)" }]
 time = { start = 0, end = 1, steps = 4 }
-data = { file = "data.npz", coordinates = { x = "x", t = "t" }, fields = { u = "u", psi = "psi" }, period = { x = 6.0 } }
+data.file = "data.npz"
+data.coordinates = { x = "x", t = "t" }
+data.fields = { u = "u", psi = "psi" }
+data.period = { x = 6.0 }
 """
 
 
@@ -289,7 +292,7 @@ def test_files_offer_high_orders_periods_complex_data_and_meshes_of_the_data(tmp
     assert (places.min(), places.max()) == (1.0, 7.0)
     with pytest.raises(InputError, match="degrees"):
         read_study(written(tmp_path, HIGH.replace('x = "x", t', 'x = "lon", t')), MPI.COMM_SELF)
-    without = "\n".join(line for line in HIGH.splitlines() if not line.startswith("data ="))
+    without = "\n".join(line for line in HIGH.splitlines() if not line.startswith("data."))
     with pytest.raises(InputError, match="to follow the data"):
         read_study(written(tmp_path, without), MPI.COMM_SELF)
 

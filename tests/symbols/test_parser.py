@@ -38,9 +38,9 @@ from cffem import (
 )
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.errors import ParseError, ShapeError
-from cffem.symbols.parser.limits import MAX_POWER
+from cffem.symbols.parser.limits import LIMITS
 from cffem.symbols.parser.parse import parse
-from cffem.symbols.parser.syntax import MAX_DEPTH, MAX_LENGTH
+from cffem.symbols.parser.syntax import TEXT_LIMITS
 
 HOSTILE = Path(__file__).with_name("hostile_strings.json")
 u, v = cf.ScalarField("u"), cf.ScalarField("v")
@@ -208,15 +208,15 @@ def test_errors_name_the_column(text, column):
 
 
 def test_limits_are_where_they_are_said_to_be():
-    assert read(f"u**{MAX_POWER}") == u**MAX_POWER
+    assert read(f"u**{LIMITS.power}") == u**LIMITS.power
     with pytest.raises(ParseError, match="powers up to"):
-        read(f"u**{MAX_POWER + 1}")
-    assert read("(" * (MAX_DEPTH - 1) + "u" + ")" * (MAX_DEPTH - 1)) == u
+        read(f"u**{LIMITS.power + 1}")
+    assert read("(" * (TEXT_LIMITS.depth - 1) + "u" + ")" * (TEXT_LIMITS.depth - 1)) == u
     with pytest.raises(ParseError, match="levels deep"):
-        read("(" * MAX_DEPTH + "u" + ")" * MAX_DEPTH)
-    assert read("u".ljust(MAX_LENGTH)) == u
+        read("(" * TEXT_LIMITS.depth + "u" + ")" * TEXT_LIMITS.depth)
+    assert read("u".ljust(TEXT_LIMITS.length)) == u
     with pytest.raises(ParseError, match="characters"):
-        read("u".ljust(MAX_LENGTH + 1))
+        read("u".ljust(TEXT_LIMITS.length + 1))
     assert read("+".join(["u*x"] * 400)) == 400 * u * x
 
 
@@ -288,7 +288,7 @@ def is_readable(expr):
     except ShapeError:  # cross(grad(u), grad(v)) of fields without dimension
         return False
     return not any(
-        isinstance(power.exp, sp.Number) and abs(power.exp) > MAX_POWER
+        isinstance(power.exp, sp.Number) and abs(power.exp) > LIMITS.power
         for power in expr.atoms(sp.Pow)
     )
 

@@ -10,12 +10,13 @@ second, which is of higher order, is overestimated. The computed parts alone wou
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import fem
 
 from cffem.bounds.certificate import Certificate, NotCovered
+from cffem.bounds.elliptic.scalar_problem import only_unknown
 from cffem.bounds.elliptic.steady_bounds import (
     DeletionBound,
     SteadyCertifier,
@@ -25,6 +26,10 @@ from cffem.bounds.elliptic.steady_bounds import (
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.engine.model import Model
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 # Steps of the enriched march for one of the model: by the scheme of second order that damps stiff
 # parts.
@@ -43,7 +48,7 @@ class Enriched:
     certifier: Any
     how: str
 
-    def _distance(self, richer: Any, solution: Any) -> Any:
+    def _distance(self, richer: Any, solution: Solution) -> Any:
         """U* − u_h at all levels of U*; distances can be subtracted."""
         raise NotImplementedError
 
@@ -51,7 +56,7 @@ class Enriched:
         """The norm of a distance, not by the engine's matrices."""
         raise NotImplementedError
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+    def solution(self, solution: Solution, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with other
         coefficients.
         """
@@ -65,7 +70,9 @@ class Enriched:
         fine = self.certifier.solution(richer, norm)
         return of_solution(fine, self._size(self._distance(richer, solution), norm), self.how)
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Solution | None = None
+    ) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
         factual, deleted = self.model.factual, deleted or self.model.solve(delete(name))
         richer_deleted = self.richer.solve(deleted.intervention)
@@ -100,13 +107,13 @@ class EnrichedCertifier(Enriched):
         NotCovered: a hypothesis fails; the message says which.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         window = model.experiment.time
         check_experiment(model, transient=window is not None)
         check_essential(model)
         self.model = model
         self.how = "one degree" if window is None else f"one degree and {FINER} times the steps"
-        unknown = model.library.unknown
+        unknown = only_unknown(model.library)
         degree = model.spaces.elements[unknown].degree
         experiment = dataclasses.replace(
             model.experiment,
@@ -116,12 +123,18 @@ class EnrichedCertifier(Enriched):
             if window is None
             else dataclasses.replace(window, steps=FINER * window.steps, scheme=SCHEME),
         )
-        self.richer = Model(model.library, model.coefficients, experiment, model.petsc_options)
+        self.richer = Model(
+            model.library,
+            model.coefficients,
+            experiment,
+            model.petsc_options,
+            observer=model.observer,
+        )
         self.certifier: SteadyCertifier | ParabolicCertifier = (
             SteadyCertifier if window is None else ParabolicCertifier
         )(self.richer)
 
-    def _distance(self, richer: Any, solution: Any) -> np.ndarray:
+    def _distance(self, richer: Any, solution: Solution) -> np.ndarray:
         """U* − u_h by its owned values in the richer space, at all levels of U*."""
         raised, function = [], fem.Function(self.richer.spaces.space)
         for k in range(len(solution.times)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -22,6 +22,10 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, ScalarField
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.library import Library
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.system import System
+
 
 Key = tuple[int, tuple[sp.Symbol, ...]]
 
@@ -147,7 +151,7 @@ def _number(value: sp.Expr, what: str) -> float:
     return float(value)
 
 
-def only_unknown(library: Any) -> Field:
+def only_unknown(library: Library | System) -> Field:
     """The unknown of a library.
 
     Raises:
@@ -167,19 +171,31 @@ def only_unknown(library: Any) -> Field:
         ...
         cffem.bounds.certificate.NotCovered: the problem is a system of equations
     """
+    return only_equation(library).unknown
+
+
+def only_equation(library: Library | System) -> Library:
+    """The library itself, where it is one equation.
+
+    Raises:
+        NotCovered: it is a `System`.
+    """
     if not isinstance(library, Library):
         raise NotCovered("the problem is a system of equations")
-    return library.unknown
+    return library
 
 
-def equation_operator(library: Any, coefficients: Mapping[str, float], dim: int) -> Operator:
+def equation_operator(
+    library: Library | System, coefficients: Mapping[str, float], dim: int
+) -> Operator:
     """L = anchor − Σ_j α_j T_j of a library with one unknown; the anchor dt(u) is left out, so that
     u_t + L u = forcing.
 
     Raises:
         NotCovered: it is not −a Δ + b·∇ + c with a > 0, or the library is a `System`.
     """
-    unknown = only_unknown(library)
+    library = only_equation(library)
+    unknown = library.unknown
     left = sp.S.Zero if library.anchor is None or library.anchor == dt(unknown) else library.anchor
     parts = [
         (1.0, left),
@@ -225,7 +241,7 @@ def combined(parts: list[tuple[float, Operator]], dim: int) -> Operator:
 _read_once = lru_cache(maxsize=256)(operator)
 
 
-def term_operator(library: Any, name: str, coefficient: float, dim: int) -> Operator:
+def term_operator(library: Library, name: str, coefficient: float, dim: int) -> Operator:
     """α_j T_j of one term, its parameters replaced by their values."""
     return combined(
         [(coefficient, _read_once(_with_parameters(library, library[name]), library.unknown, dim))],
@@ -233,7 +249,7 @@ def term_operator(library: Any, name: str, coefficient: float, dim: int) -> Oper
     )
 
 
-def _with_parameters(library: Any, expr: sp.Expr) -> sp.Expr:
+def _with_parameters(library: Library | System, expr: sp.Expr) -> sp.Expr:
     return expr.xreplace(
         {p: sp.Float(value) for p, value in library.parameters.items() if value is not None}
     )

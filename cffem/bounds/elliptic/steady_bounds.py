@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -32,7 +32,7 @@ from cffem.bounds.elliptic.adjoint_stability import AdjointStability, stability
 from cffem.bounds.elliptic.scalar_problem import (
     Operator,
     equation_operator,
-    only_unknown,
+    only_equation,
     term_operator,
 )
 from cffem.bounds.flux.equilibrated import FluxEquilibration, Residual, StateFlux
@@ -41,6 +41,11 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import Dirichlet, is_zero
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 # Boundary values that differ by no more than this share of them differ by rounding.
 BOUNDARY = 1e-12
@@ -127,11 +132,11 @@ class SteadyCertifier:
         NotCovered: a hypothesis fails; the message says which.
     """
 
-    def __init__(self, model: Any):
-        self.model, self.library = model, model.library
+    def __init__(self, model: Model):
+        self.model, self.library = model, only_equation(model.library)
         check_experiment(model)
         self.domain = Domain(model.discretisation.mesh)
-        self.unknown = model.library.unknown
+        self.unknown = self.library.unknown
         self.forcing = sp.sympify(dict(model.experiment.forcing).get(self.unknown, 0))
         self._operators: dict[tuple[tuple[str, float], ...], tuple[Operator, AdjointStability]] = {}
         self.operator, self.constants = self._operator(model.coefficients)
@@ -229,7 +234,7 @@ class SteadyCertifier:
     # Certificates
     # ----------------------------------------------------------------------------------------------
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+    def solution(self, solution: Solution, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with other coefficients.
 
         The energy norm is that of the factual operator.
@@ -248,7 +253,9 @@ class SteadyCertifier:
             value, norm, f"‖u − u_h‖ ≤ {value:.4g}", rf"\|u-u_h\| \leq {value:.4g}", bound, {}
         )
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Solution | None = None
+    ) -> DeletionBound:
         """The bound for the score of one deletion.
 
         Args:
@@ -343,7 +350,7 @@ HYPOTHESES = (
 )
 
 
-def check_element(model: Any, unknown: Any) -> None:
+def check_element(model: Model, unknown: Any) -> None:
     """One scalar field on a continuous Lagrange element, and terms of second order at most."""
     if model.discretisation.auxiliaries:
         raise NotCovered("a term is of third or higher order")
@@ -358,9 +365,10 @@ def check_element(model: Any, unknown: Any) -> None:
         raise NotCovered("the element is not a continuous Lagrange element for a scalar")
 
 
-def check_experiment(model: Any, transient: bool = False) -> None:
+def check_experiment(model: Model, transient: bool = False) -> None:
     """What must be true of an experiment before anything is computed."""
-    experiment, library, unknown = model.experiment, model.library, only_unknown(model.library)
+    experiment, library = model.experiment, only_equation(model.library)
+    unknown = library.unknown
     if (experiment.time is not None) != transient:
         raise NotCovered("the problem is steady" if transient else "the problem depends on time")
     if transient and library.anchor != dt(unknown):
@@ -405,7 +413,7 @@ class Prescribed:
         model: the model.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         self.comm, dim = model.comm, model.discretisation.mesh.topology.dim
         places = model.spaces.space.tabulate_dof_coordinates()
         self.parts = []
@@ -429,7 +437,7 @@ class Prescribed:
             )
 
 
-def check_essential(model: Any) -> None:
+def check_essential(model: Model) -> None:
     """Whether exactly the unknowns on the boundary are held; collective."""
     mesh, space = model.discretisation.mesh, model.spaces.space
     facet = mesh.topology.dim - 1

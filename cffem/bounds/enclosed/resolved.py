@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -30,6 +30,10 @@ from cffem.bounds.enclosed.pieces import CELLS, Pieces, Prisms, rule_of
 from cffem.engine.inputs.enclosure import NotEnclosed, distances
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import t
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # Where there is no room for all parts that should be divided, more is asked of them in steps of
 # this factor.
@@ -105,7 +109,7 @@ class Resolver:
 
     def __init__(
         self,
-        comm: Any,
+        comm: MPI.Comm,
         grid: Prisms,
         functions: Sequence[sp.Expr],
         degree: int | None,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -79,7 +78,7 @@ class Sources:
         blind: what of the data could not be enclosed, and why; then bounds are estimates.
     """
 
-    def __init__(self, comm: Any, corners: np.ndarray, degree: int):
+    def __init__(self, comm: MPI.Comm, corners: np.ndarray, degree: int):
         self.comm, self.corners, self.dim = comm, corners, corners.shape[2]
         self.degree, self.quadrature = degree, 2 * (degree + IN_SPACE.beyond)
         self.area = volumes(corners)
@@ -330,7 +329,7 @@ class SeparatedSource:
         return Sampled(moments, self.oscillation(factors), float(np.abs(factors) @ self._unseen))
 
 
-def extent(comm: Any, corners: np.ndarray) -> float:
+def extent(comm: MPI.Comm, corners: np.ndarray) -> float:
     """The longest side of the box around all cells; collective."""
     points = corners.reshape(-1, corners.shape[2])
     ends = comm.allgather((points.min(axis=0), points.max(axis=0)) if len(points) else None)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -30,6 +30,14 @@ from cffem.bounds.flux.reference_cell import CELLS, orthonormal
 from cffem.bounds.geometry.mesh_constants import volumes
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Field, ScalarField
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from cffem.engine.assembly.discretisation import Discretisation
+    from cffem.engine.model import Model
+    from cffem.symbols.problem.observables import Observable
+
 
 # Weights are looked at until what is not seen of them is this part of them, or cells have so many
 # parts.
@@ -60,7 +68,7 @@ class Enclosed:
         return Enclosed(value, (self.radius + abs(value) * other.radius) / least)
 
 
-def density(observable: Any, unknown: Any) -> sp.Expr:
+def density(observable: Observable, unknown: Any) -> sp.Expr:
     """ψ of a linear observable ∫ ψ u of one scalar, without what it is divided by.
 
     Raises:
@@ -101,7 +109,7 @@ class Weight:
         NotCovered: it is not finite.
     """
 
-    def __init__(self, comm: Any, corners: np.ndarray, weight: sp.Expr, degree: int):
+    def __init__(self, comm: MPI.Comm, corners: np.ndarray, weight: sp.Expr, degree: int):
         self.comm, self.dim = comm, corners.shape[2]
         dim = self.dim
         resolver = Resolver(comm, Prisms(corners, SPACE[:dim]), [weight], degree, CLOSE)
@@ -149,7 +157,9 @@ class LinearObservable:
         NotCovered: it is of another kind, or the model is.
     """
 
-    def __init__(self, model: Any, observable: Any, nodes: Sequence[tuple[float, int, float]]):
+    def __init__(
+        self, model: Model, observable: Observable, nodes: Sequence[tuple[float, int, float]]
+    ):
         self.model, self.nodes = model, nodes
         self.unknown = _only_scalar(model)
         self.weight, self.part = (
@@ -225,7 +235,7 @@ def nodal_to_orthonormal(element: Any) -> np.ndarray:
     return (weights * orthonormal(CELLS[dim], element.degree, points)) @ values
 
 
-def _only_scalar(model: Any) -> ScalarField:
+def _only_scalar(model: Model) -> ScalarField:
     """The only unknown of a model, a scalar on continuous elements on straight simplices."""
     unknowns = model.discretisation.unknowns
     if len(unknowns) != 1 or not isinstance(unknowns[0], ScalarField):
@@ -247,7 +257,7 @@ def _only_scalar(model: Any) -> ScalarField:
     return unknowns[0]
 
 
-def cells_of(discretisation: Any, observable: Any) -> np.ndarray:
+def cells_of(discretisation: Discretisation, observable: Observable) -> np.ndarray:
     """This rank's own cells that an observable is an integral over.
 
     Raises:

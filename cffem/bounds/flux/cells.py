@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from cffem._compat import cell_geometry
 from cffem.bounds.elliptic.scalar_problem import Operator
 from cffem.bounds.flux.reference_cell import Reference, permuted_nodes
 from cffem.bounds.geometry.mesh_constants import determinants, inverses
+
+if TYPE_CHECKING:
+    from dolfinx import fem
+
 
 # Cells are treated so many at a time: their arrays stay in the cache and are not asked of the
 # system again and again.
@@ -37,7 +41,7 @@ class FluxCells:
         gamma, kappa: see `reference`.
     """
 
-    def __init__(self, space: Any, tensors: Reference):
+    def __init__(self, space: fem.FunctionSpace, tensors: Reference):
         self.tensors, degree = tensors, tensors.degree
         mesh, dim = space.mesh, space.mesh.topology.dim
         mesh.topology.create_connectivity(dim, dim - 1)
@@ -66,7 +70,9 @@ class FluxCells:
         self.kappa = _products(np.moveaxis(self.inverse, 1, 0)) * self.volume
 
     @staticmethod
-    def _sorted_nodes(space: Any, order: np.ndarray, dim: int, degree: int) -> np.ndarray:
+    def _sorted_nodes(
+        space: fem.FunctionSpace, order: np.ndarray, dim: int, degree: int
+    ) -> np.ndarray:
         listed = space.dofmap.list[: len(order)]
         nodes = np.empty_like(listed)
         for permutation, moved in permuted_nodes(dim, degree).items():

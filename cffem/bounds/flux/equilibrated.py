@@ -27,7 +27,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -150,7 +149,7 @@ class FluxEquilibration:
         NotCovered: the nodes of the element are not the usual ones.
     """
 
-    def __init__(self, space: Any, domain: Domain, direct: bool = False):
+    def __init__(self, space: fem.FunctionSpace, domain: Domain, direct: bool = False):
         start = time.perf_counter()
         self.space, self.domain, self.comm = space, domain, domain.mesh.comm
         element = space.element.basix_element
@@ -513,7 +512,7 @@ class FluxEquilibration:
         nodal = self.with_ghosts(state)[self.cells.nodes]
         return self.sources.distance(value, (self.reference.values @ nodal).T)
 
-    def _image(self, matrix: Any, values: np.ndarray) -> np.ndarray:
+    def _image(self, matrix: PETSc.Mat, values: np.ndarray) -> np.ndarray:
         vector, result = matrix.createVecRight(), matrix.createVecLeft()
         vector.array[:] = values
         matrix.mult(vector, result)
@@ -532,12 +531,12 @@ class FluxEquilibration:
         """The same for many functions, one column each; collective."""
         return product(self._mass.matrix, columns)
 
-    def norm_by(self, matrix: Any, values: np.ndarray) -> float:
+    def norm_by(self, matrix: PETSc.Mat, values: np.ndarray) -> float:
         """(wᵀ A w)^{1/2} for owned values w; collective."""
         squared = self.comm.allreduce(float(np.dot(self._image(matrix, values), values)))
         return math.sqrt(max(squared, 0.0))
 
-    def norms_by(self, matrix: Any, columns: np.ndarray) -> np.ndarray:
+    def norms_by(self, matrix: PETSc.Mat, columns: np.ndarray) -> np.ndarray:
         """(wᵀ A w)^{1/2} for columns of owned values; collective."""
         squares = self.comm.allreduce(np.einsum("ij,ij->j", columns, product(matrix, columns)))
         return np.sqrt(np.maximum(squares, 0.0))

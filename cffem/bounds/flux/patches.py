@@ -21,12 +21,16 @@ the multipliers are sent back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.bounds.flux.cells import CellBlock, FluxCells
 from cffem.bounds.flux.reference_cell import Stack
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # Pairs are treated so many at a time, and systems so many that their triangles have about so many
 # numbers: they stay in the cache.
@@ -44,7 +48,7 @@ class Exchange:
         owners: the rank each goes to.
     """
 
-    def __init__(self, comm: Any, owners: np.ndarray):
+    def __init__(self, comm: MPI.Comm, owners: np.ndarray):
         self.comm = comm
         self.order = np.argsort(owners, kind="stable")
         self.sent = np.bincount(owners, minlength=comm.size)
@@ -95,7 +99,7 @@ class Patches:
 
     def __init__(
         self,
-        comm: Any,
+        comm: MPI.Comm,
         vertices: np.ndarray,
         owners: np.ndarray,
         facets: np.ndarray,
@@ -205,7 +209,7 @@ class Multipliers:
         stack: their flux problems.
     """
 
-    def __init__(self, comm: Any, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
+    def __init__(self, comm: MPI.Comm, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
         self._blocks, self._stack, self._inverses = blocks, stack, []
         corners, size = stack.null.shape[0], stack.null.shape[2]
         row, column = np.tril_indices(size)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from cffem.bounds.flux.patches import (
     symmetric_inverses,
 )
 from cffem.bounds.flux.reference_cell import AREA, Stack
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # Whether the first of the two edges of a corner leads to the next corner counter-clockwise.
 FIRST_IS_NEXT = np.array([False, True, False])
@@ -132,7 +136,7 @@ class Streams:
         stack: their flux problems.
     """
 
-    def __init__(self, comm: Any, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
+    def __init__(self, comm: MPI.Comm, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
         self._stack, self._blocks = stack, blocks
         self._bubbles, self._rows = cells.tensors.degree, 1 + 2 * cells.tensors.degree
         self._inner = stack.null.shape[2] - self._rows

@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-from weakref import proxy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import fem
@@ -24,6 +23,10 @@ from cffem.bounds.refits import Change, change_on
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 # What curved cells move a number by is counted so many times, for what they miss themselves.
 SAFETY = 1.5
@@ -53,10 +56,16 @@ class CurvedTwin:
         model: a model whose mesh knows the curved cells.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         self.straight = model
         experiment = replace(model.experiment, mesh=model.discretisation.domain.curved())
-        self.model = Model(model.library, model.coefficients, experiment, model.petsc_options)
+        self.model = Model(
+            model.library,
+            model.coefficients,
+            experiment,
+            model.petsc_options,
+            observer=model.observer,
+        )
         self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
         self._moved: dict[tuple[Change, str], GeometryShift] = {}
 
@@ -66,7 +75,7 @@ class CurvedTwin:
             self._solutions[change] = self.model.solve(change)
         return self._solutions[change]
 
-    def moved(self, change: Change, score: float, deleted: Any, norm: str) -> GeometryShift:
+    def moved(self, change: Change, score: float, deleted: Solution, norm: str) -> GeometryShift:
         """How far curved cells move a score and the norms of its solutions; collective."""
         key = change, norm
         if key not in self._moved:
@@ -86,20 +95,22 @@ class CurvedTwin:
         self.model.destroy()
 
 
-def has_curve(model: Any) -> bool:
+def has_curve(model: Model) -> bool:
     """Whether the straight cells of a model stand for a domain with a curved boundary."""
     return getattr(model.discretisation.domain, "curved", None) is not None
 
 
-def twin_of(model: Any) -> CurvedTwin:
+def twin_of(model: Model) -> CurvedTwin:
     """The model on curved cells, made once; collective."""
-    # A proxy, so that the twin does not keep alive what it is kept for.
-    found: CurvedTwin = model.once("curved twin", lambda: CurvedTwin(proxy(model)))
-    return found
+    return model.once("curved twin", lambda: CurvedTwin(model))
 
 
 def with_curve(
-    model: Any, bound: DeletionBound | NoCertificate, change: Change, deleted: Any, norm: str
+    model: Model,
+    bound: DeletionBound | NoCertificate,
+    change: Change,
+    deleted: Solution | None,
+    norm: str,
 ) -> DeletionBound | NoCertificate:
     """A bound that also covers the gap to the curve, where there is one; collective.
 
@@ -134,7 +145,7 @@ def with_curve(
 
 
 def solution_with_curve(
-    model: Any, found: Certificate | NoCertificate, solution: Any, norm: str
+    model: Model, found: Certificate | NoCertificate, solution: Solution, norm: str
 ) -> Certificate | NoCertificate:
     """The certificate of a solution that also covers the gap to the curve, where there is
     one; collective.

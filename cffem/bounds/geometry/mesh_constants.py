@@ -17,7 +17,7 @@ Dirichlet eigenvalue from below.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -30,6 +30,10 @@ from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.geometry.overlap import check_overlap, facet_normals
 from cffem.engine.solve.factorisation import Factors, Pencil
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 FIRST_ZERO_OF_J0 = 2.404825557695773
 FIRST_ZERO_OF_J1 = 3.8317059702075125
@@ -125,7 +129,7 @@ class Domain:
         NotCovered: the cells are of another kind, or overlap.
     """
 
-    def __init__(self, mesh: Any):
+    def __init__(self, mesh: Mesh):
         self.mesh, self.dim = mesh, mesh.topology.dim
         nodes, degree = cell_geometry(mesh)
         if (
@@ -202,7 +206,7 @@ def faber_krahn(dim: int, volume: float) -> float:
     return math.pi**2 * (4 * math.pi / (3 * volume)) ** (2 / 3)
 
 
-def exterior_corners(mesh: Any) -> np.ndarray:
+def exterior_corners(mesh: Mesh) -> np.ndarray:
     """Corners of all boundary facets on every rank, shape (facets, dim, dim); collective."""
     dim = mesh.topology.dim
     mesh.topology.create_connectivity(dim - 1, dim)
@@ -213,7 +217,7 @@ def exterior_corners(mesh: Any) -> np.ndarray:
     return np.concatenate(mesh.comm.allgather(mesh.geometry.x[nodes, :dim]))
 
 
-def is_convex(comm: Any, facets: np.ndarray) -> bool:
+def is_convex(comm: MPI.Comm, facets: np.ndarray) -> bool:
     """Whether the line or plane of every boundary facet has the whole domain on one side.
 
     Then the boundary lies in the boundary of the convex hull, and a mesh whose cells do not overlap
@@ -232,7 +236,7 @@ def is_convex(comm: Any, facets: np.ndarray) -> bool:
     return not comm.allreduce(int(bad))
 
 
-def crouzeix_raviart(mesh: Any) -> float:
+def crouzeix_raviart(mesh: Mesh) -> float:
     """A number below the first Crouzeix–Raviart eigenvalue of the Dirichlet Laplacian, by less than
     one part in a million.
 
@@ -263,14 +267,14 @@ def crouzeix_raviart(mesh: Any) -> float:
     return found
 
 
-def _smallest_eigenvalue(stiffness: Any, mass: Any) -> float:
+def _smallest_eigenvalue(stiffness: PETSc.Mat, mass: PETSc.Mat) -> float:
     with Pencil(stiffness, mass, target=0.0).solved("the Crouzeix–Raviart eigenproblem") as solver:
         if solver.getConverged() < 1:
             raise NotCovered("the Crouzeix–Raviart eigenvalue did not converge")
         return float(np.real(solver.getEigenvalue(0)))
 
 
-def _pivots_not_positive(matrix: Any) -> int:
+def _pivots_not_positive(matrix: PETSc.Mat) -> int:
     """How many eigenvalues of a symmetric matrix are not positive."""
     # Vanishing pivots are found, and the last block is not handed to ScaLAPACK, which does not
     # count signs.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import la
@@ -23,6 +23,9 @@ from scipy.spatial import ConvexHull
 
 from cffem._compat import cell_geometry
 from cffem.bounds.certificate import NotCovered
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Tolerances:
 TOLERANCES = Tolerances()
 
 
-def check_overlap(mesh: Any, convex: bool) -> None:
+def check_overlap(mesh: Mesh, convex: bool) -> None:
     """Refuse meshes of simplices whose cells overlap; collective.
 
     Args:
@@ -81,7 +84,7 @@ def check_overlap(mesh: Any, convex: bool) -> None:
         )
 
 
-def _cells(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
+def _cells(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     """Corners of this rank's own cells in the order of their vertices, and the signs of their
     determinants.
     """
@@ -91,7 +94,7 @@ def _cells(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     return corners, np.sign(np.linalg.det(corners[:, 1:] - corners[:, :1])).astype(int)
 
 
-def _folded(mesh: Any, corners: np.ndarray, signs: np.ndarray) -> bool:
+def _folded(mesh: Mesh, corners: np.ndarray, signs: np.ndarray) -> bool:
     """Whether a facet of this rank gets the same orientation from both of its cells, or has
     more than two; collective.
     """
@@ -117,7 +120,7 @@ def _folded(mesh: Any, corners: np.ndarray, signs: np.ndarray) -> bool:
     return bool((np.abs(total.array[:owned][inner]) > 0.5).any() or (signs == 0).any())
 
 
-def _outward(mesh: Any, corners: np.ndarray, signs: np.ndarray) -> np.ndarray:
+def _outward(mesh: Mesh, corners: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """Corners of the boundary facets of this rank's cells, turned so that the domain is on
     their left, or below them.
     """

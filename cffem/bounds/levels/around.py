@@ -63,7 +63,8 @@ def relative_size(model: Any, given: int) -> float:
         >>> experiment = cf.Experiment(
         ...     mesh=cf.mesh.square(MPI.COMM_SELF, 0.25), elements={u: ("Lagrange", 1)},
         ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
-        >>> model = cf.Model(cf.Library(terms={"lap": cf.lap(u)}, unknown=u), {"lap": 1.0}, experiment)
+        >>> library = cf.Library(terms={"lap": cf.lap(u)}, unknown=u)
+        >>> model = cf.Model(library, {"lap": 1.0}, experiment)
         >>> relative_size(model, BELOW), relative_size(model, ABOUT)
         (0.3125, 4.25)
     """

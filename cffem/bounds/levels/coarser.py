@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The same model on coarser and finer discretisations about the user's: cells twice as large or half
-as large, time steps twice as long or half as long.
+"""The same model on coarser and finer discretisations about the user's: cells and time steps twice
+as large or half as large.
 
 Coarser meshes are made anew, from the same shape, and are not nested in the user's. They are small,
-so that every rank has the whole of them and solves on its own: the numbers do not depend on how many
-ranks there are.
+so that every rank has the whole of them and solves on its own: the numbers do not depend on how
+many ranks there are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Which levels estimate the error of a score: the cheapest that decide, within what may be spent.
 
-First come the levels below the user's, then one above them, then two levels above by the mesh or the
-degree. What a way costs is counted in units of the study, one unit being the factual solve with all
+First come the levels below the user's, then one above them, then two levels above by the mesh or
+the degree. What a way costs is counted in units of the study, one unit being the factual solve with all
 of its deletions on the user's level: unknowns times time steps of the other levels, relative to
 those of the user's, times the share of problems that are solved there.
 """
@@ -21,7 +21,7 @@ from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.refits import Change
 from cffem.engine.solve.linear import SolveError
 
-# Unknowns times time steps of one solution that cost next to nothing, whatever they are relative to.
+# Unknowns times time steps of one solution that cost next to nothing, whatever they are beside.
 SMALL = 5e4
 # The same where there are no levels below the user's, so that nothing is cheaper.
 FALLBACK = 5e5
@@ -51,7 +51,8 @@ class Estimates:
         ...     boundary=[cf.Dirichlet(u, 0)],
         ...     forcing={u: 10},
         ... )
-        >>> bound = Estimates(cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment)).deletion("cube")
+        >>> model = cf.Model(library, {"lap": 1.0, "cube": 1.0}, experiment)
+        >>> bound = Estimates(model).deletion("cube")
         >>> bound.certificate.method, 0 < bound.margin < bound.score
         ('three levels, the given one the finest, saturation seen', True)
     """

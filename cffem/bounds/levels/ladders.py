@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from functools import partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import mesh as dolfinx_mesh
@@ -27,6 +27,12 @@ from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.mesh.meshes import MeshData
 from cffem.engine.model import Model
 from cffem.engine.solve.presets import MARCHING
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.symbols.problem.experiment import Experiment, Window
+
 
 MESH, DEGREE, TIME, BOTH, RAISED = (
     "mesh",
@@ -66,7 +72,7 @@ class Ladder:
         (81, 400.0)
     """
 
-    def __init__(self, model: Any, way: str):
+    def __init__(self, model: Model, way: str):
         self.way = way
         self.models: list[Any] = [model]
         self._parents: list[np.ndarray] = []
@@ -128,9 +134,8 @@ class Ladder:
             changes["elements"] = raised_elements(start, level)
             changes["constraint"] = raised_constraint(start.constraint, level)
         options = below.petsc_options or self._options(level)
-        return Model(
-            below.library, below.coefficients, dataclasses.replace(start, **changes), options
-        )
+        finer = dataclasses.replace(start, **changes)
+        return Model(below.library, below.coefficients, finer, options, observer=below.observer)
 
     def _options(self, level: int) -> dict[str, Any]:
         """The solver of a higher rung where the user names none: factors fill up in space,
@@ -188,7 +193,7 @@ class Ladder:
             model.destroy()
 
 
-def first_order(model: Any) -> bool:
+def first_order(model: Model) -> bool:
     """Whether an unknown has elements without all linear functions, which converge with order
     one.
     """
@@ -196,7 +201,7 @@ def first_order(model: Any) -> bool:
     return any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
 
 
-def finer_window(window: Any, factor: int) -> Any:
+def finer_window(window: Window, factor: int) -> Any:
     """The same window with more steps, by a scheme of second order."""
     if window is None:
         return None
@@ -204,7 +209,7 @@ def finer_window(window: Any, factor: int) -> Any:
     return dataclasses.replace(window, steps=window.steps * factor, scheme=scheme)
 
 
-def check_mesh(model: Any) -> None:
+def check_mesh(model: Model) -> None:
     """Whether a mesh can be refined without changing the problem."""
     mesh, experiment = model.discretisation.mesh, model.experiment
     if not straight_simplices(mesh):
@@ -228,7 +233,7 @@ def check_mesh(model: Any) -> None:
         )
 
 
-def raised_elements(experiment: Any, by: int) -> dict[Any, Any]:
+def raised_elements(experiment: Experiment, by: int) -> dict[Any, Any]:
     """The elements of an experiment with higher degrees."""
     if not all(
         isinstance(description, tuple | list) for description in experiment.elements.values()
@@ -264,7 +269,7 @@ def refined_domain(domain: MeshData) -> tuple[MeshData, np.ndarray]:
     return MeshData(mesh, cell_tags, facet_tags, domain.names, remade=coarser), parents
 
 
-def _by_entity(mesh: Any, tags: Any) -> tuple[np.ndarray, np.ndarray]:
+def _by_entity(mesh: Mesh, tags: Any) -> tuple[np.ndarray, np.ndarray]:
     """The tag of every local entity, and whether it has one."""
     index_map = mesh.topology.index_map(tags.dim)
     values = np.zeros(index_map.size_local + index_map.num_ghosts, dtype=np.int32)
@@ -273,7 +278,7 @@ def _by_entity(mesh: Any, tags: Any) -> tuple[np.ndarray, np.ndarray]:
     return values, tagged
 
 
-def _facet_tags(domain: MeshData, mesh: Any, parents: np.ndarray) -> Any:
+def _facet_tags(domain: MeshData, mesh: Mesh, parents: np.ndarray) -> Any:
     """Tags on the facets of a refined mesh that lie on tagged facets of the parents.
 
     A facet of a child lies on the parent's facet where one barycentric coordinate vanishes at all
@@ -313,7 +318,7 @@ def _opposite(vertex: int, dimension: int) -> int:
     return 1 - vertex if dimension == 1 else vertex
 
 
-def _facets(mesh: Any) -> np.ndarray:
+def _facets(mesh: Mesh) -> np.ndarray:
     """The facets of each local cell."""
     dimension = mesh.topology.dim
     mesh.topology.create_entities(dimension - 1)

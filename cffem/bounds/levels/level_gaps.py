@@ -100,7 +100,9 @@ class Gaps:
         >>> gaps = Gaps("degree", first=0.4, second=0.1, both=0.5)
         >>> round(gaps.rest, 3)
         0.15
-        >>> round(Gaps("mesh", first=0.4, second=0.01, both=0.41, order=2.0).rest, 3)  # 0.1 is what the order leaves
+        >>> round(
+        ...     Gaps("mesh", first=0.4, second=0.01, both=0.41, order=2.0).rest, 3
+        ... )  # 0.1 is what the order leaves
         0.05
     """
 

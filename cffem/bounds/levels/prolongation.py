@@ -10,13 +10,18 @@ matrices make up the sparse one that represents the embedding exactly.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
 import scipy.sparse as sparse
 
 from cffem._compat import cell_geometry
+
+if TYPE_CHECKING:
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
+
 
 # A child's position in its parent is a multiple of 1/2; rounding makes equal positions compare
 # equal.
@@ -105,7 +110,7 @@ def _positions(
     ], which.ravel()
 
 
-def affine(mesh: Any, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def affine(mesh: Mesh, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     nodes = cell_geometry(mesh)[0][cells]
     points = mesh.geometry.x[nodes][:, :, : mesh.geometry.dim]
     return points[:, 0], np.swapaxes(points[:, 1 : mesh.topology.dim + 1] - points[:, :1], 1, 2)
@@ -126,7 +131,7 @@ def _embedding(coarse: Any, fine: Any, position: tuple[np.ndarray, np.ndarray]) 
     )
 
 
-def oriented(space: Any, cells: np.ndarray) -> np.ndarray:
+def oriented(space: fem.FunctionSpace, cells: np.ndarray) -> np.ndarray:
     """The orientations of some cells, as a number each; zero where the element has none."""
     if not space.element.needs_dof_transformations:
         return np.zeros(len(cells), dtype=np.int64)

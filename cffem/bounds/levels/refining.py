@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.steady_bounds import DeletionBound
@@ -21,6 +21,9 @@ from cffem.bounds.geometry.curves import with_curve
 from cffem.bounds.levels.ladders import BOTH, RAISED, Ladder, first_order
 from cffem.bounds.refits import recognised
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
 
 class Refinement:
@@ -55,7 +58,7 @@ class Refinement:
 
     def __init__(
         self,
-        model: Any,
+        model: Model,
         certification: Any,
         first: Mapping[str, Any] | None = None,
         changes: Mapping[str, Any] | None = None,

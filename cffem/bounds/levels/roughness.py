@@ -73,7 +73,11 @@ def order_of(expr: Any, symbols: Iterable[sp.Symbol]) -> float:
 
     Example:
         >>> from cffem import x, y
-        >>> order_of(sp.Heaviside(x - y), [x]), order_of(sp.Max(x, 0) + sp.sign(y), [x]), order_of(sp.exp(x), [x])
+        >>> (
+        ...     order_of(sp.Heaviside(x - y), [x]),
+        ...     order_of(sp.Max(x, 0) + sp.sign(y), [x]),
+        ...     order_of(sp.exp(x), [x]),
+        ... )
         (0.5, 1.5, inf)
     """
     given, wanted = sp.sympify(expr), {*symbols}
@@ -87,7 +91,10 @@ def within_steps(expr: sp.Expr, times: Sequence[float]) -> bool:
     """Whether a function of the time changes its branch within steps, and not only at their ends.
 
     Example:
-        >>> within_steps(sp.Heaviside(t - 0.5), [0, 0.5, 1]), within_steps(sp.Abs(t - 0.4), [0, 0.5, 1])
+        >>> (
+        ...     within_steps(sp.Heaviside(t - 0.5), [0, 0.5, 1]),
+        ...     within_steps(sp.Abs(t - 0.4), [0, 0.5, 1]),
+        ... )
         (False, True)
     """
     for node in expr.atoms(*JUMPING, *KINKED):

@@ -22,7 +22,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,9 +39,15 @@ from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
 from cffem.bounds.levels.unseen import DataLevels, Unseen
 from cffem.bounds.refits import Change, change_on
-from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
+from cffem.engine.deletion.outcomes import Deletion, Demand
+from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the
 # gaps.
@@ -89,7 +95,7 @@ class LevelCertifier:
         way: "mesh" or "degree", by which the levels in space go up.
     """
 
-    def __init__(self, model: Any, way: str):
+    def __init__(self, model: Model, way: str):
         start = time.perf_counter()
         self.model, self.way = model, way
         space = Ladder(model, way)
@@ -204,7 +210,7 @@ class LevelCertifier:
         return len(self.ladders) > 1
 
     def deleted_solutions(
-        self, change: Any, deleted: Any = None, accuracy: float = ACCURACY
+        self, change: Change, deleted: Solution | None = None, accuracy: float = ACCURACY
     ) -> tuple[list[Any], float]:
         """The solutions of a deleted problem on all levels, the user's first, and about how far
         residuals can have moved them.
@@ -298,8 +304,8 @@ class LevelCertifier:
         self,
         name: str,
         norm: str = "L2",
-        deleted: Any = None,
-        change: Any = None,
+        deleted: Solution | None = None,
+        change: Change | None = None,
         firm: bool = False,
     ) -> DeletionBound:
         """The estimated bound for the score of one deletion; collective.
@@ -357,7 +363,7 @@ class LevelCertifier:
             name, difference.reported, first, second, third, margin, certificate, best
         )
 
-    def _unseen(self, change: Any, norm: str) -> tuple[Unseen, Unseen]:
+    def _unseen(self, change: Change | None, norm: str) -> tuple[Unseen, Unseen]:
         """What data may have been missed by all levels, of the factual problem and of a
         changed one; collective.
         """

@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -50,22 +50,34 @@ from cffem.symbols.fields import fields_of
 from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.interventions import Intervention, force
 
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.model import Model
+
 
 @dataclass(frozen=True)
 class Looking:
     """How data of levels are compared.
 
+    A jump is the roughest thing that levels resolve: what they miss of it in L2 shrinks by
+    s = 2^−1/2 a level, or grows by 2^1/2 with the size that finer cells see of a spike that both
+    miss. The limits follow from these two, but for `growth`.
+
     Attributes:
-        most: ρ is at most this many times the largest gap, however slowly gaps shrink.
+        most: ρ is at most this many times the largest gap, however slowly gaps shrink; for a jump
+            κ s/(1 − s) is 3.6.
         gained: quadrature on the finest level that errs by this many times what the last level has
-            gained is resolved; jumps across cells, whose error is halved by two levels, have 2.4.
+            gained is resolved; for a jump that is s/(1 − s) = 2.4, and a quarter more is allowed.
         visible: what the finest level misses of data is seen by its gaps only below this share of
-            them.
+            them; a jump in one of twelve layers of cells, three divided twice, has at most
+            1/2 · 12^−1/2 = 0.144.
         growing: coefficients and boundary values are not seen, either, where the finest level
-            misses this many times as much of them as the one before, as it does of spikes that both
-            miss.
+            misses this many times as much of them as the one before: more than a constant share,
+            which lies in the middle between jumps, 0.71, and missed spikes, 1.41.
         growth: a factor for what a problem makes of data, beyond the estimate for one that does not
-            amplify.
+            amplify: a choice, which covers a growth rate of 0.7 over the length of the window, and
+            no theorem.
         negligible: distances below this share of the data are rounding errors.
         moments: at how many times a moving forcing is looked at in space.
     """
@@ -113,7 +125,7 @@ class Unseen:
         return "the levels see all of the data but what is in the estimate", how
 
 
-def simplices(mesh: Any) -> Simplices:
+def simplices(mesh: Mesh) -> Simplices:
     """The cells of a mesh.
 
     Raises:
@@ -515,7 +527,7 @@ def _given_in(expr: Any) -> list[sp.Expr]:
     return [part for arg in expr.args for part in _given_in(arg)]
 
 
-def _elements(model: Any) -> list[Any]:
+def _elements(model: Model) -> list[Any]:
     return [model.spaces.own(unknown)[0].element for unknown in model.discretisation.unknowns]
 
 

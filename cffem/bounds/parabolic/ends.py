@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from cffem.bounds.elliptic.adjoint_stability import stability
 from cffem.bounds.elliptic.scalar_problem import Operator, term_operator
 from cffem.bounds.parabolic.marches import March, MarchDifference
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 # Growth rates μ that are tried, as multiples of 1/T.
 RATES = (0.0, 0.5, 2.0)
@@ -143,7 +147,7 @@ def _dual_norm(certifier: Any, values: np.ndarray, size: float) -> float:
     return min(plain, workshop.gradient_norm(workshop.lift(values)) + constant * size)
 
 
-def deletion_at(certifier: Any, name: str, deleted: Any, last: int) -> EndBound:
+def deletion_at(certifier: Any, name: str, deleted: Solution, last: int) -> EndBound:
     """Bounds of the errors at a level of the factual solution, of one without a term, and of their
     difference; collective.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -29,6 +29,10 @@ from cffem.bounds.elliptic.scalar_problem import Operator
 from cffem.bounds.flux.equilibrated import FluxEquilibration, StateFlux
 from cffem.engine.solve.linear import LinearSolver
 from cffem.symbols.coordinates import t
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 Weights = Mapping[int, float]
 
@@ -125,7 +129,7 @@ class _Constants:
     compiles nothing.
     """
 
-    def __init__(self, mesh: Any):
+    def __init__(self, mesh: Mesh):
         dim = mesh.topology.dim
         self.mesh = mesh
         self.diffusion, self.reaction = fem.Constant(mesh, 0.0), fem.Constant(mesh, 0.0)

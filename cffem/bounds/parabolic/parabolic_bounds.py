@@ -26,14 +26,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
 from cffem.bounds.elliptic.adjoint_stability import stability
-from cffem.bounds.elliptic.scalar_problem import Operator, equation_operator, term_operator
+from cffem.bounds.elliptic.scalar_problem import (
+    Operator,
+    equation_operator,
+    only_equation,
+    term_operator,
+)
 from cffem.bounds.elliptic.steady_bounds import (
     HYPOTHESES,
     DeletionBound,
@@ -46,6 +51,11 @@ from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.parabolic.marches import March, MarchDifference, Weights, Workshop
 from cffem.bounds.parabolic.spatial import spatial_errors
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 # Growth rates μ of the substitution u = e^{μt} v that are tried, as multiples of 1/T.
 RATES = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
@@ -140,8 +150,9 @@ class ParabolicCertifier:
         NotCovered: a hypothesis fails; the message says which.
     """
 
-    def __init__(self, model: Any):
-        self.model, self.library, self.unknown = model, model.library, model.library.unknown
+    def __init__(self, model: Model):
+        self.model, self.library = model, only_equation(model.library)
+        self.unknown = self.library.unknown
         check_experiment(model, transient=True)
         check_essential(model)
         self.prescribed = Prescribed(model)
@@ -316,7 +327,7 @@ class ParabolicCertifier:
             self._factual = march, self.state(march)[0]
         return self._factual
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+    def solution(self, solution: Solution, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with other
         coefficients.
         """
@@ -332,7 +343,9 @@ class ParabolicCertifier:
         text, formula = f"‖u − u_h‖ ≤ {value:.4g}", rf"\|u-u_h\|_{{L^2(0,T;L^2)}} \leq {value:.4g}"
         return self._certificate(value, text, formula, {"μ": mu})
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Solution | None = None
+    ) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
         self._check_norm(norm)
         model = self.model

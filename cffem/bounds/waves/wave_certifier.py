@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -36,7 +36,7 @@ from cffem.bounds.certificate import (
     NotCovered,
     inequality_of_score,
 )
-from cffem.bounds.elliptic.scalar_problem import only_unknown
+from cffem.bounds.elliptic.scalar_problem import only_equation
 from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.geometry.mesh_constants import Domain
@@ -49,6 +49,11 @@ from cffem.bounds.waves.wave_problem import WaveOperator, term_operators
 from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.conditions import Dirichlet, Tangential, is_zero
 from cffem.symbols.problem.interventions import delete
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 Terms = dict[str, WaveOperator]
 # Differences smaller than this share of the solution are solved for anew.
@@ -94,9 +99,10 @@ class SecondOrderCertifier(ABC):
 
     method = "first-order system, residuals in L2"
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         start = time.perf_counter()
-        self.model, self.library, self.unknown = model, model.library, only_unknown(model.library)
+        self.model, self.library = model, only_equation(model.library)
+        self.unknown = self.library.unknown
         self.constrained = model.experiment.constraint is not None
         self._check()
         mesh = model.discretisation.mesh
@@ -184,12 +190,12 @@ class SecondOrderCertifier(ABC):
     # Errors
     # ----------------------------------------------------------------------------------------------
 
-    def path(self, solution: Any) -> Trajectory:
+    def path(self, solution: Solution) -> Trajectory:
         """The values and rates of the unknown in a solution."""
         # Columns that lie one after another are handed to PETSc as they are.
         states, rates = (
             np.stack([state[self.places] for state in part], axis=0).T
-            for part in (solution.states, solution.velocities)
+            for part in (solution.states, solution.velocities or ())
         )
         if self.model.comm.allreduce(int(states[self.walls].any() or rates[self.walls].any())):
             raise NotCovered("a discrete solution does not vanish on the whole boundary")
@@ -355,7 +361,7 @@ class SecondOrderCertifier(ABC):
         kept = {name: term for name, term in self.terms.items() if name not in changed}
         return {**kept, **term_operators(self.library, changed, self.dim, self.constrained)}
 
-    def _certified(self, solution: Any) -> tuple[Trajectory, PathBound]:
+    def _certified(self, solution: Solution) -> tuple[Trajectory, PathBound]:
         change = solution.intervention
         if not change.only_coefficients:
             raise NotCovered(
@@ -376,7 +382,7 @@ class SecondOrderCertifier(ABC):
             self._factual = self._certified(self.model.factual)
         return self._factual
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+    def solution(self, solution: Solution, norm: str = "L2") -> Certificate:
         """The certificate of a solution of the factual problem or of one with deleted terms."""
         self._check_norm(norm)
         start = time.perf_counter()
@@ -388,7 +394,9 @@ class SecondOrderCertifier(ABC):
         )
         return self._certificate(self._finite(bound.value), text, formula, bound.parts)
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Solution | None = None
+    ) -> DeletionBound:
         """The bound for the score of one deletion; see `SteadyCertifier.deletion`."""
         self._check_norm(norm)
         model = self.model

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import basix.ufl
@@ -28,11 +28,15 @@ from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.geometry.mesh_constants import Domain, volumes
 from cffem.engine.solve.factorisation import Factors
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
 # How many projected values of data are kept on a rank.
 KEPT_NUMBERS = 20_000_000
 
 
-def product(matrix: Any, columns: np.ndarray) -> np.ndarray:
+def product(matrix: PETSc.Mat, columns: np.ndarray) -> np.ndarray:
     """A matrix times columns of owned values; collective."""
     (rows, _), sizes = matrix.getSizes()
     result = np.zeros((rows, columns.shape[1]), order="F")
@@ -46,7 +50,7 @@ def product(matrix: Any, columns: np.ndarray) -> np.ndarray:
     return result
 
 
-def _dense(sizes: tuple[int, int], columns: np.ndarray, comm: Any) -> Any:
+def _dense(sizes: tuple[int, int], columns: np.ndarray, comm: MPI.Comm) -> Any:
     """A dense matrix that shares its numbers with Fortran-ordered columns."""
     matrix = PETSc.Mat().createDense(
         (sizes, (None, columns.shape[1])), array=np.asfortranarray(columns), comm=comm
@@ -65,7 +69,7 @@ class Factor:
         definite: whether it is.
     """
 
-    def __init__(self, matrix: Any, dim: int, definite: bool = True):
+    def __init__(self, matrix: PETSc.Mat, dim: int, definite: bool = True):
         self.matrix = matrix
         if definite:
             matrix.setOption(PETSc.Mat.Option.SPD, True)
@@ -141,7 +145,10 @@ class Broken:
         return result
 
     def moments(
-        self, space: Any, expression: Callable[[Any], Any], weights: np.ndarray | None = None
+        self,
+        space: fem.FunctionSpace,
+        expression: Callable[[Any], Any],
+        weights: np.ndarray | None = None,
     ) -> Any:
         """The matrix from values in a space to the coefficients of an expression in them,
         weighted cell by cell.

@@ -52,7 +52,7 @@ class Dual:
         owned: how many unknowns of H̃ this rank owns.
     """
 
-    def __init__(self, broken: Broken, space: Any, components: int, degree: int):
+    def __init__(self, broken: Broken, space: fem.FunctionSpace, components: int, degree: int):
         domain, self.dim, self.components = broken.domain, broken.domain.dim, components
         mesh = domain.mesh
         family = "RT" if components == 1 else {2: "Lagrange", 3: "N1curl"}[self.dim]
@@ -162,7 +162,7 @@ class EdgeGradients:
         kept: the owned unknowns of the space without moments of higher degree along edges.
     """
 
-    def __init__(self, space: Any, normal: Any, weight: float):
+    def __init__(self, space: fem.FunctionSpace, normal: Any, weight: float):
         degree, owned = space.element.basix_element.degree, space.dofmap.index_map.size_local
         higher = np.zeros(owned, dtype=bool)
         higher[_on_edges(space, 1)] = True
@@ -190,7 +190,7 @@ class EdgeGradients:
         self._largest = 6.0 * (degree - 1)
         self._space = space
 
-    def without(self, matrix: Any) -> Any:
+    def without(self, matrix: PETSc.Mat) -> Any:
         """The part of a matrix of the space that belongs to the kept unknowns; collective."""
         kept = _numbers(self._space, self.kept)
         result = matrix.createSubMatrix(kept, kept)
@@ -221,7 +221,7 @@ class EdgeGradients:
             matrix.destroy()
 
 
-def _on_edges(space: Any, first: int) -> np.ndarray:
+def _on_edges(space: fem.FunctionSpace, first: int) -> np.ndarray:
     """The owned unknowns of the edges of tetrahedra, from a certain one of each edge on."""
     edges, owned = space.element.basix_element.entity_dofs[1], space.dofmap.index_map.size_local
     places = np.concatenate([edge[first:] for edge in edges])
@@ -229,7 +229,7 @@ def _on_edges(space: Any, first: int) -> np.ndarray:
     return found[found < owned]
 
 
-def _numbers(space: Any, owned: np.ndarray) -> Any:
+def _numbers(space: fem.FunctionSpace, owned: np.ndarray) -> Any:
     """The numbers of owned unknowns among those of all ranks."""
     start = space.dofmap.index_map.local_range[0]
     return PETSc.IS().createGeneral((start + owned).astype(PETSc.IntType), comm=space.mesh.comm)

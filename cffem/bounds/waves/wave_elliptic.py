@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -41,6 +41,9 @@ from cffem.bounds.waves.wave_columns import product
 from cffem.bounds.waves.wave_growth import evolve
 from cffem.bounds.waves.wave_paths import Trajectory
 from cffem.bounds.waves.wave_problem import WaveOperator
+
+if TYPE_CHECKING:
+    from dolfinx import fem
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class EllipticReconstruction:
         times: the time levels of all trajectories.
     """
 
-    def __init__(self, space: Any, domain: Domain, times: np.ndarray):
+    def __init__(self, space: fem.FunctionSpace, domain: Domain, times: np.ndarray):
         assert domain.interpolation is not None
         self.equilibration, self.times = FluxEquilibration(space, domain), times
         self.sources = self.equilibration.sources

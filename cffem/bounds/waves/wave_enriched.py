@@ -10,7 +10,7 @@ which is of higher order, is overestimated.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -26,6 +26,10 @@ from cffem.bounds.waves.wave_paths import Trajectory
 from cffem.engine.model import Model
 from cffem.symbols.problem.conditions import Dirichlet, Tangential
 from cffem.symbols.problem.constraint_classes import DivergenceFree
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 FAMILIES = {
     basix.ElementFamily.P: "Lagrange",
@@ -47,13 +51,16 @@ class EnrichedSecondOrderCertifier(Enriched):
         NotCovered: a hypothesis fails; the message says which.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Model):
         unknown = only_unknown(model.library)
         kind: type[SecondOrderCertifier] = MaxwellCertifier if unknown.shape else WaveCertifier
         # What the theorem asks of the model itself is asked before anything is solved.
         kind(model).destroy()
         self.model, self.unknown, self.how = model, unknown, "one degree and half the step"
         element, experiment = model.spaces.elements[unknown], model.experiment
+        window = experiment.time
+        if window is None:
+            raise NotCovered("the problem is steady")
         if element.element_family not in FAMILIES:
             raise NotCovered("there is no element of one degree more")
         # In this class zero is prescribed on the whole boundary, so names of its parts are not
@@ -64,13 +71,15 @@ class EnrichedSecondOrderCertifier(Enriched):
             mesh=model.discretisation.mesh,
             elements={unknown: (FAMILIES[element.element_family], element.degree + 1)},
             boundary=[wall],
-            time=dataclasses.replace(experiment.time, steps=FINER * experiment.time.steps),
+            time=dataclasses.replace(window, steps=FINER * window.steps),
             constraint=None if experiment.constraint is None else DivergenceFree(unknown),
         )
-        self.richer = Model(model.library, model.coefficients, richer, model.petsc_options)
+        self.richer = Model(
+            model.library, model.coefficients, richer, model.petsc_options, observer=model.observer
+        )
         self.certifier = kind(self.richer)
 
-    def _raised(self, solution: Any) -> np.ndarray:
+    def _raised(self, solution: Solution) -> np.ndarray:
         """The states of a solution of the model in the richer space, at the finer levels."""
         function, columns = fem.Function(self.certifier.space), []
         for k in range(len(self.model.times)):
@@ -81,7 +90,7 @@ class EnrichedSecondOrderCertifier(Enriched):
         result[:, 1::2] = (levels[:, 1:] + levels[:, :-1]) / 2
         return result
 
-    def _distance(self, richer: Any, solution: Any) -> Trajectory:
+    def _distance(self, richer: Any, solution: Solution) -> Trajectory:
         """U* − u_h, whose rates are not needed."""
         states = self.certifier.path(richer).states - self._raised(solution)
         return Trajectory(states, np.zeros_like(states), self.richer.times)

@@ -72,7 +72,7 @@ class Ruler:
         degree: the degree of the polynomials that are measured exactly, at least that of the space.
     """
 
-    def __init__(self, space: Any, domain: Domain, degree: int):
+    def __init__(self, space: fem.FunctionSpace, domain: Domain, degree: int):
         self.comm = domain.mesh.comm
         self.broken = Broken(
             domain, degree, domain.dim if space.element.basix_element.value_shape else 1
@@ -146,7 +146,9 @@ class Majorant:
         degree: the degree of H̃, and of π̃.
     """
 
-    def __init__(self, ruler: Ruler, space: Any, domain: Domain, constrained: bool, degree: int):
+    def __init__(
+        self, ruler: Ruler, space: fem.FunctionSpace, domain: Domain, constrained: bool, degree: int
+    ):
         self.ruler, self.space, self.domain, self.comm = ruler, space, domain, domain.mesh.comm
         self.components = domain.dim if space.element.basix_element.value_shape else 1
         self.degree, self.first = degree, ruler.broken
@@ -419,7 +421,7 @@ class Gradients:
 
 
 def imaged(
-    matrix: Any, levels: np.ndarray, window: slice, step: float
+    matrix: PETSc.Mat, levels: np.ndarray, window: slice, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """A matrix times a field at the ends of some steps, and times its second derivatives on them;
     collective.
@@ -447,7 +449,7 @@ class _System:
         own: WaveOperator,
         terms: dict[str, WaveOperator],
         path: Trajectory,
-        deleted: Any,
+        deleted: tuple[str, WaveOperator, Trajectory] | None,
     ):
         self.majorant, self.own, self.path = majorant, own, path
         self.integral, self.bump = path.integral, path.bump

@@ -14,17 +14,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.scalar_problem import Key, linear_parts, only_unknown
+from cffem.bounds.elliptic.scalar_problem import Key, linear_parts, only_equation
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.operators import dt
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class WaveOperator:
 
 
 def term_operators(
-    library: Any, coefficients: Mapping[str, float], dim: int, constrained: bool
+    library: Library | System, coefficients: Mapping[str, float], dim: int, constrained: bool
 ) -> dict[str, WaveOperator]:
     """−α_j T_j of every term with a nonzero coefficient, so that u_tt + Σ_j operator_j u = forcing.
 
@@ -108,7 +112,8 @@ def term_operators(
         >>> found["c"].stiffness, found["d"].damping, (found["h"].matrix + 0.0).tolist()
         (2.0, 0.1, [[0.0, -0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
     """
-    unknown = only_unknown(library)
+    library = only_equation(library)
+    unknown = library.unknown
     if library.anchor != dt(dt(unknown)):
         raise NotCovered(
             "the equation is not one of second order in time with the anchor dt(dt(u))"

@@ -14,7 +14,7 @@ With the diagonal of M_K over that of M as weights the greatest is 1.8 for quadr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -24,8 +24,12 @@ from scipy.sparse import coo_array
 
 from cffem import _compat
 
+if TYPE_CHECKING:
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
 
-def can_be_averaged(mesh: Any, element: Any) -> bool:
+
+def can_be_averaged(mesh: Mesh, element: Any) -> bool:
     """Whether the cells are flat simplices and the element is a Lagrange element.
 
     For normal-continuous elements W is as close, but there B W Bᵀ couples so many more cells that
@@ -37,7 +41,7 @@ def can_be_averaged(mesh: Any, element: Any) -> bool:
 
 
 def averaged_inverse(
-    space: Any, element: Any, pattern: Any, numbers: np.ndarray | None = None
+    space: fem.FunctionSpace, element: Any, pattern: Any, numbers: np.ndarray | None = None
 ) -> Any:
     """W for the mass matrix of a space, or for that of a field in a state.
 
@@ -84,7 +88,7 @@ def averaged_inverse(
     return result
 
 
-def cell_inverses(space: Any, element: Any) -> np.ndarray:
+def cell_inverses(space: fem.FunctionSpace, element: Any) -> np.ndarray:
     """The inverse mass matrix of one component on each cell that this rank owns."""
     mesh = space.mesh
     dimension, count = mesh.topology.dim, mesh.topology.index_map(mesh.topology.dim).size_local

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -33,6 +33,11 @@ from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.assembly.spaces import Spaces
 
 
 class Projection(ABC):
@@ -216,7 +221,7 @@ class MeanProjection(Projection):
         return float(np.linalg.norm(self.means(state)) / math.sqrt(self.volume))
 
 
-def assembled(form: Any, spaces: Any) -> np.ndarray:
+def assembled(form: ufl.Form, spaces: Spaces) -> np.ndarray:
     """The owned values of an assembled linear form on the state space."""
     from dolfinx import la
 
@@ -226,18 +231,18 @@ def assembled(form: Any, spaces: Any) -> np.ndarray:
     return work.array[: spaces.owned].copy()
 
 
-def integral(form: Any, mesh: Any) -> float:
+def integral(form: ufl.Form, mesh: Mesh) -> float:
     """A number integrated over the whole mesh."""
     return mesh.comm.allreduce(float(fem.assemble_scalar(_compat.form(form, mesh.comm))))
 
 
-def global_rows(spaces: Any, positions: np.ndarray) -> np.ndarray:
+def global_rows(spaces: Spaces, positions: np.ndarray) -> np.ndarray:
     """Global numbers of owned positions in the state, for PETSc."""
     imap, block = spaces.space.dofmap.index_map, spaces.space.dofmap.index_map_bs
     return (positions + imap.local_range[0] * block).astype(PETSc.IntType)
 
 
-def identity_outside(matrix: Any, free: np.ndarray, spaces: Any) -> Any:
+def identity_outside(matrix: PETSc.Mat, free: np.ndarray, spaces: Spaces) -> Any:
     """A copy of a matrix with the identity on all rows and columns outside a mask."""
     copy = matrix.copy()
     copy.zeroRowsColumns(global_rows(spaces, np.nonzero(free == 0.0)[0]), diag=1.0)

@@ -8,8 +8,9 @@ constraint states or the engine knows to be stable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from cffem.constraints.projections.base import MeanProjection, Projection
 from cffem.constraints.projections.helmholtz import CurlFreeProjection, HelmholtzProjection
@@ -25,11 +26,42 @@ from cffem.symbols.problem.constraint_classes import Constraint, CurlFree, Diver
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
+from cffem.symbols.registry import Registry
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.model import Model
+
+
+@dataclass(frozen=True)
+class ProjectionKind:
+    """A way to project onto constraint classes.
+
+    Attributes:
+        covers: whether it is the one for a constraint on a discretisation.
+        make: the projection, of constraint, discretisation, essential conditions and PETSc options.
+    """
+
+    covers: Callable[[Constraint, Discretisation], bool]
+    make: Callable[..., Projection]
+
+
+PROJECTIONS: Registry[ProjectionKind] = Registry("projection")
+
+
+def add_projection(
+    name: str,
+    covers: Callable[[Constraint, Discretisation], bool],
+    make: Callable[..., Projection],
+) -> ProjectionKind:
+    """Make a projection known; it is asked before those of the package."""
+    return PROJECTIONS.add(name, ProjectionKind(covers, make))
 
 
 def projection(
     constraint: Constraint,
-    mesh: Any,
+    mesh: Mesh,
     elements: Mapping[Field, Any],
     boundary: Sequence[Any] = (),
     options: Mapping[str, Any] | None = None,
@@ -82,7 +114,7 @@ def projection(
     return projection_onto(constraint, discretisation, EssentialConditions(discretisation), options)
 
 
-def projection_of(model: Any, options: Mapping[str, Any] | None = None) -> Projection:
+def projection_of(model: Model, options: Mapping[str, Any] | None = None) -> Projection:
     """The projection onto the constraint class that a model's experiment declares, on the
     model's own states.
     """
@@ -100,7 +132,13 @@ def projection_onto(
     essential: EssentialConditions,
     options: Mapping[str, Any] | None = None,
 ) -> Projection:
-    """The projection onto a constraint class in a state space."""
+    """The projection onto a constraint class in a state space.
+
+    Projections that were added (`cffem.extend.add_projection`) are asked first.
+    """
+    for added in PROJECTIONS.latest_first():
+        if added.covers(constraint, discretisation):
+            return added.make(constraint, discretisation, essential, options)
     if isinstance(constraint, ZeroMean):
         return MeanProjection(discretisation, essential, constraint.field)
     multiplier = None if discretisation.multiplier is None else discretisation.multiplier[1]

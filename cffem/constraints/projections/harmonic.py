@@ -15,6 +15,7 @@ and invert.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import basix.ufl
@@ -33,9 +34,23 @@ from cffem.engine.solve_errors import SolveError
 from cffem.forms.elements import HCURL, before
 from cffem.symbols.fields import VectorField
 
-WANTED = 6
-# Kernel eigenvalues come out at round-off; the first positive one scales with the domain.
-KERNEL = 1e-8
+
+@dataclass(frozen=True)
+class HarmonicSettings:
+    """The search for harmonic fields.
+
+    Args:
+        wanted: eigenvalues that are asked for at first; more are asked for where all of them
+            are in the kernel.
+        kernel: eigenvalue below which a field is harmonic: those of the kernel come out at
+            round-off, the first positive one scales with the domain.
+    """
+
+    wanted: int = 6
+    kernel: float = 1e-8
+
+
+HARMONIC = HarmonicSettings()
 
 
 class HarmonicFields:
@@ -52,7 +67,9 @@ class HarmonicFields:
             domain.
     """
 
-    def __init__(self, discretisation: Discretisation, field: VectorField, wanted: int = WANTED):
+    def __init__(
+        self, discretisation: Discretisation, field: VectorField, wanted: int = HARMONIC.wanted
+    ):
         self.discretisation = discretisation
         self.spaces = discretisation.spaces
         self.comm = discretisation.mesh.comm
@@ -124,7 +141,7 @@ class HarmonicFields:
                 )
             count = min(solver.getConverged(), wanted)
             values = np.array([solver.getEigenvalue(k).real for k in range(count)]) * self.size**2
-            for k in np.nonzero(np.abs(values) < KERNEL)[0]:
+            for k in np.nonzero(np.abs(values) < HARMONIC.kernel)[0]:
                 solver.getEigenpair(int(k), vector)
                 fields.append(self._state(vector))
         for thing in (stiffness, mass, vector):

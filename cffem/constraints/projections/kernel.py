@@ -19,6 +19,7 @@ quadratic tetrahedra; with the cells' own inverses, averaged where cells meet (`
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,22 @@ from petsc4py import PETSc
 from cffem.constraints.projections.projection_solver import DIRECT, Solver, without_zeros
 from cffem.engine.solve.linear import SolveError
 
-# What is left of the distance to the nearest correction, relative to the correction.
-NEAREST = 1e-13
-MOST_ITERATIONS = 1000
+
+@dataclass(frozen=True)
+class NearestSettings:
+    """The nearest member of a class.
+
+    Args:
+        remaining: what is left of the distance to the nearest correction, relative to the
+            correction.
+        iterations: iterations at most.
+    """
+
+    remaining: float = 1e-13
+    iterations: int = 1000
+
+
+NEAREST_MEMBER = NearestSettings()
 
 
 class KernelCorrections:
@@ -103,11 +117,11 @@ class KernelCorrections:
         )
         self.mass.mult(change, residual)
         if not again:
-            self._enough = NEAREST**2 * change.dot(residual)
+            self._enough = NEAREST_MEMBER.remaining**2 * change.dot(residual)
         self._project()
         self._step.copy(direction)
         size = residual.dot(self._step)
-        for _ in range(MOST_ITERATIONS):
+        for _ in range(NEAREST_MEMBER.iterations):
             if size <= self._enough:
                 return self._as_state(target)
             self.mass.mult(direction, image)
@@ -119,7 +133,8 @@ class KernelCorrections:
             direction.aypx(size / before, self._step)
             self.iterations += 1
         raise SolveError(
-            f"the nearest member of the class was not found in {MOST_ITERATIONS} iterations"
+            f"the nearest member of the class was not found in {NEAREST_MEMBER.iterations} "
+            "iterations"
         )
 
     def _feasible(self, target: np.ndarray) -> None:
@@ -169,7 +184,7 @@ class KernelCorrections:
             vector.destroy()
 
 
-def inverse_diagonal(matrix: Any) -> Any:
+def inverse_diagonal(matrix: PETSc.Mat) -> Any:
     """The inverse of a matrix's diagonal as a sparse matrix."""
     diagonal = matrix.getDiagonal()
     first, last = matrix.getOwnershipRange()

@@ -75,7 +75,7 @@ class Solver:
     """
 
     def __init__(
-        self, matrix: Any, options: Mapping[str, Any], blocks: Mapping[str, Any] | None = None
+        self, matrix: PETSc.Mat, options: Mapping[str, Any], blocks: Mapping[str, Any] | None = None
     ):
         self.matrix = matrix
         matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
@@ -103,7 +103,9 @@ class Solver:
             ksp.setUpOnBlocks()
         return ksp
 
-    def solve(self, right: Any, solution: Any, what: str, loosely: bool = False) -> None:
+    def solve(
+        self, right: PETSc.Vec, solution: PETSc.Vec, what: str, loosely: bool = False
+    ) -> None:
         """Solve; a right-hand side of zero has the solution zero.
 
         Args:
@@ -136,7 +138,7 @@ class Solver:
         self.matrix.destroy()
 
 
-def without_zeros(matrix: Any, level: float = 0.0) -> Any:
+def without_zeros(matrix: PETSc.Mat, level: float = 0.0) -> Any:
     """The matrix without stored zeros, in its place: components of a field share a pattern in which
     they are not coupled.
 
@@ -174,7 +176,7 @@ class BlockSolver:
         rows: global numbers of the free unknowns.
     """
 
-    def __init__(self, matrix: Any, free: np.ndarray, rows: np.ndarray):
+    def __init__(self, matrix: PETSc.Mat, free: np.ndarray, rows: np.ndarray):
         self.where = np.flatnonzero(free)
         chosen = PETSc.IS().createGeneral(rows, comm=matrix.comm)
         block = matrix.createSubMatrix(chosen, chosen)

@@ -19,6 +19,7 @@ are cheap, else by conjugate gradients on the class (`cffem.constraints.projecti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,27 @@ BLOCKS: dict[str, Any] = {
     "fieldsplit_multiplier_ksp_type": "preonly",
     **boomeramg(3, "fieldsplit_multiplier_"),
 }
-# Unknowns up to which factors of the saddle-point matrix, and of the multiplier space, are kept, by
-# the dimension of the mesh. Normal-continuous fields couple through facets only, and in space their
-# factors fill much less than those of Lagrange fields.
-MOST_FACTORISED = {1: 10**6, 2: 400_000, 3: 20_000}
-MOST_FACTORISED_NORMAL = {1: 10**6, 2: 800_000, 3: 200_000}
-MOST_FACTORISED_MULTIPLIERS = {1: 10**6, 2: 400_000, 3: 60_000}
+
+
+@dataclass(frozen=True)
+class FactorSettings:
+    """Unknowns up to which factors are kept, by the dimension of the mesh.
+
+    Args:
+        saddle: of the saddle-point matrix.
+        normal: the same for normal-continuous fields: they couple through facets only, and in
+            space their factors fill much less than those of Lagrange fields.
+        multipliers: of the multiplier space.
+    """
+
+    saddle: Mapping[int, int] = field(default_factory=lambda: {1: 10**6, 2: 400_000, 3: 20_000})
+    normal: Mapping[int, int] = field(default_factory=lambda: {1: 10**6, 2: 800_000, 3: 200_000})
+    multipliers: Mapping[int, int] = field(
+        default_factory=lambda: {1: 10**6, 2: 400_000, 3: 60_000}
+    )
+
+
+FACTORS = FactorSettings()
 
 
 class SaddleProjection(Projection):
@@ -122,8 +138,7 @@ class SaddleProjection(Projection):
         normal = all(carrier(self.spaces.elements[field]).space == HDIV for field in self.fields)
         small = (
             not krylov
-            and self.spaces.size
-            <= (MOST_FACTORISED_NORMAL if normal else MOST_FACTORISED)[dimension]
+            and self.spaces.size <= (FACTORS.normal if normal else FACTORS.saddle)[dimension]
         )
         if options is not None and not krylov:
             blocks = self._blocks() if options.get("pc_type") == "fieldsplit" else None
@@ -136,10 +151,7 @@ class SaddleProjection(Projection):
         if small:
             self._cheap()
             return Solver(self._saddle_matrix, {})
-        if (
-            self.comm.allreduce(int(self.on_multiplier.sum()))
-            <= MOST_FACTORISED_MULTIPLIERS[dimension]
-        ):
+        if self.comm.allreduce(int(self.on_multiplier.sum())) <= FACTORS.multipliers[dimension]:
             return self._on_the_class()
         return Solver(self._saddle_matrix, BLOCKS, self._blocks())
 
@@ -220,7 +232,7 @@ class SaddleProjection(Projection):
         matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
         return matrix
 
-    def _identified(self, matrix: Any) -> Any:
+    def _identified(self, matrix: PETSc.Mat) -> Any:
         """Zᵀ A Z with periodic unknowns identified, in place of A; A itself where nothing is
         periodic.
         """

@@ -226,7 +226,7 @@ class StreamFunctions:
             thing.destroy()
 
 
-def closure_dofs(space: Any, facets: np.ndarray) -> np.ndarray:
+def closure_dofs(space: fem.FunctionSpace, facets: np.ndarray) -> np.ndarray:
     """Local dofs of a plane space on some facets, their ends included; a row for each facet."""
     topology = space.mesh.topology
     topology.create_connectivity(2, 1)

@@ -20,24 +20,50 @@ from scipy.fft import dctn, idctn, next_fast_len
 from scipy.ndimage import uniform_filter
 from scipy.special import comb
 
-SAME_STEP = 1e-6  # relative scatter of steps that count as equal
+
+@dataclass(frozen=True)
+class GridNoiseSettings:
+    """How noise is told from signal on a grid.
+
+    Args:
+        same_step: relative scatter of steps that count as equal.
+        differences: order of the differences in which a smooth signal vanishes.
+        fewest_windows: differences without a gap from which their median tells the noise.
+        oversubtraction: how many times the noise's power is taken from a spectrum.
+        bins: groups of wave numbers along each axis, each with a median.
+        signal_box: share of the wave numbers along each axis that may hold signal.
+        white: curvature of the log-power below which noise counts as white.
+        negligible: share of the signal below which correlated noise is not told from the
+            signal's own spectrum.
+        highest: share of the Nyquist number beyond which only noise is expected.
+        floor_excess: log-power by which a flat floor stands out of a coloured law.
+        floor_share: share of the coloured noise that a floor must have to be the noise itself.
+        clean: share of a field's deviation below which noise is none.
+        understood: scatter of the log-power around the law beyond which it is the signal's own
+            spectrum.
+    """
+
+    same_step: float = 1e-6
+    differences: int = 6
+    fewest_windows: int = 200
+    oversubtraction: float = 1.5
+    bins: int = 24
+    signal_box: float = 0.12
+    white: float = 0.6
+    negligible: float = 0.02
+    highest: float = 0.7
+    floor_excess: float = 3.0
+    floor_share: float = 0.2
+    clean: float = 1e-6
+    understood: float = 0.6
+
+
+GRID_NOISE = GridNoiseSettings()
+
+
+# The medians of |g| and of g² for a standard normal g.
 MEDIAN_TO_SD = 0.6744897501960817
 MEDIAN_TO_POWER = 0.4549364231195724
-DIFFERENCES = 6
-FEWEST_WINDOWS = 200  # differences without a gap from which their median tells the noise
-OVERSUBTRACTION = 1.5
-BINS = 24
-SIGNAL_BOX = 0.12  # share of the wave numbers along each axis that may hold signal
-WHITE = 0.6  # curvature of the log-power below which noise counts as white
-# Correlated noise below this share of the signal is not told from the signal's own spectrum.
-NEGLIGIBLE = 0.02
-HIGHEST = 0.7  # share of the Nyquist number beyond which only noise is expected
-FLOOR_EXCESS = 3.0  # log-power by which a flat floor stands out of a coloured law
-FLOOR_SHARE = 0.2  # of the coloured noise that a floor must have to be the noise itself
-CLEAN = 1e-6  # noise below this share of a field's deviation is none
-UNDERSTOOD = (
-    0.6  # scatter of the log-power around the law beyond which it is the signal's own spectrum
-)
 
 
 @dataclass(frozen=True)
@@ -95,7 +121,9 @@ class Noise:
         padded = np.pad(data, [(0, next_fast_len(n) - n) for n in data.shape], mode="symmetric")
         coefficients = dctn(padded, norm="ortho")
         energy = uniform_filter(coefficients**2, size=5, mode="mirror")
-        floor = OVERSUBTRACTION * (self.sd**2 if self.white else self.power(padded.shape))
+        floor = GRID_NOISE.oversubtraction * (
+            self.sd**2 if self.white else self.power(padded.shape)
+        )
         gain = np.clip(1 - floor / np.maximum(energy, np.finfo(float).tiny), 0, None)
         return idctn(gain * coefficients, norm="ortho")[tuple(slice(n) for n in data.shape)]
 
@@ -108,7 +136,10 @@ def reshaped(values: np.ndarray, axis: int, dims: int) -> np.ndarray:
 
 
 def high_differences(
-    data: np.ndarray, axis: int, order: int = DIFFERENCES, points: np.ndarray | None = None
+    data: np.ndarray,
+    axis: int,
+    order: int = GRID_NOISE.differences,
+    points: np.ndarray | None = None,
 ) -> np.ndarray:
     """Sixth differences along one axis with unit-norm weights, so that white noise keeps its
     variance.
@@ -133,7 +164,7 @@ def high_differences(
 def is_uniform(points: np.ndarray) -> bool:
     """Whether all points of an axis are equally far apart."""
     steps = np.diff(points)
-    return bool(np.ptp(steps) <= SAME_STEP * steps.mean())
+    return bool(np.ptp(steps) <= GRID_NOISE.same_step * steps.mean())
 
 
 def noise_sd(
@@ -151,14 +182,17 @@ def noise_sd(
     usable = np.ones(data.shape, dtype=bool) if missing is None else ~missing
     whole, data = data, np.where(usable, data, 0.0)
     for axis in range(data.ndim):
-        if data.shape[axis] > 2 * DIFFERENCES:
+        if data.shape[axis] > 2 * GRID_NOISE.differences:
             data = high_differences(data, axis, points=None if points is None else points[axis])
             count = data.shape[axis]
             usable = np.logical_and.reduce(
-                [np.take(usable, np.arange(k, k + count), axis) for k in range(DIFFERENCES + 1)]
+                [
+                    np.take(usable, np.arange(k, k + count), axis)
+                    for k in range(GRID_NOISE.differences + 1)
+                ]
             )
     values = np.abs(data[usable])
-    if missing is not None and len(values) < FEWEST_WINDOWS:
+    if missing is not None and len(values) < GRID_NOISE.fewest_windows:
         return min(noise_between_gaps(whole, missing, axis, points) for axis in range(whole.ndim))
     return float(np.median(values) / MEDIAN_TO_SD) if len(values) else 0.0
 
@@ -173,10 +207,12 @@ def noise_between_gaps(
     places = np.arange(data.shape[axis]) if points is None else points[axis]
     lines, columns = np.nonzero(known.reshape(-1, known.shape[-1]))
     values, where = moved[known], places[columns]
-    starts = np.flatnonzero(lines[: len(lines) - DIFFERENCES] == lines[DIFFERENCES:])
+    starts = np.flatnonzero(
+        lines[: len(lines) - GRID_NOISE.differences] == lines[GRID_NOISE.differences :]
+    )
     if not len(starts):
         return math.inf
-    windows = starts[:, None] + np.arange(DIFFERENCES + 1)
+    windows = starts[:, None] + np.arange(GRID_NOISE.differences + 1)
     return float(
         np.median(np.abs((divided_difference(where[windows]) * values[windows]).sum(axis=1)))
         / MEDIAN_TO_SD
@@ -201,15 +237,19 @@ def measure_noise(
     """
     white = Noise(noise_sd(data, missing, points), (0.0,) * data.ndim)
     irregular = points is not None and not all(is_uniform(axis) for axis in points)
-    if missing is not None or irregular or min(data.shape) < 2 * BINS:
+    if missing is not None or irregular or min(data.shape) < 2 * GRID_NOISE.bins:
         return white
     wave, log_power, counts = binned_spectrum(data)
-    outside = ~(wave < SIGNAL_BOX).all(axis=1)
+    outside = ~(wave < GRID_NOISE.signal_box).all(axis=1)
     fits = [fit_law(wave, log_power, counts, reach, outside) for reach in (12.0, 8.0, 5.0)]
     coefficients, scatter = min(
         (f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0)
     )
-    if coefficients is None or np.abs(coefficients[1:]).max() < WHITE or scatter > UNDERSTOOD:
+    if (
+        coefficients is None
+        or np.abs(coefficients[1:]).max() < GRID_NOISE.white
+        or scatter > GRID_NOISE.understood
+    ):
         return white
     curvature = tuple(float(max(b, 0.0)) for b in coefficients[1:])
     axes = enumerate(zip(data.shape, curvature, strict=True))
@@ -217,7 +257,7 @@ def measure_noise(
     sd = float(np.sqrt(np.exp(coefficients[0] - decay).mean()))
     # The tail of a clean signal decays as well; noise worth the name is larger than that.
     coloured = Noise(sd, curvature)
-    is_faint = sd < max(2 * white.sd, NEGLIGIBLE * float(np.std(data)))
+    is_faint = sd < max(2 * white.sd, GRID_NOISE.negligible * float(np.std(data)))
     return white if is_faint or has_floor(white, coloured, wave, log_power) else coloured
 
 
@@ -225,11 +265,11 @@ def has_floor(white: Noise, coloured: Noise, wave: np.ndarray, log_power: np.nda
     """Whether the highest wave numbers show a flat floor far above the coloured law: then the
     law is the signal's own tail.
     """
-    highest = (wave > HIGHEST).all(axis=1)
+    highest = (wave > GRID_NOISE.highest).all(axis=1)
     law = 2 * np.log(coloured.sd) - float(np.log(mean_power(coloured.curvature)))
     expected = law - wave[highest] ** 2 @ np.array(coloured.curvature)
     floor = float(np.median(log_power[highest] - expected)) if highest.any() else 0.0
-    return floor > FLOOR_EXCESS and white.sd > FLOOR_SHARE * coloured.sd
+    return floor > GRID_NOISE.floor_excess and white.sd > GRID_NOISE.floor_share * coloured.sd
 
 
 def mean_power(curvature: tuple[float, ...]) -> float:
@@ -248,7 +288,7 @@ def consistent_noises(
         noises: the noise of every field by itself.
         values: the fields.
     """
-    clean = {n: m.sd <= CLEAN * float(np.std(values[n])) for n, m in noises.items()}
+    clean = {n: m.sd <= GRID_NOISE.clean * float(np.std(values[n])) for n, m in noises.items()}
     if not any(clean.values()):
         return dict(noises)
     return {
@@ -272,16 +312,16 @@ def binned_spectrum(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """
     power = dctn(data, norm="ortho") ** 2
     sizes = [
-        length // BINS for length in data.shape
+        length // GRID_NOISE.bins for length in data.shape
     ]  # the few highest wave numbers beyond the last full bin are left out
-    power = power[tuple(slice(size * BINS) for size in sizes)]
-    split = power.reshape([n for size in sizes for n in (BINS, size)])
+    power = power[tuple(slice(size * GRID_NOISE.bins) for size in sizes)]
+    split = power.reshape([n for size in sizes for n in (GRID_NOISE.bins, size)])
     grouped = np.moveaxis(split, range(0, 2 * data.ndim, 2), range(data.ndim)).reshape(
-        BINS**data.ndim, -1
+        GRID_NOISE.bins**data.ndim, -1
     )
     medians = np.median(grouped, axis=1) / MEDIAN_TO_POWER
     centres = [
-        (np.arange(BINS) + 0.5) * size / length
+        (np.arange(GRID_NOISE.bins) + 0.5) * size / length
         for size, length in zip(sizes, data.shape, strict=True)
     ]
     wave = np.stack(np.meshgrid(*centres, indexing="ij"), axis=-1).reshape(-1, data.ndim)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from cffem.data.noise.grid_noise import DIFFERENCES, MEDIAN_TO_SD, divided_difference
+from cffem.data.noise.grid_noise import GRID_NOISE, MEDIAN_TO_SD, divided_difference
 from cffem.data.noise.reconstruction import Spline
 from cffem.symbols.errors import InputError
 
@@ -121,7 +121,7 @@ def reading_noise(values: np.ndarray, own: np.ndarray, counts: np.ndarray) -> fl
     """Standard deviation of the noise from divided differences of the readings of each
     sensor, in their own times.
     """
-    size = min(DIFFERENCES + 1, int(counts.min()))
+    size = min(GRID_NOISE.differences + 1, int(counts.min()))
     index = np.arange(own.shape[1] - size + 1)[:, None] + np.arange(size)
     sensors, starts = np.nonzero(np.arange(len(index))[None, :] + size <= counts[:, None])
     windows = index[starts]

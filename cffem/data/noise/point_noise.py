@@ -24,36 +24,48 @@ from scipy import sparse
 from scipy.fft import dct, idct
 
 from cffem.data.noise.grid_noise import (
-    DIFFERENCES,
+    GRID_NOISE,
     MEDIAN_TO_SD,
-    NEGLIGIBLE,
-    WHITE,
     high_differences,
     is_uniform,
 )
 from cffem.symbols.errors import InputError
 
-STEPS = (0, 1, 2, 4, 8, 16, 32, 64)
-BANDS = (0, 1, 2, 4, 8, 16, 32)
-PROBES = 8
-LENGTHS = (
-    0.0,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-    1.5,
-    2.0,
-    3.0,
-    4.0,
-)  # correlation lengths along the mesh, in point distances
+
+@dataclass(frozen=True)
+class PointNoiseSettings:
+    """How noise is told from signal on scattered points.
+
+    Args:
+        steps: smoothing steps after which energies are compared.
+        bands: smoothing steps that separate bands of wave numbers.
+        probes: random fields that measure the response of a band.
+        lengths: correlation lengths along the mesh at which responses are measured, in point
+            distances.
+        signal_frequencies: share of the frequencies in time that may hold signal.
+        understood: scatter of the log-power around the law; noise stays below it, the spectra
+            of signals do not.
+        fewest_bins: frequencies beyond the signal that tell the colour of the noise.
+        fewest_differences: order of differences in time from which a smooth signal vanishes in
+            them.
+        fewest_readings: reading times from which the colour of the noise can be told.
+    """
+
+    steps: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64)
+    bands: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32)
+    probes: int = 8
+    lengths: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+    signal_frequencies: float = 0.2
+    understood: float = 0.2
+    fewest_bins: int = 20
+    fewest_differences: int = 3
+    fewest_readings: int = 30
+
+
+POINT_NOISE = PointNoiseSettings()
+
+
 FINE_LENGTHS = np.arange(0.0, 4.01, 0.2)
-SIGNAL_FREQUENCIES = 0.2  # share of the frequencies in time that may hold signal
-# Scatter of the log-power around the law; noise stays below it, the spectra of signals do not.
-UNDERSTOOD = 0.2
-FEWEST_BINS = 20
-FEWEST_DIFFERENCES = 3  # order of differences in time from which a smooth signal vanishes in them
-FEWEST_READINGS = 30  # reading times from which the colour of the noise can be told
 
 
 @dataclass(frozen=True)
@@ -91,13 +103,15 @@ class MeshSmoothing:
         """The parts of the fields that vanish between one number of steps and the next,
         finest first.
         """
-        smooth = list(self.after(fields, BANDS))
+        smooth = list(self.after(fields, POINT_NOISE.bands))
         return [a - b for a, b in itertools.pairwise(smooth)]
 
     @cached_property
     def probes(self) -> np.ndarray:
         """Random signs, with which traces are estimated."""
-        return np.random.default_rng(0).choice([-1.0, 1.0], (self.laplacian.shape[0], PROBES))
+        return np.random.default_rng(0).choice(
+            [-1.0, 1.0], (self.laplacian.shape[0], POINT_NOISE.probes)
+        )
 
     @cached_property
     def nyquist(self) -> float:
@@ -110,7 +124,9 @@ class MeshSmoothing:
     @cached_property
     def band_energies(self) -> np.ndarray:
         """Energy of unit white noise in every band."""
-        return np.array([float((part**2).sum()) / PROBES for part in self.bands(self.probes)])
+        return np.array(
+            [float((part**2).sum()) / POINT_NOISE.probes for part in self.bands(self.probes)]
+        )
 
     @cached_property
     def band_responses(self) -> np.ndarray:
@@ -118,11 +134,11 @@ class MeshSmoothing:
         correlation lengths (rows).
         """
         rows = []
-        for length in LENGTHS:
+        for length in POINT_NOISE.lengths:
             parts = self.bands(self.correlate(self.probes, (math.pi * length) ** 2))
             rows.append(
                 [
-                    math.log(float((p**2).sum()) / PROBES / e)
+                    math.log(float((p**2).sum()) / POINT_NOISE.probes / e)
                     for p, e in zip(parts, self.band_energies, strict=True)
                 ]
             )
@@ -223,7 +239,8 @@ class PointNoise:
         """
         noise = self.smoothing.correlate(self.smoothing.probes, self.curvature[0])
         return [
-            float((noise * smooth).sum() / PROBES) for smooth in self.smoothing.after(noise, STEPS)
+            float((noise * smooth).sum() / POINT_NOISE.probes)
+            for smooth in self.smoothing.after(noise, POINT_NOISE.steps)
         ]
 
     def remove(self, data: np.ndarray) -> np.ndarray:
@@ -237,7 +254,7 @@ class PointNoise:
         best = np.zeros_like(coefficients)
         risk = (coefficients**2).sum(axis=0) - size * variance
         for smooth, trace in zip(
-            self.smoothing.after(coefficients, STEPS), self._traces, strict=True
+            self.smoothing.after(coefficients, POINT_NOISE.steps), self._traces, strict=True
         ):
             estimate = ((coefficients - smooth) ** 2).sum(axis=0) + (2 * trace - size) * variance
             better = estimate < risk
@@ -264,14 +281,19 @@ def measure_point_noise(
         misses: matrix that takes values to how far each is from a local fit to its neighbours, with
             rows of unit norm.
     """
-    few = values.shape[1] <= 2 * DIFFERENCES
-    order = min(DIFFERENCES, values.shape[1] - 2)
-    seen = [high_differences(values, 1, order, times)] if order >= FEWEST_DIFFERENCES else []
+    few = values.shape[1] <= 2 * GRID_NOISE.differences
+    order = min(GRID_NOISE.differences, values.shape[1] - 2)
+    seen = (
+        [high_differences(values, 1, order, times)]
+        if order >= POINT_NOISE.fewest_differences
+        else []
+    )
     if few and misses is not None:
         seen.append(misses @ values)
     if not seen:
         raise InputError(
-            f"noise of scattered data needs more than {FEWEST_DIFFERENCES + 1} reading times or "
+            f"noise of scattered data needs more than {POINT_NOISE.fewest_differences + 1} "
+            "reading times or "
             "fits in space, but there are "
             f"{values.shape[1]} times"
         )
@@ -279,12 +301,16 @@ def measure_point_noise(
         min(float(np.median(np.abs(part)) / MEDIAN_TO_SD) for part in seen), smoothing
     )
     irregular = times is not None and not is_uniform(times)
-    if values.shape[1] < FEWEST_READINGS or irregular:
+    if values.shape[1] < POINT_NOISE.fewest_readings or irregular:
         return white
     best = fitted_law(values, smoothing)
-    if best is None or best.scatter > UNDERSTOOD or max(best.along, best.time) < WHITE:
+    if (
+        best is None
+        or best.scatter > POINT_NOISE.understood
+        or max(best.along, best.time) < GRID_NOISE.white
+    ):
         return white
-    along, time = (b if b >= WHITE else 0.0 for b in (best.along, best.time))
+    along, time = (b if b >= GRID_NOISE.white else 0.0 for b in (best.along, best.time))
     noise = replace(white, sd=1.0, curvature=(along, time))
     # The shape of the law comes from the bands, its level from the whole field: bands of an
     # irregular mesh know it less well.
@@ -292,9 +318,9 @@ def measure_point_noise(
     ratio = (dct(values, axis=1, norm="ortho") ** 2).mean(axis=0) / noise.time_power(
         values.shape[1]
     )
-    trusted = (frequency > SIGNAL_FREQUENCIES) & (time * frequency**2 < best.reach)
+    trusted = (frequency > POINT_NOISE.signal_frequencies) & (time * frequency**2 < best.reach)
     noise = replace(noise, sd=float(np.sqrt(np.median(ratio[trusted]))))
-    return white if noise.sd < NEGLIGIBLE * float(np.std(values)) else noise
+    return white if noise.sd < GRID_NOISE.negligible * float(np.std(values)) else noise
 
 
 @dataclass(frozen=True)
@@ -314,17 +340,20 @@ def fitted_law(values: np.ndarray, smoothing: MeshSmoothing) -> Law | None:
     lengths along the mesh.
     """
     frequency, log_power = band_spectrum(values, smoothing)
-    high = frequency > SIGNAL_FREQUENCIES
+    high = frequency > POINT_NOISE.signal_frequencies
     square, log_power = frequency[high] ** 2, log_power[:, high]
     weights = np.sqrt(smoothing.band_energies)[:, None] * np.ones_like(log_power)
     best: Law | None = None
     for reach in (12.0, 8.0, 5.0):
         deep = log_power > log_power.max() - reach
-        if deep.sum() < FEWEST_BINS:
+        if deep.sum() < POINT_NOISE.fewest_bins:
             continue
         for length in FINE_LENGTHS:
             response = np.array(
-                [np.interp(length, LENGTHS, column) for column in smoothing.band_responses.T]
+                [
+                    np.interp(length, POINT_NOISE.lengths, column)
+                    for column in smoothing.band_responses.T
+                ]
             )
             flat = log_power - response[:, None]
             time, scatter = trimmed_decay(

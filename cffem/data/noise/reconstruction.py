@@ -20,12 +20,26 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-SMOOTHING = (
-    0.25  # times the noise-to-signal ratio of energies: as much as the noise of a stencil asks for
-)
-NOISE_DECIDES = 1e-4  # smoothing from which noise is larger than the error of a reconstruction
-TINY = 1e-11  # what keeps a system regular where its points leave a polynomial undetermined
-MOST_SMOOTHING = 0.1  # from which on a spline is a polynomial fit
+
+@dataclass(frozen=True)
+class ReconstructionSettings:
+    """How values are reconstructed between points.
+
+    Args:
+        smoothing: times the noise-to-signal ratio of energies: as much as the noise of a
+            stencil asks for.
+        noise_decides: smoothing from which noise is larger than the error of a reconstruction.
+        tiny: what keeps a system regular where its points leave a polynomial undetermined.
+        most_smoothing: smoothing from which on a spline is a polynomial fit.
+    """
+
+    smoothing: float = 0.25
+    noise_decides: float = 1e-4
+    tiny: float = 1e-11
+    most_smoothing: float = 0.1
+
+
+RECONSTRUCTION = ReconstructionSettings()
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class Spline:
         """The spline for data of a noise level, which is rounded so that similar data share
         their matrices.
         """
-        smoothing = min(MOST_SMOOTHING, SMOOTHING * noise_ratio**2)
+        smoothing = min(RECONSTRUCTION.most_smoothing, RECONSTRUCTION.smoothing * noise_ratio**2)
         return replace(self, smoothing=10.0 ** max(-9, round(math.log10(max(smoothing, 1e-9)))))
 
     def stencil(self, count: int, dim: int) -> tuple[int, int]:
@@ -119,7 +133,7 @@ class Spline:
         ) ** self.power + sign * self.smoothing * np.eye(size)
         system[:, :size, size:] = monomials(nodes, powers)
         system[:, size:, size:] = (
-            -sign * TINY * np.eye(len(powers))
+            -sign * RECONSTRUCTION.tiny * np.eye(len(powers))
         )  # a lattice may lack points for some polynomial
         system[:, size:, :size] = np.swapaxes(system[:, :size, size:], 1, 2)
         right = np.concatenate(

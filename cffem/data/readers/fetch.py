@@ -3,25 +3,23 @@
 temperature and NCEP reanalysis.
 
 Files are fetched by pooch, one for each year and variable, from addresses that are pinned here. A
-download that breaks off goes on where it stopped the next time. The providers publish no checksums
-and reprocess years now and then, so the SHA-256 of what came first is kept beside a file, and a
-file that no longer agrees with it is refused.
+download that breaks off is tried again, and nothing is left of one that fails. The providers
+publish no checksums and reprocess years now and then, so the SHA-256 of what came first is kept
+beside a file, and a file that no longer agrees with it is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cffem.data.readers.registry_data import DataUnavailable, cache_folder
 from cffem.symbols.errors import InputError
 
-TIMEOUT = 60.0
-CHUNK = 1 << 16  # what of the last chunk had come when a connection breaks is lost
+TIMEOUT = 60.0  # seconds without an answer
+RETRIES = 1  # of a download that breaks off
 MAGIC = (b"\x89HDF\r\n\x1a\n", b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
@@ -114,11 +112,12 @@ def fetched(url: str, folder: Path, progress: bool = False) -> Path:
             "fetch it again"
         )
     try:
-        path = Path(
-            pooch.retrieve(
-                url, known, fname=name, path=folder, downloader=Resuming(folder, progress)
-            )
+        store = pooch.create(
+            folder, url.rpartition("/")[0] + "/", registry={name: known}, retry_if_failed=RETRIES
         )
+        bar = Bar(name) if progress else False
+        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)
+        path = Path(store.fetch(name, downloader=downloader))
     except requests.exceptions.HTTPError as error:
         answer = "nothing" if error.response is None else error.response.status_code
         raise DataUnavailable(f"{url} is not there: the server answered {answer}") from None
@@ -152,78 +151,40 @@ def check_netcdf(path: Path) -> None:
         )
 
 
-class Resuming:
-    """A downloader for pooch that keeps what it has got and asks for the rest only.
+class Bar:
+    """A bar of rich, with the methods that pooch asks of one.
 
     Args:
-        folder: where unfinished files are kept, with the ending `.part`.
-        progress: show a bar.
+        name: what is written beside it.
     """
 
-    def __init__(self, folder: Path, progress: bool = False):
-        self.folder, self.progress = folder, progress
-
-    def __call__(
-        self, url: str, output_file: Any, pooch: Any, check_only: bool = False
-    ) -> bool | None:
-        """Download; pooch hands over the name of a temporary file."""
-        import requests
-
-        if check_only:
-            return bool(requests.head(url, timeout=TIMEOUT, allow_redirects=True).ok)
-        part = self.folder / f"{url.rsplit('/', 1)[1]}.part"
-        done = part.stat().st_size if part.exists() else 0
-        headers = (
-            {"Range": f"bytes={done}-", "Accept-Encoding": "identity"}
-            if done
-            else {"Accept-Encoding": "identity"}
-        )
-        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
-            if answer.status_code == requests.codes.requested_range_not_satisfiable:
-                # Nothing is missing, or the file on the server is another one now: the hash or the
-                # user's next call decides.
-                if int(answer.headers.get("Content-Range", "*/-1").rpartition("/")[2]) != done:
-                    part.unlink()
-                    raise requests.exceptions.ConnectionError(
-                        "the unfinished file does not fit the one on the server"
-                    )
-            else:
-                answer.raise_for_status()
-                self._receive(answer, part, answer.status_code == requests.codes.partial_content)
-        with part.open("rb") as source, open(output_file, "wb") as target:
-            shutil.copyfileobj(source, target, CHUNK)
-        part.unlink()
-        return None
-
-    def _receive(self, answer: Any, part: Path, going_on: bool) -> None:
-        """Write what comes to the unfinished file, and make sure that it is all."""
-        import requests
-
-        expected = (part.stat().st_size if going_on else 0) + int(
-            answer.headers.get("Content-Length", 0)
-        )
-        with part.open("ab" if going_on else "wb") as file:
-            for block in self._blocks(answer, part.name, expected, file.tell()):
-                file.write(block)
-        if expected and part.stat().st_size != expected:
-            raise requests.exceptions.ConnectionError(
-                "the connection broke off; call again to go on"
-            )
-
-    def _blocks(self, answer: Any, name: str, expected: int, done: int) -> Any:
-        blocks = answer.iter_content(CHUNK)
-        if not self.progress:
-            return blocks
+    def __init__(self, name: str):
         from rich.progress import Progress
 
-        def shown() -> Any:
-            with Progress(transient=True) as bar:
-                task = bar.add_task(name, total=expected or None, completed=done)
-                for block in blocks:
-                    yield block
-                    bar.advance(task, len(block))
+        self._shown = Progress(transient=True)
+        self._task = self._shown.add_task(name, total=None)
+        self._shown.start()
 
-        return shown()
+    @property
+    def total(self) -> float | None:
+        """How many bytes are expected; pooch sets it."""
+        return self._shown.tasks[0].total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._shown.update(self._task, total=size or None)
+
+    def update(self, size: int) -> None:
+        """So many bytes more have come."""
+        self._shown.advance(self._task, size)
+
+    def reset(self) -> None:
+        """Begin again at zero."""
+        self._shown.reset(self._task)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._shown.stop()
 
 
 def parsed_years(text: str) -> list[int]:

@@ -1,45 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""Reading Zarr 3 arrays with what is at hand: JSON, NumPy and a Zstandard library.
+"""Zarr 3 groups, opened by xarray with the package `zarr`.
 
-A Zarr array is a folder with `zarr.json` and one file for each chunk of a regular grid. Read here
-are plain arrays whose chunks are little-endian numbers, compressed by Zstandard or gzip or not at
-all, as most stores of gridded fields are; anything else is refused. With the package `zarr`
-installed, xarray opens the same stores.
+What a store asks of the machine is checked before it is opened: a folder from a stranger may name
+any codec that happens to be installed, or chunks that do not fit into memory. Groups of plain
+numbers through the codecs of the standard are read, everything else is refused.
 """
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
-import gzip
-import importlib
-import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cffem.symbols.errors import InputError
 
-LARGEST_CHUNK = 2**31
-DTYPES = (
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-)
+if TYPE_CHECKING:
+    import xarray
+
+LARGEST_CHUNK = 2**31  # bytes of one chunk when unpacked
+WIDTHS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (32, 64)}
+NUMBERS = {f"{kind}{bits}" for kind, widths in WIDTHS.items() for bits in widths}
+CODECS = {"bytes", "zstd", "gzip", "blosc", "crc32c", "transpose"}
 
 
-def open_zarr(path: str | Path, names: Sequence[str] | None = None) -> Any:
+def open_zarr(path: str | Path, names: Sequence[str] | None = None) -> xarray.Dataset:
     """A Zarr 3 group as an xarray dataset; arrays named like one of their dimensions are
     coordinates.
 
@@ -47,122 +35,61 @@ def open_zarr(path: str | Path, names: Sequence[str] | None = None) -> Any:
         path: the folder of the group.
         names: the arrays to read, their coordinates come along (default: all).
     """
-    import xarray
-
     folder = Path(path)
-    group = _metadata(folder)
-    if group.get("node_type") != "group":
+    if _metadata(folder).get("node_type") != "group":
         raise InputError(f"{folder} is no Zarr 3 group")
     present = sorted(p.parent.name for p in folder.glob("*/zarr.json"))
     missing = [name for name in names or () if name not in present]
     if missing:
         raise InputError(f"{folder} has no array {missing[0]!r}; it has {', '.join(present)}")
-    variables = {}
-    for name in present:
-        array, dimensions, attributes = None, *_described(folder / name)
-        if names is None or name in names or dimensions == (name,):
-            array = read_array(folder / name)
-            variables[name] = (dimensions, array, attributes)
-    return xarray.Dataset(variables, attrs=group.get("attributes", {})).set_coords(
-        [n for n, v in variables.items() if v[0] == (n,)]
-    )
+    described = {name: _metadata(folder / name) for name in present}
+    wanted = [
+        name
+        for name, array in described.items()
+        if names is None or name in names or array.get("dimension_names") == [name]
+    ]
+    for name in wanted:
+        _check(folder / name, described[name])
+    try:
+        import xarray
+        import zarr  # noqa: F401  xarray reads such stores through it
+    except ImportError:
+        raise InputError("Zarr stores need xarray and zarr: pip install 'cffem[data]'") from None
+    try:
+        return xarray.open_zarr(
+            folder,
+            zarr_format=3,
+            consolidated=False,
+            chunks=None,
+            decode_cf=False,
+            drop_variables=sorted(set(present) - set(wanted)),
+        ).load()
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        raise InputError(f"{folder} cannot be read as Zarr: {str(error).splitlines()[0]}") from None
 
 
-def read_array(folder: Path) -> np.ndarray:
-    """One array, all chunks of it."""
-    meta = _metadata(folder)
-    shape, chunk = tuple(meta["shape"]), tuple(meta["chunk_grid"]["configuration"]["chunk_shape"])
-    dtype = meta["data_type"]
-    codecs = [codec["name"] for codec in meta["codecs"]]
-    if (
-        dtype not in DTYPES
-        or codecs[0] != "bytes"
-        or set(codecs[1:]) - {"zstd", "gzip"}
-        or meta["chunk_grid"]["name"] != "regular"
-    ):
-        raise InputError(
-            f"{folder} is stored as {dtype} through {', '.join(codecs)}; install zarr and open it "
-            "with xarray instead"
-        )
-    order = (
-        "<"
-        if meta["codecs"][0].get("configuration", {}).get("endian", "little") == "little"
-        else ">"
-    )
-    separator = meta["chunk_key_encoding"].get("configuration", {}).get("separator", "/")
-    size = math.prod(chunk) * np.dtype(dtype).itemsize
-    if size > LARGEST_CHUNK:
-        raise InputError(
-            f"{folder} has chunks of {size} bytes; install zarr and open it with xarray instead"
-        )
-    result = np.full(shape, np.asarray(meta["fill_value"], dtype=dtype))
-    for index in itertools.product(*(range(-(-n // c)) for n, c in zip(shape, chunk, strict=True))):
-        file = folder / separator.join(["c", *map(str, index)])
-        if file.is_file():
-            data = file.read_bytes()
-            for codec in reversed(codecs[1:]):
-                data = gzip.decompress(data) if codec == "gzip" else zstandard(data, size)
-            block = np.frombuffer(data, dtype=np.dtype(dtype).newbyteorder(order)).reshape(chunk)
-            place = tuple(
-                slice(i * c, min((i + 1) * c, n))
-                for i, c, n in zip(index, chunk, shape, strict=True)
-            )
-            result[place] = block[tuple(slice(p.stop - p.start) for p in place)]
-    return result
-
-
-def _metadata(folder: Path) -> dict[str, Any]:
+def _metadata(folder: Path) -> Mapping[str, object]:
     try:
         meta = json.loads((folder / "zarr.json").read_text())
     except (OSError, ValueError):
         raise InputError(f"{folder} is no Zarr 3 store: it has no readable zarr.json") from None
-    if meta.get("zarr_format") != 3:
-        raise InputError(f"{folder} is of Zarr format {meta.get('zarr_format')}, not 3")
+    if not isinstance(meta, dict) or meta.get("zarr_format") != 3:
+        raise InputError(f"{folder} is no store of Zarr format 3")
     return meta
 
 
-def _described(folder: Path) -> tuple[tuple[str, ...], dict[str, Any]]:
-    meta = _metadata(folder)
-    dimensions = meta.get("dimension_names") or [
-        f"{folder.name}_{k}" for k in range(len(meta["shape"]))
-    ]
-    return tuple(map(str, dimensions)), meta.get("attributes", {})
-
-
-def zstandard(data: bytes, size: int) -> bytes:
-    """Decompress one Zstandard frame of a known size, with Python's own module, the package, or the
-    system's library.
-
-    Example:
-        >>> zstandard(bytes.fromhex("28b52ffd0400210000616263641a8c1c4f"), 4)  # doctest: +SKIP
-        b'abcd'
-    """
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        return (
-            module.decompress(data)
-            if name == "compression.zstd"
-            else module.ZstdDecompressor().decompress(data, size)
-        )
-    library = ctypes.util.find_library("zstd")
-    if library is None:
+def _check(folder: Path, meta: Mapping[str, object]) -> None:
+    """Refuse what is not plain numbers through the codecs of the standard."""
+    try:
+        dtype, codecs = str(meta["data_type"]), [str(codec["name"]) for codec in meta["codecs"]]  # type: ignore[attr-defined]
+        chunk = [int(n) for n in meta["chunk_grid"]["configuration"]["chunk_shape"]]  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{folder} is no Zarr 3 array: its zarr.json is incomplete") from None
+    if dtype not in NUMBERS or set(codecs) - CODECS:
         raise InputError(
-            "reading Zstandard chunks needs the package zstandard: pip install zstandard"
+            f"{folder} is stored as {dtype} through {', '.join(codecs)}; read here are numbers "
+            f"through {', '.join(sorted(CODECS))}"
         )
-    codec = ctypes.CDLL(library)
-    codec.ZSTD_decompress.restype = codec.ZSTD_isError.restype = ctypes.c_size_t
-    codec.ZSTD_decompress.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-    ]
-    codec.ZSTD_isError.argtypes = [ctypes.c_size_t]
-    out = ctypes.create_string_buffer(size)
-    length = codec.ZSTD_decompress(out, size, data, len(data))
-    if codec.ZSTD_isError(length):
-        raise InputError("a chunk of the Zarr store is damaged")
-    return out.raw[:length]
+    size = math.prod(chunk) * np.dtype(dtype).itemsize
+    if size > LARGEST_CHUNK:
+        raise InputError(f"{folder} has chunks of {size} bytes; store it in smaller ones")

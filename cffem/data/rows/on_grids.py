@@ -8,17 +8,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cffem.data.dataset import Dataset
 from cffem.data.noise.grid_noise import consistent_noises, measure_noise, noise_ratio
 from cffem.data.noise.missing_values import DEGREES, Bridge, bridge
-from cffem.data.noise.reconstruction import NOISE_DECIDES, Spline
+from cffem.data.noise.reconstruction import RECONSTRUCTION, Spline
 from cffem.data.rows.conservation import Order
-from cffem.data.rows.testfunctions import Axis, MomentRule, half_width, power_for, spectral_corner
+from cffem.data.rows.summation import MomentRule
+from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 
@@ -28,18 +30,45 @@ BLOCKS = {
     2: (3, 3, 2),
     3: (2, 2, 2, 2),
 }  # by dimension of space, along each axis, time last
-SPACE_SHARE, TIME_SHARE = (
-    8,
-    6,
-)  # a test function spans at most a quarter of space and a third of time
-SMALLEST_HALF = 8  # grid points: where there are enough of them, bumps are at least this wide
-SHORT_SHARE = 4  # half widths along an axis of space that is too short for such bumps
-OVERLAP = 4  # centres per half width
-QUIET_OVERLAP = 2  # where noise is weak: denser test functions only average noise better
-RESOLUTION = 14  # grid points per half width that are enough
-COARSER = MomentRule(fewer=2)  # tells how far sums are from integrals
-WRAP = 3  # points from the other end of a period with which differences reach over it
-NOISY = 0.1  # noise level from which neighbouring values are averaged first
+
+
+@dataclass(frozen=True)
+class GridTestSettings:
+    """Test functions on grids.
+
+    Args:
+        space_share: half widths along space: a test function spans at most a quarter of it.
+        time_share: half widths along time: a test function spans at most a third of it.
+        smallest_half: half width in grid points: where there are enough of them, bumps are at
+            least this wide.
+        short_share: half widths along an axis of space that is too short for such bumps.
+        overlap: centres per half width.
+        quiet_overlap: the same where noise is weak: denser test functions only average noise
+            better.
+        resolution: grid points per half width that are enough.
+        wrap: points from the other end of a period with which differences reach over it.
+        noisy: noise level from which neighbouring values are averaged first.
+    """
+
+    space_share: int = 8
+    time_share: int = 6
+    smallest_half: int = 8
+    short_share: int = 4
+    overlap: int = 4
+    quiet_overlap: int = 2
+    resolution: int = 14
+    wrap: int = 3
+    noisy: float = 0.1
+
+
+GRID_TESTS = GridTestSettings()
+
+
+QUIETER = (
+    MomentRule(12, largest_sum=30.0),
+    MomentRule(8, largest_sum=30.0),
+    MomentRule(4, largest_sum=30.0),
+)  # keep less noise
 
 
 class GridSampling:
@@ -64,21 +93,21 @@ class GridSampling:
         ratio = noise_ratio(self.noises, known)
         self.spline = Spline(degree=DEGREES[len(self.symbols)]).smoothed(ratio)
         # Averaged data look less noisy than they were, so `noisy` remembers it.
-        strong = noisy or ratio > NOISY
-        self.overlap = OVERLAP if strong else QUIET_OVERLAP
+        strong = noisy or ratio > GRID_TESTS.noisy
+        self.overlap = GRID_TESTS.overlap if strong else GRID_TESTS.quiet_overlap
         self.axes = [self._axis(k) for k in range(len(self.symbols))]
 
     def _axis(self, number: int) -> Axis:
         symbol, orders = self.symbols[number], self.orders[number]
         points = self.data.coordinates[symbol]
-        share = TIME_SHARE if symbol == COORDINATES[3] else SPACE_SHARE
+        share = GRID_TESTS.time_share if symbol == COORDINATES[3] else GRID_TESTS.space_share
         wanted = max(half_width(len(points), spectral_corner(v, number)) for v in self.whitened)
         # On a short axis of space narrow bumps leave several rows; along time there may be one
         # window only.
         usual = (
-            SMALLEST_HALF
+            GRID_TESTS.smallest_half
             if symbol == COORDINATES[3]
-            else min(SMALLEST_HALF, len(points) // SHORT_SHARE)
+            else min(GRID_TESTS.smallest_half, len(points) // GRID_TESTS.short_share)
         )
         largest = min(max(usual, len(points) // share), (len(points) - 1) // 2)
         fewest = fewest_half(len(points), orders, symbol)
@@ -86,7 +115,8 @@ class GridSampling:
         if axis.resolved:
             return axis
         others = [self._axis_of(number, half) for half in range(max(fewest, 2), axis.half)]
-        return min([*others, axis], key=lambda a: self._axis_error(number, a))
+        quieter = [replace(a, rule=rule) for a in (*others, axis) for rule in QUIETER]
+        return min([axis, *others, *quieter], key=lambda a: self._axis_error(number, a))
 
     @cached_property
     def whitened(self) -> list[np.ndarray]:
@@ -117,17 +147,30 @@ class GridSampling:
             period=period,
         )
 
+    def _lines(self, number: int) -> dict[Any, np.ndarray]:
+        """The data of every field along one axis: readings × lines."""
+        moved = {
+            name: np.moveaxis(self.filled(values), number, 0)
+            for name, values in self.data.values.items()
+        }
+        return {name: values.reshape(len(values), -1) for name, values in moved.items()}
+
+    def _failing_axis(self, number: int, axis: Axis) -> Axis:
+        """An axis with what its sums fail by on these data."""
+        return axis.failing(
+            (values, self.noises[name].sd) for name, values in self._lines(number).items()
+        )
+
     def _axis_error(self, number: int, axis: Axis) -> float:
         """How far sums along an axis are from integrals, and what noise they keep, relative
         to what they measure.
         """
         order = axis.orders
-        exact, coarse = axis.matrices[order], replace(axis, rule=COARSER).matrices[order]
+        exact, failing = axis.matrices[order], self._failing_axis(number, axis).matrices[order]
         errors = []
-        for name, values in self.data.values.items():
-            moved = np.moveaxis(self.filled(values), number, 0).reshape(len(axis.coordinates), -1)
-            energy = float(((exact @ moved) ** 2).mean())
-            quadrature = float((((exact - coarse) @ moved) ** 2).mean())
+        for name, values in self._lines(number).items():
+            energy = float(((exact @ values) ** 2).mean())
+            quadrature = float((((failing - exact) @ values) ** 2).mean())
             noise = (
                 self.noises[name].sd ** 2 * float((exact**2).sum(axis=1).mean()) / axis.independent
             )
@@ -135,13 +178,17 @@ class GridSampling:
         return max(errors)
 
     @cached_property
-    def coarser(self) -> GridSampling | None:
-        """The same integrals with weights of a lower order, where the difference can matter."""
-        gaps = self.bridge is not None and self.spline.smoothing < NOISE_DECIDES
+    def failing(self) -> GridSampling | None:
+        """The same integrals with what sums over few or irregular readings fail by, where
+        that can matter.
+        """
+        gaps = self.bridge is not None and self.spline.smoothing < RECONSTRUCTION.noise_decides
         if all(axis.resolved for axis in self.axes) and not gaps:
             return None
         other = copy.copy(self)
-        other.axes = [a if a.resolved else replace(a, rule=COARSER) for a in self.axes]
+        other.axes = [
+            a if a.resolved else self._failing_axis(k, a) for k, a in enumerate(self.axes)
+        ]
         if gaps:
             other.spline = replace(self.spline, degree=self.spline.degree - 1, power=3)
             other.__dict__.pop("bridge", None)
@@ -169,7 +216,7 @@ class GridSampling:
         Averaging lowers the noise before powers of it are taken, and makes everything that follows
         cheaper.
         """
-        factors = [max(1, axis.half // RESOLUTION) for axis in self.axes]
+        factors = [max(1, axis.half // GRID_TESTS.resolution) for axis in self.axes]
         # Boxes must fill a period, which they do if their size divides the number of points.
         factors = [
             f
@@ -177,7 +224,7 @@ class GridSampling:
             else max(k for k in range(1, f + 1) if len(a.coordinates) % k == 0)
             for f, a in zip(factors, self.axes, strict=True)
         ]
-        if noise_ratio <= NOISY or max(factors) == 1 or self.data.mask is not None:
+        if noise_ratio <= GRID_TESTS.noisy or max(factors) == 1 or self.data.mask is not None:
             return self.data
         coordinates = {
             c: box_mean(self.data.coordinates[c], [f])
@@ -248,7 +295,12 @@ class GridSampling:
 
     @property
     def notes(self) -> dict:
-        return {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+        notes = {"half_widths": [a.half for a in self.axes], "powers": [a.power for a in self.axes]}
+        if self.failing is not None:
+            notes["tails"] = [
+                float("nan") if a.tail is None else a.tail.ratio for a in self.failing.axes
+            ]
+        return notes
 
 
 def fewest_half(length: int, orders: int, symbol: object) -> int:
@@ -311,9 +363,15 @@ def derivative(
     grid is uniform.
     """
     if period is not None:
-        around = np.r_[points[-WRAP:] - period, points, points[:WRAP] + period]
-        ends = np.take(values, range(-WRAP, 0), axis), values, np.take(values, range(WRAP), axis)
-        inner = np.arange(WRAP, WRAP + len(points))
+        around = np.r_[
+            points[-GRID_TESTS.wrap :] - period, points, points[: GRID_TESTS.wrap] + period
+        ]
+        ends = (
+            np.take(values, range(-GRID_TESTS.wrap, 0), axis),
+            values,
+            np.take(values, range(GRID_TESTS.wrap), axis),
+        )
+        inner = np.arange(GRID_TESTS.wrap, GRID_TESTS.wrap + len(points))
         return np.take(derivative(np.concatenate(ends, axis=axis), around, axis), inner, axis)
     steps = np.diff(points)
     if len(points) < 6 or np.ptp(steps) > 1e-6 * steps[0]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterator
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,38 +21,58 @@ from scipy.spatial import Delaunay, cKDTree
 from scipy.special import roots_jacobi
 
 from cffem.data.dataset import Dataset
-from cffem.data.noise.grid_noise import DIFFERENCES, noise_ratio
+from cffem.data.noise.grid_noise import GRID_NOISE, noise_ratio
 from cffem.data.noise.point_noise import MeshSmoothing, PointNoise, measure_point_noise
-from cffem.data.noise.reconstruction import NOISE_DECIDES, Spline, exponents, monomials
+from cffem.data.noise.reconstruction import RECONSTRUCTION, Spline, exponents, monomials
+from cffem.data.rows.bumps import bump_derivative
 from cffem.data.rows.conservation import Order
-from cffem.data.rows.on_grids import BLOCKS, COARSER, OVERLAP, TIME_SHARE, block_counts, fewest_half
-from cffem.data.rows.testfunctions import (
-    Axis,
-    bump_derivative,
-    half_width,
-    power_for,
-    spectral_corner,
-)
+from cffem.data.rows.on_grids import BLOCKS, GRID_TESTS, QUIETER, block_counts, fewest_half
+from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.data.rows.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 
-FEW_HALF = 4  # readings in time per half width that are accurate where they are few
-LARGEST_SHARE = 1 / 8  # of the extent of the domain, for the half width of a test function
-FEWEST_POINTS = 4.0  # point distances per half width that resolve a test function
-# Simplices with edges this many times longer than usual bridge a hole or a concave boundary.
-LONG_EDGE = 4.0
-# How many times nearer than usual two points may be; nearer ones would make heat flow slow
-# everywhere else.
-CLOSEST = 3.0
-COVERED = 0.999
-LARGEST_SPACE_POWER = 8
-NEIGHBOURS = {2: 20, 3: 40}
-MANY = 5000  # points from which triangles are small beside a test function
-GAUSS_POINTS = {2: 3, 3: 2}
-DEGREES = {2: 3, 3: 2}  # of polynomials that are reconstructed exactly between the points
+
+@dataclass(frozen=True)
+class PointTestSettings:
+    """Test functions on scattered points.
+
+    Args:
+        few_half: readings in time per half width that are accurate where they are few.
+        largest_share: half width of a test function, as a share of the extent of the domain.
+        fewest_points: point distances per half width that resolve a test function.
+        long_edge: how many times longer than usual edges are that bridge a hole or a concave
+            boundary.
+        closest: how many times nearer than usual two points may be; nearer ones would make heat
+            flow slow everywhere else.
+        covered: share of a test function's support that simplices must cover.
+        largest_space_power: largest power of a bump in space that is chosen freely.
+        neighbours: points of a local fit, by dimension of space.
+        many: points from which triangles are small beside a test function.
+        gauss_points: quadrature points along each edge of a simplex, by dimension of space.
+        degrees: degrees of polynomials that are reconstructed exactly between the points, by
+            dimension of space.
+        dense: point distances per half width from which reconstructions of any order agree.
+    """
+
+    few_half: int = 4
+    largest_share: float = 1 / 8
+    fewest_points: float = 4.0
+    long_edge: float = 4.0
+    closest: float = 3.0
+    covered: float = 0.999
+    largest_space_power: int = 8
+    neighbours: Mapping[int, int] = field(default_factory=lambda: {2: 20, 3: 40})
+    many: int = 5000
+    gauss_points: Mapping[int, int] = field(default_factory=lambda: {2: 3, 3: 2})
+    degrees: Mapping[int, int] = field(default_factory=lambda: {2: 3, 3: 2})
+    dense: float = 12.0
+
+
+POINT_TESTS = PointTestSettings()
+
+
 WIDTHS = WidthRule()
-DENSE = 12.0  # point distances per half width from which reconstructions of any order agree
 
 
 Support = tuple[
@@ -73,7 +93,7 @@ class PointSampling:
         self.data, self.orders, self.points = data, orders, data.points
         self.mesh = PointMesh.cached(self.points)
         times = data.coordinates[COORDINATES[3]]
-        misses = self.mesh.misses if len(times) <= 2 * DIFFERENCES else None
+        misses = self.mesh.misses if len(times) <= 2 * GRID_NOISE.differences else None
         if data.gathered is None:
             self.noises = {
                 n: measure_point_noise(v, self.mesh.smoothing, times, misses)
@@ -83,9 +103,11 @@ class PointSampling:
             self.noises = {
                 n: PointNoise(sd, self.mesh.smoothing) for n, sd in data.gathered.noise.items()
             }
-        self.power = max(max(orders[:3]) + 2, 4, min(LARGEST_SPACE_POWER, max(orders[:3]) + 4))
+        self.power = max(
+            max(orders[:3]) + 2, 4, min(POINT_TESTS.largest_space_power, max(orders[:3]) + 4)
+        )
         ratio = noise_ratio(self.noises, data.values)
-        self.spline = Spline(degree=DEGREES[data.dim]).smoothed(ratio)
+        self.spline = Spline(degree=POINT_TESTS.degrees[data.dim]).smoothed(ratio)
         self.radius, self.time = self._radius(), self._time_axis()
         if ratio > WIDTHS.noisy:
             best = best_width(list(self._candidates()), WIDTHS)
@@ -108,21 +130,30 @@ class PointSampling:
             for axis in range(dim):
                 half = half_width(count, spectral_corner(gridded, axis))
                 widths[axis] = max(widths[axis], half / (count - 1) * extent[axis])
-        resolved = np.minimum(FEWEST_POINTS * extent / (count - 1), extent / 4)
-        return np.clip(widths, resolved, np.maximum(resolved, extent * LARGEST_SHARE))
+        resolved = np.minimum(POINT_TESTS.fewest_points * extent / (count - 1), extent / 4)
+        return np.clip(widths, resolved, np.maximum(resolved, extent * POINT_TESTS.largest_share))
 
     def _time_axis(self) -> Axis:
         times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
         white = [self.noises[name].whitened(v) for name, v in self.data.values.items()]
         wanted = max(half_width(len(times), spectral_corner(v, 1)) for v in white)
         fewest = fewest_half(len(times), orders, COORDINATES[3])
-        largest = max(len(times) // TIME_SHARE, min(FEW_HALF, (len(times) - 1) // 2))
+        largest = max(
+            len(times) // GRID_TESTS.time_share, min(POINT_TESTS.few_half, (len(times) - 1) // 2)
+        )
         return self._axis_of(max(min(wanted, largest), fewest))
 
     def _axis_of(self, half: int) -> Axis:
         """Bumps of one half width in time."""
         times, orders = self.data.coordinates[COORDINATES[3]], self.orders[3]
-        return Axis(times, half, power_for(half, orders), max(1, half // OVERLAP), orders)
+        return Axis(
+            times,
+            half,
+            power_for(half, orders),
+            max(1, half // GRID_TESTS.overlap),
+            orders,
+            QUIETER[0],
+        )
 
     def _candidates(self) -> Iterator[Width]:
         """Wider test functions than the spectrum asks for, with what they would make of the
@@ -182,16 +213,22 @@ class PointSampling:
         return expected_error(signals, noises, rows, WIDTHS.lack)
 
     @cached_property
-    def coarser(self) -> PointSampling | None:
-        """The same integrals with reconstructions of a lower order in space and time, where
-        the difference can matter.
+    def failing(self) -> PointSampling | None:
+        """The same integrals with what few reading times fail by and a reconstruction of
+        lower order, where that can matter.
         """
         spacing = (np.prod(np.ptp(self.points, axis=0)) / len(self.points)) ** (1 / self.data.dim)
-        dense = bool((self.radius > DENSE * spacing).all()) or self.spline.smoothing > NOISE_DECIDES
+        dense = (
+            bool((self.radius > POINT_TESTS.dense * spacing).all())
+            or self.spline.smoothing > RECONSTRUCTION.noise_decides
+        )
         if self.time.resolved and dense:
             return None
         other = copy.copy(self)
-        other.time = self.time if self.time.resolved else replace(self.time, rule=COARSER)
+        if not self.time.resolved:
+            other.time = self.time.failing(
+                (v.T, self.noises[n].sd) for n, v in self.data.values.items()
+            )
         other.spline = (
             self.spline if dense else replace(self.spline, degree=self.spline.degree - 1, power=3)
         )
@@ -246,7 +283,7 @@ class PointSampling:
                 "the points are too few or too clustered for a weak design: no test function fits "
                 "into the domain"
             )
-        step = self.radius / OVERLAP * (1.5 if self.data.dim == 2 else 2.5)
+        step = self.radius / GRID_TESTS.overlap * (1.5 if self.data.dim == 2 else 2.5)
         axes = [
             np.linspace(a, b, max(2, math.ceil((b - a) / h) + 1))
             for a, b, h in zip(low, high, step, strict=True)
@@ -259,7 +296,7 @@ class PointSampling:
         # Quadrature points near the edge of a box are in or out, so coverage is only known to about
         # one layer of cells.
         layer = len(weights) ** (-1 / self.data.dim)
-        kept = covered >= (COVERED - 2 * layer) * volume
+        kept = covered >= (POINT_TESTS.covered - 2 * layer) * volume
         if not kept.any():
             raise InputError(
                 "the points are too few or too clustered for a weak design: no test function is "
@@ -367,7 +404,9 @@ class PointMesh:
         self.tests: dict = {}
         self._interpolations: dict[Spline, sparse.csr_matrix] = {}
         self._tree: tuple[np.ndarray, cKDTree] | None = None
-        self.gauss_points = GAUSS_POINTS[self.dim] - (self.dim == 2 and len(points) >= MANY)
+        self.gauss_points = POINT_TESTS.gauss_points[self.dim] - (
+            self.dim == 2 and len(points) >= POINT_TESTS.many
+        )
         simplices = Delaunay(points).simplices
         corners = points[simplices]
         longest = np.max(
@@ -378,7 +417,7 @@ class PointMesh:
             ],
             axis=0,
         )
-        keep = longest <= LONG_EDGE * np.median(longest)
+        keep = longest <= POINT_TESTS.long_edge * np.median(longest)
         self.simplices, corners = simplices[keep], corners[keep]
         self.volumes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / math.factorial(
             self.dim
@@ -424,7 +463,7 @@ class PointMesh:
         )
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
         lengths = np.linalg.norm(self.points[pairs[:, 0]] - self.points[pairs[:, 1]], axis=1)
-        weight = np.minimum(np.median(lengths) / lengths, CLOSEST) ** 2
+        weight = np.minimum(np.median(lengths) / lengths, POINT_TESTS.closest) ** 2
         matrix = sparse.coo_matrix(
             (weight, (pairs[:, 0], pairs[:, 1])), shape=(len(self.points),) * 2
         )
@@ -441,8 +480,8 @@ class PointMesh:
         """How far the value at each point is from a polynomial fit to its nearest neighbours,
         with rows of unit norm.
         """
-        powers = exponents(DEGREES[self.dim], self.dim)
-        count = min(NEIGHBOURS[self.dim] + 4, len(self.points) - 1)
+        powers = exponents(POINT_TESTS.degrees[self.dim], self.dim)
+        count = min(POINT_TESTS.neighbours[self.dim] + 4, len(self.points) - 1)
         _, near = cKDTree(self.points).query(self.points, count + 1)
         offset = self.points[near[:, 1:]] - self.points[:, None, :]
         fitted = np.linalg.pinv(
@@ -456,7 +495,7 @@ class PointMesh:
     @cached_property
     def first_derivatives(self) -> list[sparse.csr_matrix]:
         """∂/∂x_i at the nodes from quadratic least-squares fits to the nearest neighbours."""
-        count = min(NEIGHBOURS[self.dim], len(self.points))
+        count = min(POINT_TESTS.neighbours[self.dim], len(self.points))
         _, near = cKDTree(self.points).query(self.points, count)
         offset = self.points[near] - self.points[:, None, :]
         size = np.abs(offset).max(axis=(1, 2))[:, None, None]

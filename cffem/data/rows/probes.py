@@ -9,8 +9,8 @@ better, the library is incomplete, and the screen must say so.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
@@ -20,12 +20,28 @@ from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.operators import lap
-
-POWERS = 3
-ORDERS = 4
+from cffem.symbols.problem.library import CandidateTerms
 
 
-def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str, sp.Expr]:
+@dataclass(frozen=True)
+class ProbeSettings:
+    """Which common terms are tried.
+
+    Args:
+        powers: highest power of the unknown.
+        orders: highest order of a derivative.
+    """
+
+    powers: int = 3
+    orders: int = 4
+
+
+PROBE_TERMS = ProbeSettings()
+
+
+def probe_terms(
+    library: CandidateTerms, dim: int, most: Order = (PROBE_TERMS.orders,) * 4
+) -> dict[str, sp.Expr]:
     """Polynomials of a scalar unknown and their derivatives that the library lacks; nothing for
     vector equations.
 
@@ -36,9 +52,8 @@ def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str
 
     Example:
         >>> import cffem as cf
-        >>> from types import SimpleNamespace
         >>> u = cf.ScalarField("u")
-        >>> library = SimpleNamespace(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(cf.x)})
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "u_x": u.diff(cf.x)})
         >>> list(probe_terms(library, 1))[:3]
         ['probe u_xx', 'probe u_xxx', 'probe u_xxxx']
     """
@@ -54,7 +69,7 @@ def probe_terms(library: Any, dim: int, most: Order = (ORDERS,) * 4) -> dict[str
     highest = tuple(
         map(max, zip(*(c.order for c in contributions(library.anchor, dim, None)[0]), strict=True))
     )
-    least = ORDERS if highest[3] else sum(highest) - 1
+    least = PROBE_TERMS.orders if highest[3] else sum(highest) - 1
 
     def offered(term: sp.Expr) -> bool:
         orders = [c.order for c in contributions(term, dim, None)[0]]
@@ -74,14 +89,14 @@ def common_terms(unknown: ScalarField, dim: int) -> dict[str, sp.Expr]:
     Laplacians (2D, 3D).
     """
     terms: dict[str, sp.Expr] = {}
-    for power in range(1, POWERS + 1):
+    for power in range(1, PROBE_TERMS.powers + 1):
         base = unknown**power
         label = f"{unknown}" if power == 1 else f"({unknown}^{power})"
         terms[f"probe {label}"] = base
         if dim == 0:
             continue
         if dim == 1:
-            for order in range(1, ORDERS + 1):
+            for order in range(1, PROBE_TERMS.orders + 1):
                 terms[f"probe {label}_{'x' * order}"] = base.diff(SPACE[0], order)
         else:
             for axis in SPACE[:dim]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+
+from cffem.symbols.problem.library import CandidateTerms
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,6 @@ class RowBlock:
 class RowSource(Protocol):
     """Anything that can evaluate a library on a field and hand out the rows block by block."""
 
-    def rows(self, library: Any, kind: str) -> Iterator[RowBlock]:
+    def rows(self, library: CandidateTerms, kind: str) -> Iterator[RowBlock]:
         """Yield the rows of a `weak` or `strong` design."""
         ...

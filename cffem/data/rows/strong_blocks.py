@@ -10,7 +10,7 @@ one row, so that a screen of strong rows knows when not to be believed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,28 @@ from cffem.data.rows.weak_blocks import noise_notes, sampling_of
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
-
-STENCIL = 2  # points on either side of a first difference
-DRAWS, DRAW_SEED = 3, 20240229
+from cffem.symbols.problem.library import CandidateTerms
 
 
-def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+@dataclass(frozen=True)
+class StrongRowSettings:
+    """Rows from differences of the data.
+
+    Args:
+        stencil: points on either side of a first difference.
+        draws: draws of noise that tell how much of it differences carry into the rows.
+        seed: of these draws, so that rows are the same each time.
+    """
+
+    stencil: int = 2
+    draws: int = 3
+    seed: int = 20240229
+
+
+STRONG_ROWS = StrongRowSettings()
+
+
+def strong_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     """Rows of the strong design of a library, one space–time block after the other."""
     entries = [
         to_components(term, max(1, data.dim)) for term in (library.anchor, *library.terms.values())
@@ -47,10 +63,10 @@ def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
     smooth = {
         name: sampling.noises[name].remove(sampling.filled(v)) for name, v in data.values.items()
     }
-    random = np.random.default_rng(DRAW_SEED)
+    random = np.random.default_rng(STRONG_ROWS.seed)
     drawn = [
         {n: v + sampling.noises[n].draw(random, v.shape) for n, v in smooth.items()}
-        for _ in range(DRAWS)
+        for _ in range(STRONG_ROWS.draws)
     ]
     share = min(1.0, sampling.effective / max(1, int(inner.sum())))
     data.notes.update(
@@ -68,7 +84,9 @@ def strong_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
             rows = inner & (labels == label)
             raw, denoised, *noisy = (np.column_stack([c[rows] for c in parts]) for parts in columns)
             noise = np.array(noisy)
-            noise = (noise - noise.mean(axis=0)) * np.sqrt(DRAWS / (DRAWS - 1))
+            noise = (noise - noise.mean(axis=0)) * np.sqrt(
+                STRONG_ROWS.draws / (STRONG_ROWS.draws - 1)
+            )
             yield RowBlock(
                 raw[:, 1:], raw[:, 0], None, int(label), denoised, noise, share * rows.sum()
             )
@@ -133,7 +151,9 @@ def interior(data: Dataset, entries: list[tuple[sp.Expr, ...]]) -> np.ndarray:
     for axis, symbol in enumerate(axes_of(data)):
         if symbol is None:
             continue
-        reach = STENCIL * max((orders_of(d)[COORDINATES.index(symbol)] for d in found), default=0)
+        reach = STRONG_ROWS.stencil * max(
+            (orders_of(d)[COORDINATES.index(symbol)] for d in found), default=0
+        )
         kept = np.full(data.shape[axis], symbol in data.period)
         kept[reach : data.shape[axis] - reach] = True
         inside = inside & reshaped(kept, axis, len(data.shape))

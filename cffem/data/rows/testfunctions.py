@@ -5,118 +5,62 @@ On a grid a test function is a product of bumps (1 − s²)^p, one per axis, s �
 width follows the corner of the data's spectrum: as wide as the scale at which the signal sinks into
 the noise, because averaging over less keeps noise and averaging over more loses the dynamics.
 
-A sum over few readings is no integral: on seven readings −Σ tφ′ is 14 % short of Σ φ, and a
-coefficient is 14 % short with it. The weights of every bump are therefore changed as little as
-possible so that they integrate polynomials exactly,
-
-    Σ_i w_i P(t_i) = ∫ P φ^(d) dt   for all P up to a degree of d + 7, or as far as the readings go,
-
-wherever the readings are. Polynomials then keep integration by parts, and the rows their equation.
+A sum over few readings is no integral. The weights of every bump are therefore such that
+integration by parts holds exactly for polynomials (see `summation`), wherever the readings are, and
+the rows keep their equation.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.polynomial import Polynomial, legendre
 from scipy.optimize import brentq
 
 from cffem.data.noise.grid_noise import is_uniform
-
-TAIL = 1e-10  # value to which the bump has fallen one grid point before its edge
-SPREAD = 2.0  # how many spectral widths of the bump fit below the data's corner
-LARGEST_POWER = 16
-GAUSS_POINTS = 40  # integrate a bump of the largest power against the polynomials of a rule exactly
-RESOLVED_HALF = (
-    8  # readings per half width from which equally spaced sums are integrals to seven digits
-)
-FEWEST_POINTS = (
-    1.6  # grid points per standard deviation of a bump that still integrate it accurately
-)
-
-
-def bump_derivatives(s: np.ndarray, power: int, orders: int) -> np.ndarray:
-    """(1 − s²)^p and its derivatives up to `orders`, zero outside [−1, 1].
-
-    The d-th derivative is (1 − s²)^(p−d) q_d with q_{d+1} = (1 − s²) q_d' − 2 (p − d) s q_d: no
-    cancellation at the ends.
-
-    Example:
-        >>> bump_derivatives(np.array([0.0, 1.0]), 3, 1)
-        array([[ 1.,  0.],
-               [ 0., -0.]])
-    """
-    return np.array([bump_derivative(s, power, order) for order in range(orders + 1)])
-
-
-def bump_derivative(s: np.ndarray, power: int, order: int) -> np.ndarray:
-    """The derivative of (1 − s²)^p of one order, zero outside [−1, 1]."""
-    if order >= power:
-        raise ValueError(
-            f"a bump of power {power} has only {power - 1} continuous derivatives, but {order} "
-            "are needed"
-        )
-    return np.clip(1 - s**2, 0, None) ** (power - order) * np.polynomial.polynomial.polyval(
-        s, bump_factor(power, order)
-    )
-
-
-@lru_cache(maxsize=256)
-def bump_factor(power: int, order: int) -> tuple[float, ...]:
-    """Coefficients of q_d, lowest first."""
-    if order == 0:
-        return (1.0,)
-    lower, base = Polynomial(bump_factor(power, order - 1)), Polynomial([1.0, 0.0, -1.0])
-    factor = base * lower.deriv() - 2 * (power - order + 1) * Polynomial([0.0, 1.0]) * lower
-    return tuple(factor.coef)
+from cffem.data.rows.summation import SEEN, MomentRule, Tail, coefficients
 
 
 @dataclass(frozen=True)
-class MomentRule:
-    """How weights are made exact for polynomials.
+class BumpSettings:
+    """Bumps (1 − s²)^p and their integrals.
 
     Args:
-        moments: how many degrees beyond the order of the derivative are integrated exactly, where
-            there are readings for it.
-        edge: share of the correction that the ends of a bump may carry, relative to its middle.
-        fewer: how many of these degrees are given up, to see what they are worth.
-        largest_sum: of |w| relative to ∫ |φ^(d)|; irregular readings whose weights exceed it get
-            fewer moments.
+        tail: value to which the bump has fallen one grid point before its edge.
+        spread: how many spectral widths of the bump fit below the data's corner.
+        largest_power: largest p.
+        resolved_half: readings per half width from which equally spaced sums are integrals to
+            seven digits.
+        fewest_points: grid points per standard deviation of a bump that still integrate it
+            accurately.
     """
 
-    moments: int = 8
-    edge: float = 1e-3
-    fewer: int = 0
-    largest_sum: float = 30.0
+    tail: float = 1e-10
+    spread: float = 2.0
+    largest_power: int = 16
+    resolved_half: int = 8
+    fewest_points: float = 1.6
 
-    def weights(self, s: np.ndarray, power: int, orders: int) -> np.ndarray:
-        """(1 + orders) × readings: the weights of each derivative of the bump for readings at
-        s ∈ [−1, 1].
-        """
-        spacing = np.gradient(s)
-        spacing[0], spacing[-1] = (s[1] - s[0]) / 2, (s[-1] - s[-2]) / 2
-        plain = bump_derivatives(s, power, orders) * spacing
-        share = ((1 - s**2) ** 2 + self.edge) * spacing
-        nodes, gauss = legendre.leggauss(GAUSS_POINTS)
-        exact = bump_derivatives(nodes, power, orders) * gauss
-        rows = []
-        for order in range(orders + 1):
-            most = max(min(order + 1, len(s)), min(order + self.moments, len(s)) - self.fewer)
-            largest = self.largest_sum * np.abs(exact[order]).sum()
-            for count in range(most, min(order + 1, most) - 1, -1):
-                basis = legendre.legvander(s, count - 1).T
-                lacking = (
-                    legendre.legvander(nodes, count - 1).T @ exact[order] - basis @ plain[order]
-                )
-                solved = np.linalg.lstsq((basis * share) @ basis.T, lacking, rcond=1e-12)[0]
-                corrected = plain[order] + share * (solved @ basis)
-                if np.abs(corrected).sum() <= largest:
-                    break
-            rows.append(corrected)
-        return np.array(rows)
+
+BUMPS = BumpSettings()
+
+
+FULL_RULE = MomentRule()
+
+
+@dataclass(frozen=True)
+class BumpSupport:
+    """The readings under one bump: their numbers, their places from −1 to 1, half their
+    extent, and the weights of each order.
+    """
+
+    readings: np.ndarray
+    s: np.ndarray
+    radius: float
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -132,6 +76,8 @@ class Axis:
         orders: highest derivative needed.
         rule: how the weights are made exact.
         period: length after which the axis repeats itself, or None.
+        tail: of the data; if it is given, what its polynomials make the sums fail by is added to
+            them.
 
     Example:
         >>> axis = Axis(np.array([0.0, 0.2, 0.5, 0.6, 0.9]), half=2, power=2, stride=1, orders=1)
@@ -145,14 +91,22 @@ class Axis:
     power: int
     stride: int
     orders: int
-    rule: MomentRule = MomentRule()
+    rule: MomentRule = FULL_RULE
     period: float | None = None
+    tail: Tail | None = None
 
     @cached_property
     def centres(self) -> np.ndarray:
         """Indices of the readings in the middle of each bump."""
+        if self.whole:
+            return np.array([self.half])
         first = 0 if self.period is not None else self.half
         return np.arange(first, len(self.coordinates) - first, self.stride)
+
+    @property
+    def whole(self) -> bool:
+        """Whether one bump takes all readings, as one more on either side would not fit."""
+        return self.period is None and len(self.coordinates) <= 2 * self.half + 2
 
     @cached_property
     def uniform(self) -> bool:
@@ -165,33 +119,85 @@ class Axis:
         """Whether the readings are many and regular enough for the error of the weights not
         to matter.
         """
-        return self.uniform and self.half >= RESOLVED_HALF
+        return self.uniform and self.half >= BUMPS.resolved_half
+
+    @cached_property
+    def supports(self) -> list[BumpSupport]:
+        """The readings under each bump with their weights."""
+        found: list[BumpSupport] = []
+        count = len(self.coordinates)
+        for centre in self.centres:
+            window = self._window(int(centre))
+            points = self.coordinates[window % count] + (window // count) * (self.period or 0.0)
+            middle, radius = (points[0] + points[-1]) / 2, (points[-1] - points[0]) / 2
+            if found and self.uniform:
+                found.append(replace(found[0], readings=window % count))
+            else:
+                s = np.clip((points - middle) / radius, -1, 1)
+                found.append(
+                    BumpSupport(
+                        window % count, s, radius, self.rule.weights(s, self.power, self.orders)
+                    )
+                )
+        return found
 
     @cached_property
     def matrices(self) -> np.ndarray:
         """orders × centres × points: integrating data against the d-th derivative of each
         bump is one matrix product.
         """
-        count = len(self.coordinates)
-        result = np.zeros((self.orders + 1, len(self.centres), count))
-        scale = np.arange(self.orders + 1.0)
-        known: np.ndarray | None = None
-        for number, centre in enumerate(self.centres):
-            window = self._window(int(centre))
-            points = self.coordinates[window % count] + (window // count) * (self.period or 0.0)
-            middle, radius = (points[0] + points[-1]) / 2, (points[-1] - points[0]) / 2
-            if known is None or not self.uniform:
-                known = self.rule.weights(
-                    np.clip((points - middle) / radius, -1, 1), self.power, self.orders
-                )
-            np.add.at(result[:, number].T, window % count, (known * radius ** -scale[:, None]).T)
+        exact = self._assembled([support.weights for support in self.supports])
+        if self.tail is None:
+            return exact
+        parts: list[np.ndarray] = []
+        for support in self.supports:
+            same = bool(parts) and self.uniform
+            parts.append(
+                parts[0] if same else self.tail.defects(support.s, support.weights, self.seen)
+            )
+        return exact + self._assembled(parts)
+
+    def _assembled(self, weights: list[np.ndarray]) -> np.ndarray:
+        """Weights in the scale of the axis, at the places of their readings."""
+        result = np.zeros((self.orders + 1, len(self.centres), len(self.coordinates)))
+        scale = np.arange(self.orders + 1.0)[:, None]
+        for number, (support, part) in enumerate(zip(self.supports, weights, strict=True)):
+            np.add.at(result[:, number].T, support.readings, (part * support.radius**-scale).T)
         return result
+
+    @property
+    def seen(self) -> int:
+        """Degree up to which the readings under a bump show the polynomials in the data."""
+        return min(SEEN, 2 * self.half)
+
+    def tail_of(self, values: np.ndarray, sd: float) -> Tail:
+        """How the data (readings × lines) go on beyond the polynomials that the readings show.
+
+        Args:
+            values: the data.
+            sd: standard deviation of their noise.
+        """
+        energy, noise = np.zeros(self.seen + 1), np.zeros(self.seen + 1)
+        for support in self.supports:
+            fit = coefficients(support.s, self.seen)
+            energy += ((fit @ values[support.readings]) ** 2).mean(axis=1)
+            noise += sd**2 * (fit**2).sum(axis=1)
+        return Tail.of(energy, noise)
+
+    def failing(self, fields: Iterable[tuple[np.ndarray, float]]) -> Axis:
+        """The same sums with what they fail by on these data: of all fields (readings ×
+        lines, with their noise) the worst.
+        """
+        tails = [self.tail_of(values, sd) for values, sd in fields]
+        return replace(self, tail=Tail(max(f.ratio for f in tails), max(f.signal for f in tails)))
 
     def _window(self, centre: int) -> np.ndarray:
         """Indices of the readings under a bump; where readings are crowded there are more of
         them.
         """
         first, last, points = centre - self.half, centre + self.half, self.coordinates
+        if self.whole:
+            return np.arange(len(points))
         if self.period is not None or self.uniform:
             return np.arange(first, last + 1)
         usual = self.half * (points[-1] - points[0]) / (len(points) - 1)
@@ -247,15 +253,15 @@ def chord_error(
 
 def half_width(length: int, corner: int) -> int:
     """Half width in grid points so that the bump's spectrum ends at the corner."""
-    scale = length * SPREAD / (2 * math.pi * corner)
+    scale = length * BUMPS.spread / (2 * math.pi * corner)
 
     def excess(m: float) -> float:
         first = math.log((2 * m - 1) / m**2) * (
-            4 * math.pi**2 * corner**2 * m**2 - 3 * length**2 * SPREAD**2
+            4 * math.pi**2 * corner**2 * m**2 - 3 * length**2 * BUMPS.spread**2
         )
-        return first - 2 * length**2 * SPREAD**2 * math.log(TAIL)
+        return first - 2 * length**2 * BUMPS.spread**2 * math.log(BUMPS.tail)
 
-    low, high = math.sqrt(3) * scale, scale * math.sqrt(3 - 8 * math.log(TAIL))
+    low, high = math.sqrt(3) * scale, scale * math.sqrt(3 - 8 * math.log(BUMPS.tail))
     if excess(low) * excess(high) > 0:
         return round((low + high) / 2)
     return math.ceil(brentq(excess, low, high))
@@ -266,9 +272,11 @@ def power_for(half: int, orders: int) -> int:
     the derivatives.
     """
     wanted = (
-        math.floor(math.log(TAIL) / math.log(1 - (1 - 1 / half) ** 2)) if half > 1 else orders + 1
+        math.floor(math.log(BUMPS.tail) / math.log(1 - (1 - 1 / half) ** 2))
+        if half > 1
+        else orders + 1
     )
     resolved = math.floor(
-        ((half / FEWEST_POINTS) ** 2 - 3) / 2
+        ((half / BUMPS.fewest_points) ** 2 - 3) / 2
     )  # the bump's standard deviation is half/√(2p + 3) grid points
-    return max(orders + 1, min(wanted, max(resolved, half + 1), LARGEST_POWER))
+    return max(orders + 1, min(wanted, max(resolved, half + 1), BUMPS.largest_power))

@@ -11,6 +11,7 @@ tell the design how noise enters its Gram (errors in variables).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +36,28 @@ from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
-
-DRAWS, QUIET_DRAWS = 6, 3
-QUIET = 1e-3  # noise level below which discretisation outweighs noise
+from cffem.symbols.problem.library import CandidateTerms
 
 
-def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
+@dataclass(frozen=True)
+class WeakRowSettings:
+    """Rows from integrals of the data.
+
+    Args:
+        draws: draws of noise that tell how much of it the integrals carry into the rows.
+        quiet_draws: the same where the noise is below `quiet`.
+        quiet: noise level below which discretisation outweighs noise.
+    """
+
+    draws: int = 6
+    quiet_draws: int = 3
+    quiet: float = 1e-3
+
+
+WEAK_ROWS = WeakRowSettings()
+
+
+def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     """Rows of the weak design of a library, one block of rows after the other."""
     measured = without_empty_slices(data)
     plan = WeakRowPlan(measured, library)
@@ -55,12 +72,17 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
         (len(draws) + 1) / (len(draws) - 1)
     )  # the mean of the draws is itself known from them only
     noise = (draws - draws.mean(axis=0)) * scale
-    noise = noise + plan.quadrature_draws(smooth, len(draws))
+    defect = plan.defect(smooth)
+    steps = np.linspace(-1.0, 1.0, len(draws))
+    noise = noise + (steps / steps.std(ddof=1))[:, None, None] * defect
     complete = np.tile(plan.sampling.complete, plan.families)
     labels = np.tile(plan.sampling.blocks, plan.families)
     # Few test functions on a small grid overlap less than the count along each axis supposes.
     share = min(1.0, plan.sampling.effective * plan.families / max(1, complete.sum()))
     data.notes.update(plan.notes())
+    if data.points is None and data.mask is None:  # elsewhere it is a lower order of reconstruction
+        energy = max(float((smooth[:, 0] ** 2).sum()), np.finfo(float).tiny)
+        data.notes["defect"] = float((defect[:, 0] ** 2).sum()) / energy
     for label in np.unique(labels[complete]):
         rows = complete & (labels == label)
         Z = raw[rows] - bias[rows]
@@ -72,7 +94,7 @@ def weak_rows(data: Dataset, library: Any) -> Iterator[RowBlock]:
 class WeakRowPlan:
     """What has to be integrated against which derivative of the test functions."""
 
-    def __init__(self, data: Dataset, library: Any, noisy: bool = False) -> None:
+    def __init__(self, data: Dataset, library: CandidateTerms, noisy: bool = False) -> None:
         self.data = data
         vector = solenoidal_field(data)
         self.columns = [
@@ -160,7 +182,9 @@ class WeakRowPlan:
         """Rows of the denoised data with fresh noise."""
         random = np.random.default_rng(20240229)
         rows = []
-        for _ in range(DRAWS if self.noise_ratio > QUIET else QUIET_DRAWS):
+        for _ in range(
+            WEAK_ROWS.draws if self.noise_ratio > WEAK_ROWS.quiet else WEAK_ROWS.quiet_draws
+        ):
             fresh = {
                 name: self.noise[name].draw(random, v.shape) for name, v in self.denoised.items()
             }
@@ -174,20 +198,18 @@ class WeakRowPlan:
             )
         return np.array(rows)
 
-    def quadrature_draws(self, smooth: np.ndarray, count: int) -> np.ndarray | float:
-        """Draws of the error that sums over few or irregular readings make, common to all rows.
+    def defect(self, smooth: np.ndarray) -> np.ndarray:
+        """What sums over few or irregular readings make the rows fail by, as far as the data show
+        it.
 
-        Weights that are exact for two degrees less differ by about this error. It does not average
-        out over the rows, so every draw moves all of them together, and the intervals see by how
-        much that moves a coefficient.
+        It does not average out over the rows, so every draw of the noise moves all of them
+        together, and the intervals see by how much that moves a coefficient.
         """
-        coarse = self.sampling.coarser
-        if coarse is None or count < 2:
-            return 0.0
-        steps = np.linspace(-1.0, 1.0, count)
-        again = self.denoise({name: coarse.filled(v) for name, v in self.data.values.items()})
-        error = self.evaluate(again, exact=True, sampling=coarse) - smooth
-        return (steps / steps.std(ddof=1))[:, None, None] * error
+        failing = self.sampling.failing
+        if failing is None:
+            return np.zeros_like(smooth)
+        again = self.denoise({name: failing.filled(v) for name, v in self.data.values.items()})
+        return self.evaluate(again, exact=True, sampling=failing) - smooth
 
     @cached_property
     def noise_ratio(self) -> float:

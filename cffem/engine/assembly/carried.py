@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -30,6 +30,10 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
+
+if TYPE_CHECKING:
+    from cffem.engine.assembly.discretisation import Discretisation
+
 
 # Relative to the largest value of the symbol, what is smaller is zero up to rounding errors.
 ROUNDING = 1e-10
@@ -69,7 +73,7 @@ class Symbol:
 
 
 def released(
-    discretisation: Any,
+    discretisation: Discretisation,
     coefficients: Mapping[str, float],
     factual: Mapping[str, float],
     times: np.ndarray,
@@ -116,7 +120,9 @@ def released(
     return Release(kept, "; ".join(dict.fromkeys(words))) if kept or words else None
 
 
-def same_diffusion(discretisation: Any, unknown: Field, *models: Mapping[str, float]) -> bool:
+def same_diffusion(
+    discretisation: Discretisation, unknown: Field, *models: Mapping[str, float]
+) -> bool:
     """Whether the diffusion of an equation is the same, and there is some, so that it carries
     what it did.
     """
@@ -130,7 +136,10 @@ def same_diffusion(discretisation: Any, unknown: Field, *models: Mapping[str, fl
 
 
 def judged_or_none(
-    discretisation: Any, unknown: Field, coefficients: Mapping[str, float], times: np.ndarray
+    discretisation: Discretisation,
+    unknown: Field,
+    coefficients: Mapping[str, float],
+    times: np.ndarray,
 ) -> Judge | None:
     """The rule for another set of coefficients; None where it says nothing, and all
     conditions count as carried.
@@ -147,7 +156,9 @@ def judged_or_none(
 # --------------------------------------------------------------------------------------------------
 
 
-def symbol_of(discretisation: Any, unknown: Field, coefficients: Mapping[str, float]) -> Symbol:
+def symbol_of(
+    discretisation: Discretisation, unknown: Field, coefficients: Mapping[str, float]
+) -> Symbol:
     """Diffusion and transport of one equation, equal for all components of its field."""
     library, dim = discretisation.library, discretisation.mesh.geometry.dim
     values = {p: v for p, v in library.parameters.items() if v is not None}
@@ -215,7 +226,9 @@ def one_symbol(entry: sp.Expr, parts: list[Any], row: int, dim: int) -> Symbol:
 class Judge:
     """Fichera's rule on the facets of one field."""
 
-    def __init__(self, discretisation: Any, unknown: Field, symbol: Symbol, times: np.ndarray):
+    def __init__(
+        self, discretisation: Discretisation, unknown: Field, symbol: Symbol, times: np.ndarray
+    ):
         self.discretisation, self.unknown, self.symbol = discretisation, unknown, symbol
         self.boundary, self.mesh = discretisation.boundary, discretisation.mesh
         count = min(SAMPLES, len(times))

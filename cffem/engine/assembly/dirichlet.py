@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import fem
@@ -30,6 +30,9 @@ from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Vec
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.problem.measured import MeasuredFields
+
+if TYPE_CHECKING:
+    from cffem.engine.assembly.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,7 @@ class Entry:
 
     def __init__(
         self,
-        spaces: Any,
+        spaces: Spaces,
         boundary: Boundary,
         condition: BoundaryCondition,
         order: int,
@@ -346,12 +349,12 @@ class Entry:
         return Vec(*parts)
 
 
-def local_dofs(space: Any, boundary: Boundary, names: tuple[str, ...]) -> np.ndarray:
+def local_dofs(space: fem.FunctionSpace, boundary: Boundary, names: tuple[str, ...]) -> np.ndarray:
     """Unrolled local dofs of a space on some boundary parts."""
     return dofs_of(space, boundary, boundary.facets_of(names))
 
 
-def dofs_of(space: Any, boundary: Boundary, facets: np.ndarray) -> np.ndarray:
+def dofs_of(space: fem.FunctionSpace, boundary: Boundary, facets: np.ndarray) -> np.ndarray:
     """Unrolled local dofs of a space on some facets of the boundary."""
     blocks = fem.locate_dofs_topological(
         space, boundary.facet_dimension, np.asarray(facets).astype(np.int32)
@@ -361,7 +364,7 @@ def dofs_of(space: Any, boundary: Boundary, facets: np.ndarray) -> np.ndarray:
 
 
 def positions(
-    spaces: Any, boundary: Boundary, unknown: Field, names: tuple[str, ...]
+    spaces: Spaces, boundary: Boundary, unknown: Field, names: tuple[str, ...]
 ) -> np.ndarray:
     """Positions of a field's boundary unknowns in the state's array."""
     own, _ = spaces.own(unknown)

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -50,6 +50,12 @@ from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import as_expr, dt
 from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.experiment import Experiment
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
 
 @dataclass
@@ -92,7 +98,7 @@ class Discretisation:
 
     def __init__(
         self,
-        library: Any,
+        library: Library | System,
         experiment: Experiment,
         domain: Any,
         signs: Mapping[str, int] | None = None,
@@ -206,6 +212,7 @@ class Discretisation:
         return {
             p: fem.Constant(self.mesh, PETSc.ScalarType(float(value)))
             for p, value in self.library.parameters.items()
+            if value is not None
         }
 
     # Symbols
@@ -286,7 +293,7 @@ class Discretisation:
         """
         return Lowering(self.sharp_boundary.context(expr, context))(expr)
 
-    def depends_on_time(self, form: Any) -> bool:
+    def depends_on_time(self, form: ufl.Form) -> bool:
         """Whether a form contains the time, or data that move."""
         moving = self.sharp.moving | self.sharp_boundary.moving
         return self.time in form.constants() or any(c in moving for c in form.coefficients())
@@ -346,7 +353,7 @@ class Discretisation:
             return {}
         return {self.multiplier[0]: min(self.closed_fields, key=str)}
 
-    def ingredient(self, name: str, form: Any) -> Ingredient:
+    def ingredient(self, name: str, form: ufl.Form) -> Ingredient:
         """Differentiate a form and see what it depends on."""
         form = with_fixed_quadrature(form)
         trial = ufl.TrialFunction(self.spaces.space)
@@ -495,7 +502,7 @@ class Discretisation:
 
 
 def default_multiplier(
-    mesh: Any, constraint: Any, elements: Mapping[Field, Any]
+    mesh: Mesh, constraint: Any, elements: Mapping[Field, Any]
 ) -> tuple[Field, Any]:
     """The multiplier space that makes the pair stable, where the user names none."""
     leaders = [f for f in constraint.fields if isinstance(f, VectorField)]

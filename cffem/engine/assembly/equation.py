@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import fem, la
@@ -24,6 +24,10 @@ from cffem.engine.assembly.patterns import Pattern
 from cffem.engine.solve.scaling import FieldBlocks
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import as_expr
+
+if TYPE_CHECKING:
+    import ufl
+
 
 SAME, DIFFERENT = (
     PETSc.Mat.Structure.SAME_NONZERO_PATTERN,
@@ -214,7 +218,7 @@ class Equation:
                     if part.ingredient.jacobians[order] is not None:
                         self._add_to_sum(order, factor, part.matrix(order))
 
-    def _add_to_sum(self, order: int, factor: float, matrix: Any) -> None:
+    def _add_to_sum(self, order: int, factor: float, matrix: PETSc.Mat) -> None:
         if order not in self._sums:
             self._sums[order] = matrix.duplicate(copy=False)
             self._sums[order].zeroEntries()
@@ -386,7 +390,7 @@ class Equation:
         self._reduced = None if reduced is system else reduced
         return reduced
 
-    def eliminated(self, matrix: Any, rows: Any, into: Any = None) -> Any:
+    def eliminated(self, matrix: PETSc.Mat, rows: Any, into: Any = None) -> Any:
         """A matrix for increments: periodic unknowns identified, and the given rows and columns
         replaced by the identity.
 
@@ -429,7 +433,7 @@ class Equation:
             if part.ingredient.jacobians[order] is not None
         ]
 
-    def assembled_matrix(self, form: Any, matrix: Any = None) -> Any:
+    def assembled_matrix(self, form: ufl.Form, matrix: PETSc.Mat | None = None) -> Any:
         """The matrix of a bilinear form of the state space, in the place of an earlier one of
         the same form where that is given.
         """
@@ -489,7 +493,7 @@ class Equation:
             function.x.scatter_forward()
         out.array[:] = part.vector()
 
-    def assembled_vector(self, form: Any) -> np.ndarray:
+    def assembled_vector(self, form: ufl.Form) -> np.ndarray:
         """Assemble a linear form; the owned values, copied."""
         work = self._work
         work.array[:] = 0.0
@@ -527,7 +531,7 @@ class Equation:
         )
 
 
-def add(target: Any, factor: float, matrix: Any) -> None:
+def add(target: Any, factor: float, matrix: PETSc.Mat) -> None:
     """target += factor · matrix, cheaply where both share a pattern, as matrices of cell
     integrals do.
     """

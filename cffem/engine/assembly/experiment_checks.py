@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -37,15 +37,19 @@ from cffem.symbols.problem.term_checks import nearest
 MISSED = 0.5
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
     from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.mesh.boundary_parts import Boundary
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
 # Below this share of n_i² a side counts as parallel to the axis; rounding of coordinates leaves
 # 1e-30.
 FLAT = 1e-20
 
 
-def check_mesh(mesh: Any) -> None:
+def check_mesh(mesh: Mesh) -> None:
     """Refuse a mesh with coordinates that are not finite numbers, and curves and surfaces in
     a space of more dimensions.
     """
@@ -61,7 +65,7 @@ def check_mesh(mesh: Any) -> None:
         raise InputError("the mesh has coordinates that are not finite numbers")
 
 
-def check_fields(library: Any, experiment: Experiment) -> None:
+def check_fields(library: Library | System, experiment: Experiment) -> None:
     """Every field has an equation, an element and the initial values its equation asks for,
     and nothing else is given.
     """
@@ -160,7 +164,7 @@ def check_nodal_values(discretisation: Discretisation) -> None:
                 )
 
 
-def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Any) -> None:
+def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Mesh) -> None:
     """Boundary values fit their field and the mesh."""
     for condition in conditions:
         natural = isinstance(condition, Neumann | Robin)
@@ -311,7 +315,9 @@ def check_effects(discretisation: Discretisation) -> None:
                 )
 
 
-def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dict[str, float]:
+def checked_coefficients(
+    library: Library | System, coefficients: Mapping[str, float]
+) -> dict[str, float]:
     """All coefficients of a library, refused if one is unknown or not a finite number."""
     result = dict.fromkeys(library.names, 0.0)
     for name, value in coefficients.items():
@@ -329,7 +335,7 @@ def checked_coefficients(library: Any, coefficients: Mapping[str, float]) -> dic
     return result
 
 
-def check_time(library: Any, experiment: Experiment) -> None:
+def check_time(library: Library | System, experiment: Experiment) -> None:
     """A time window where there are time derivatives, none where there are none."""
     order = max(equation.time_order for equation in library.equations.values())
     if order > 0 and experiment.time is None:

@@ -57,7 +57,7 @@ class FloatingConstant:
         pinned: np.ndarray,
         flux: np.ndarray,
         sizes: np.ndarray,
-        comm: Any,
+        comm: MPI.Comm,
         measured: FluxBalance | None = None,
     ):
         self.positions, self.weights, self.reduced, self.pinned = (

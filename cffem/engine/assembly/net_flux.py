@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -28,6 +28,8 @@ from cffem.forms.elements import HDIV
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.assembly.dirichlet import Entry
     from cffem.engine.assembly.discretisation import Discretisation
 
@@ -78,7 +80,12 @@ class FluxBalance:
     """
 
     def __init__(
-        self, flux: np.ndarray, places: np.ndarray, mass: Any, parts: tuple[str, ...], comm: Any
+        self,
+        flux: np.ndarray,
+        places: np.ndarray,
+        mass: PETSc.Mat,
+        parts: tuple[str, ...],
+        comm: MPI.Comm,
     ):
         self.flux, self.places, self.mass, self.parts, self.comm = flux, places, mass, parts, comm
         self.largest: FluxCorrection | None = None

@@ -8,13 +8,17 @@ that inserting into a PETSc matrix does, and PETSc takes the same rows for its m
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx import fem
 from petsc4py import PETSc
 
 from cffem import _compat
+
+if TYPE_CHECKING:
+    import ufl
+
 
 # The attribute of a PETSc matrix under which its entries are kept.
 ENTRIES = "cffem_entries"
@@ -28,7 +32,7 @@ class Pattern:
         space: the space.
     """
 
-    def __init__(self, form: Any, space: Any):
+    def __init__(self, form: ufl.Form, space: fem.FunctionSpace):
         self._rows: Any = None
         self._template: Any = None
         self._comm = space.mesh.comm
@@ -42,7 +46,7 @@ class Pattern:
         )
 
     @staticmethod
-    def fits(form: Any) -> bool:
+    def fits(form: ufl.Form) -> bool:
         """Whether a compiled form has the pattern of integrals over cells."""
         return (
             fem.IntegralType.interior_facet not in form.integral_types
@@ -61,7 +65,7 @@ class Pattern:
         matrix.setAttr(ENTRIES, entries)
         return matrix
 
-    def assemble(self, form: Any, matrix: Any) -> None:
+    def assemble(self, form: ufl.Form, matrix: PETSc.Mat) -> None:
         """Assemble a form into a matrix of this pattern."""
         if self._rows is None:
             _compat.assemble_matrix(form, matrix=matrix)

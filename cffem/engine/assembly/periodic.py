@@ -168,7 +168,7 @@ class Periodicity:
         self.gather(self._full)
         return self._full.array_r.copy()
 
-    def reduced(self, matrix: Any, into: Any = None) -> Any:
+    def reduced(self, matrix: PETSc.Mat, into: Any = None) -> Any:
         """Zᵀ A Z, in a new matrix or in one of an earlier call with the same pattern; the
         unit diagonal is the caller's.
         """

@@ -9,7 +9,7 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix.ufl
 import numpy as np
@@ -18,9 +18,14 @@ from dolfinx import fem, la
 from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
+from cffem.engine.store.numbering import Numbering
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.problem.term_checks import nearest
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 SCALAR_FAMILIES = ("Lagrange", "DG", "serendipity")
 VECTOR_FAMILIES = {
@@ -39,7 +44,7 @@ VECTOR_FAMILIES = {
 }
 
 
-def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
+def basix_element(mesh: Mesh, unknown: Field, description: Any) -> Any:
     """The Basix element of a field from (family, degree) or from a Basix element.
 
     Raises:
@@ -69,7 +74,7 @@ def basix_element(mesh: Any, unknown: Field, description: Any) -> Any:
     return element
 
 
-def _named_element(mesh: Any, unknown: Field, description: Any, dimension: int) -> Any:
+def _named_element(mesh: Mesh, unknown: Field, description: Any, dimension: int) -> Any:
     if not isinstance(description, tuple | list) or len(description) != 2:
         raise InputError(
             f"the element of {unknown} must be (family, degree), for instance ('Lagrange', 2), "
@@ -109,7 +114,7 @@ class Spaces:
         space: the DOLFINx space of the state.
     """
 
-    def __init__(self, mesh: Any, elements: Mapping[Field, Any]):
+    def __init__(self, mesh: Mesh, elements: Mapping[Field, Any]):
         self.mesh = mesh
         self.elements = dict(elements)
         self.fields: tuple[Field, ...] = tuple(elements)
@@ -121,6 +126,7 @@ class Spaces:
         )
         self.space = fem.functionspace(mesh, element)
         self._own: dict[Field, tuple[Any, np.ndarray | None]] = {}
+        self._numberings: dict[Field, Numbering] = {}
         self._work: Any = None
 
     @property
@@ -156,6 +162,12 @@ class Spaces:
             )
         return self._own[unknown]
 
+    def numbering(self, unknown: Field) -> Numbering:
+        """The geometric numbering of a field's own space, made once; collective."""
+        if unknown not in self._numberings:
+            self._numberings[unknown] = Numbering(self.own(unknown)[0])
+        return self._numberings[unknown]
+
     def dofs(self, unknown: Field) -> np.ndarray:
         """Positions of a field's unknowns, ghosts included, in the state's local array."""
         space, where = self.own(unknown)
@@ -185,7 +197,7 @@ class Spaces:
         imap, block = self.space.dofmap.index_map, self.space.dofmap.index_map_bs
         return (positions + imap.local_range[0] * block).astype(PETSc.IntType)
 
-    def assembled(self, form: Any) -> np.ndarray:
+    def assembled(self, form: ufl.Form) -> np.ndarray:
         """A compiled linear form on the space of the state, assembled; owned values, collective."""
         work = la.vector(self.space.dofmap.index_map, self.space.dofmap.index_map_bs)
         work.array[:] = 0.0

@@ -224,6 +224,6 @@ def _check_inflow(
                 )
 
 
-def _integral(discretisation: Discretisation, form: Any) -> float:
+def _integral(discretisation: Discretisation, form: ufl.Form) -> float:
     comm = discretisation.mesh.comm
     return float(np.real(comm.allreduce(fem.assemble_scalar(_compat.form(form, comm)))))

@@ -29,7 +29,7 @@ Growth in time is not in these estimates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -68,33 +68,28 @@ PREFIX = "cffem_difference_"
 Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
 
 
-def applies(model: Model, changes: Sequence[Intervention]) -> bool:
-    """Whether all these interventions change coefficients of a linear transient problem
-    without algebraic unknowns only.
-    """
-    if not marches(model, changes):
-        return False
+def is_linear_transient(model: Model, change: Intervention) -> bool:
+    """Whether a change is one of coefficients of matrices of a linear, plain transient problem."""
     terms = model.equation.terms
-    return model.equation.linear and all(
-        terms[name].ingredient.by_matrix for c in changes for name in c.names
+    return (
+        is_plain_transient(model, change)
+        and model.equation.linear
+        and all(terms[name].ingredient.by_matrix for name in change.names)
     )
 
 
-def marches(model: Model, changes: Sequence[Intervention]) -> bool:
-    """Whether these interventions change coefficients of a transient problem without
-    algebraic unknowns only; it is then in use.
+def is_plain_transient(model: Model, change: Intervention) -> bool:
+    """Whether a change is one of coefficients only of a transient problem that has neither
+    multiplier nor algebraic unknowns; collective.
     """
     if model.experiment.time is None or model.discretisation.multiplier is not None:
         return False
     if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
         return False
-    if not all(model.changes_coefficients_only(c) for c in changes):
-        return False
-    model.equation.use(model.coefficients, model.experiment.forcing)
-    return True
+    return model.changes_coefficients_only(change)
 
 
-def incomplete(matrix: Any, dimension: int) -> Any:
+def incomplete(matrix: PETSc.Mat, dimension: int) -> Any:
     """Incomplete factors of a matrix, on each rank; the caller owns them."""
     factors = PETSc.PC().create(matrix.comm)
     factors.setOptionsPrefix(PREFIX)
@@ -113,9 +108,9 @@ def incomplete(matrix: Any, dimension: int) -> Any:
     return factors
 
 
-def felt(size: float, length: float, step: float, waves: bool) -> float:
-    """About what the residual of a stage does to the score, the one before it having been made up
-    for.
+def score_effect(size: float, length: float, step: float, waves: bool) -> float:
+    """About what the residual of a stage does to the score, if the stage before it is corrected
+    for its own.
 
     Args:
         size: its norm in D⁻¹, or for problems of first order in time that of its difference from
@@ -131,7 +126,7 @@ class Differences:
     """What the differences of one model share: factual matrices, incomplete factors, stages.
 
     Args:
-        model: the model, to which `applies` said yes.
+        model: the model, for which `is_linear_transient` holds.
     """
 
     def __init__(self, model: Model):
@@ -164,7 +159,7 @@ class Differences:
         )
         self.mass_order = order if alone else None
 
-    def image(self, matrix: Any, value: np.ndarray) -> np.ndarray:
+    def image(self, matrix: PETSc.Mat, value: np.ndarray) -> np.ndarray:
         """A matrix times owned values; the result is overwritten by the next one."""
         self.vectors[0].array[:] = value
         matrix.mult(self.vectors[0], self.vectors[1])
@@ -346,7 +341,7 @@ class Difference:
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
         self.memory.keep(value, right - residual)
         s.essential.complete(value)
-        self.bound += felt(
+        self.bound += score_effect(
             size if s.second_order else s.weighted(residual - self.left),
             s.length,
             s.step,
@@ -421,7 +416,7 @@ class Difference:
         self.matrix.destroy()
 
 
-def products(matrix: Any, rows: np.ndarray) -> np.ndarray:
+def products(matrix: PETSc.Mat, rows: np.ndarray) -> np.ndarray:
     """The products of a matrix with several vectors, given and returned as rows; on one rank."""
     given = PETSc.Mat().createDense(
         (rows.shape[1], len(rows)), array=rows.reshape(-1), comm=matrix.comm

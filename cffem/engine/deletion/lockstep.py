@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.collective import summed
-from cffem.engine.deletion.difference import Track, felt, incomplete
+from cffem.engine.deletion.difference import Track, incomplete, score_effect
 from cffem.engine.response.tangent import Linearisation, combined
 from cffem.engine.solve.krylov import Directions
 from cffem.engine.solve.linear import SolveError, SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.model import Model
 
 # Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean
@@ -241,7 +243,7 @@ class Deleted:
             self.record.worst_residual, size / first if first > 0 else 0.0
         )
         change = size if s.second_order else s.weighted(residual - self.left)
-        self.bound += felt(change, s.length, self.track.step, s.second_order)
+        self.bound += score_effect(change, s.length, self.track.step, s.second_order)
         self.left = residual
         self._slopes[index] = [(value - base) / self.track.gamma, *slopes][:3]
         return self.track.take(index, value, base, speed)
@@ -266,7 +268,7 @@ class Anderson:
         [0.5, 2.0]
     """
 
-    def __init__(self, most: int, comm: Any):
+    def __init__(self, most: int, comm: MPI.Comm):
         self.most, self.comm = most, comm
         self._last: tuple[np.ndarray, np.ndarray] | None = None
         self._moves: list[np.ndarray] = []

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
+from cffem.engine.deletion.outcomes import Deletion, Demand
+from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.response.deletion_branch import combination
 from cffem.engine.solution import Solution
 from cffem.engine.solve.continuation import SETTINGS, SolutionBranch
@@ -36,6 +37,7 @@ from cffem.symbols.problem.interventions import Intervention, delete, scale
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.observables import Observable
 
 
 # Steps towards a pole of ρ ↦ u(ρ) are a third of the way to it at most, and a step is given up at
@@ -244,7 +246,7 @@ def profile(
     name: str,
     norm: str = "L2",
     epsilon: float | None = None,
-    observable: Any = None,
+    observable: Observable | None = None,
     settings: ProfileSettings = ProfileSettings(),
     conditions: str = "carried",
     deletion: Deletion | None = None,

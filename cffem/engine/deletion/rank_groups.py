@@ -20,7 +20,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import basix.ufl
 import numpy as np
@@ -32,12 +32,19 @@ from cffem._compat import cell_geometry, cell_partitioner
 from cffem.engine.collective import portable
 from cffem.engine.deletion.transfer import Transfer
 from cffem.engine.mesh.meshes import MeshData, mark
+from cffem.engine.observer import GroupObserver
 from cffem.engine.solution import Solution
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+    from mpi4py import MPI
+
+    from cffem.engine.deletion.outcomes import Deletion
     from cffem.engine.model import Model
+
+Result = TypeVar("Result")
 
 # Unknowns from which a split pays for the copies of the model, and beyond which a problem does not
 # fit into one group.
@@ -51,20 +58,21 @@ STARTING = 10.0
 FEW, MODERATE = 2, 150_000
 
 
-def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: bool) -> int:
+def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: bool | str) -> int:
     """How many groups a sweep is split into; one means no split.
 
     Args:
         model: the model.
         deletions: how many deletions there are.
         wanted: as the user says, or None for what suits.
-        keep: whether the deletions keep their solutions, which live on all ranks.
+        keep: whether the deletions keep their solutions, or hand them on (any other true value),
+            which live on all ranks.
 
     Raises:
         InputError: the wish cannot be granted.
     """
     ranks = model.comm.size
-    obstacle = _obstacle(model, keep)
+    obstacle = _obstacle(model, keep is True)
     if wanted is not None:
         if not isinstance(wanted, int) or not 1 <= wanted <= ranks:
             raise InputError(
@@ -75,7 +83,9 @@ def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: boo
             raise InputError(f"this sweep cannot be split over groups of ranks: {obstacle}")
         return wanted
     fits = SMALLEST <= model.spaces.size <= LARGEST
-    return min(ranks, deletions) if fits and not obstacle else 1
+    count = min(ranks, deletions) if fits and not obstacle else 1
+    # Solutions are handed back from groups of one rank only.
+    return count if not keep or count == ranks else 1
 
 
 def _obstacle(model: Model, keep: bool) -> str:
@@ -152,12 +162,18 @@ class Group:
 
         world = model.comm
         self.world, self.groups = world, groups
+        self._last: Solution | None = None
         self.number = world.rank * groups // world.size
         self.comm = world.Split(self.number, world.rank)
         domain = copied(model.discretisation.domain, self.comm)
         experiment = dataclasses.replace(model.experiment, mesh=domain, comm=self.comm)
         self.model = Model(
-            model.library, model.coefficients, experiment, model.petsc_options, model.trajectories
+            model.library,
+            model.coefficients,
+            experiment,
+            model.petsc_options,
+            model.trajectories,
+            GroupObserver(model.observer),
         )
         self._move = Transfer(model.spaces, self.model.spaces)
         self.plain = self._move.plain
@@ -172,13 +188,8 @@ class Group:
         """
         if not self._move.invertible:
             return None
-        problem: Exception | None = None
-        try:
-            _ = self.model.factual
-        except Exception as error:  # whatever it is, the other ranks must not wait for this one
-            problem = portable(error)
-        self.collected(None, problem)
-        return _moved(self.model.factual, model, self._move.back)
+        factual = self._attempted(lambda: self.model.factual)
+        return _moved(factual, model, self._move.back)
 
     def share(self, efforts: Mapping[str, float]) -> tuple[str, ...]:
         """The deletions of this group; collective over all ranks.
@@ -197,13 +208,70 @@ class Group:
                 mine.add(name)
         return tuple(name for name in efforts if name in mine)
 
-    def collected(self, mine: Any, error: Exception | None) -> list[Any]:
-        """What all groups found, on every rank; an error of one group is raised on all ranks."""
-        found = self.world.allgather((mine if self.comm.rank == 0 else None, error))
-        for _, problem in found:
-            if problem is not None:
-                raise problem
-        return [part for part, _ in found if part is not None]
+    @property
+    def returns(self) -> bool:
+        """Whether solutions can be handed back to all ranks."""
+        return self._move.invertible
+
+    def next(self, mine: Iterator[Deletion]) -> list[tuple[int, Deletion]]:
+        """The next deletion of each group that has one, without its solution, with the rank that
+        found it; collective over all ranks.
+        """
+        found = self._attempted(lambda: next(mine, None))
+        self._last = None if found is None else found.solution
+        sent = None if found is None else dataclasses.replace(found, solution=None)
+        return [
+            (owner, deletion)
+            for owner, deletion in enumerate(self.world.allgather(sent))
+            if deletion is not None
+        ]
+
+    def all(self, mine: Iterator[Deletion]) -> list[Deletion]:
+        """The deletions of all groups, without solutions; collective over all ranks."""
+        found = self._attempted(lambda: list(mine))
+        return [
+            deletion
+            for part in self.world.allgather(found if self.comm.rank == 0 else [])
+            for deletion in part
+        ]
+
+    def returned(self, model: Model, owner: int, change: Intervention) -> Solution | None:
+        """The solution of the last deletion that a rank found, on all ranks, None where there is
+        none; collective over all ranks.
+
+        Args:
+            model: the model on all ranks.
+            owner: the rank, a group of its own.
+            change: the deletion.
+        """
+        last = self._last if self.world.rank == owner else None
+        about = None if last is None else (last.record, last.velocities is not None)
+        known = self.world.bcast(about, root=owner)
+        if known is None:
+            return None
+        here = Solution(model, change, model.times, known[0])
+        levels = range(len(model.times))
+        for k in levels:
+            here.states.append(self._move.from_one(owner, None if last is None else last.states[k]))
+        if known[1]:
+            here.velocities = model.new_levels(len(levels))
+            for k in levels:
+                rate = None if last is None or last.velocities is None else last.velocities[k]
+                here.velocities.append(self._move.from_one(owner, rate))
+        return here
+
+    def _attempted(self, work: Callable[[], Result]) -> Result:
+        """Work of each group for itself; what one of them raises is raised on all ranks."""
+        result: Any = None
+        problem: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # whatever it is, the other groups must not wait for this
+            problem = portable(error)
+        for found in self.world.allgather(problem):
+            if found is not None:
+                raise found
+        return result
 
     def destroy(self) -> None:
         """Free the copy of the model and the communicator; collective."""
@@ -284,7 +352,7 @@ def expected_efforts(
     return result
 
 
-def copied(domain: MeshData, comm: Any) -> MeshData:
+def copied(domain: MeshData, comm: MPI.Comm) -> MeshData:
     """A mesh with its named parts on another communicator, within the one it is on;
     collective over both.
     """
@@ -318,7 +386,7 @@ def copied(domain: MeshData, comm: Any) -> MeshData:
     return MeshData(result, tags[0], tags[1], domain.names)
 
 
-def _copied_tags(mesh: Any, tags: Any, result: Any, first: bool) -> Any:
+def _copied_tags(mesh: Mesh, tags: Any, result: Any, first: bool) -> Any:
     """Tags of the entities of one mesh on its copy."""
     if tags is None:
         return None

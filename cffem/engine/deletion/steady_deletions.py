@@ -49,30 +49,28 @@ CAUTIOUS = 3.0
 ROUNDING = 1e-10
 
 
-def rests(model: Model, changes: Sequence[Intervention]) -> bool:
-    """Whether all these interventions change coefficients of a linear steady problem that is
-    solved by a factorisation only.
+def is_linear_steady(model: Model, change: Intervention) -> bool:
+    """Whether a change is one of coefficients of matrices of a linear steady problem that is
+    solved by a factorisation.
     """
     if model.experiment.time is not None or model.discretisation.multiplier is not None:
         return False
-    if not all(model.changes_coefficients_only(c) for c in changes):
-        return False
-    model.equation.use(model.coefficients, model.experiment.forcing)
     terms = model.equation.terms
     if not (
-        model.equation.linear
-        and all(terms[name].ingredient.by_matrix for c in changes for name in c.names)
+        model.changes_coefficients_only(change)
+        and model.equation.linear
+        and all(terms[name].ingredient.by_matrix for name in change.names)
     ):
         return False
     solver = model.prepared(Intervention(), SolveRecord()).solver
     return solver is not None and solver.direct
 
 
-class Resting:
+class SteadyDeletions:
     """What the deletions of one steady model share: the factual matrix and its factors.
 
     Args:
-        model: the model, to which `rests` said yes.
+        model: the model, for which `is_linear_steady` holds.
     """
 
     def __init__(self, model: Model):
@@ -139,7 +137,7 @@ class Resting:
             vector.destroy()
 
 
-class Rest:
+class SteadyDeletion:
     """The difference of one deleted steady problem, and what a right-hand side without structure
     does to its matrix.
 
@@ -152,7 +150,7 @@ class Rest:
 
     def __init__(
         self,
-        shared: Resting,
+        shared: SteadyDeletions,
         change: Intervention,
         record: SolveRecord,
         allowed: Callable[[float], float],
@@ -264,24 +262,25 @@ class Rest:
         return size <= 2.0 * recorded + ROUNDING * scale
 
 
-def at_rest(
+def steady_differences(
     model: Model,
     deletions: Mapping[Any, tuple[Intervention, SolveRecord, Callable[[float], float]]],
 ) -> Iterator[Any]:
-    """Pairs of a key and its `Rest`, for all deletions that converge; collective.
+    """Pairs of a key and its `SteadyDeletion`, for all deletions that converge; collective.
 
     Args:
-        model: the model, to which `rests` said yes.
+        model: the model, for which `is_linear_steady` holds.
         deletions: by key the changed coefficients, the record of its solves, and the error that a
             score may have.
     """
-    shared = Resting(model)
+    shared = SteadyDeletions(model)
     try:
         keys = list(deletions)
         for first in range(0, len(keys), TOGETHER):
             shared.refresh()
             rests_of = {
-                key: Rest(shared, *deletions[key]) for key in keys[first : first + TOGETHER]
+                key: SteadyDeletion(shared, *deletions[key])
+                for key in keys[first : first + TOGETHER]
             }
             while waiting := {key: rest.waiting for key, rest in rests_of.items() if rest.waiting}:
                 found = iter(

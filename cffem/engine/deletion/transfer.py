@@ -13,13 +13,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mpi4py import MPI
 
 from cffem._compat import cell_geometry
 from cffem.engine.assembly.spaces import Spaces
+
+if TYPE_CHECKING:
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
+
 
 # Bytes of all ranks' values that travel together.
 AT_ONCE = 32_000_000
@@ -94,6 +99,19 @@ class Transfer:
         for state in states:
             yield state[mine] * sign
 
+    def from_one(self, owner: int, state: np.ndarray | None) -> np.ndarray:
+        """The owned values on all ranks of a state that one rank has in its copy; only where that
+        is `invertible`.
+        """
+        mine = np.empty(self.source.owned)
+        whole = None
+        if self.world.rank == owner:
+            assert state is not None
+            whole = np.empty(sum(self.counts))
+            whole[self._where] = state[: len(self._where)] * self._sign
+        self.world.Scatterv([whole, self.counts] if whole is not None else None, mine, root=owner)
+        return mine
+
     def _agreed(self, here: bool) -> bool:
         """Whether something holds on all ranks."""
         return bool(self.world.allreduce(here, MPI.LAND))
@@ -124,16 +142,16 @@ class Transfer:
         return result[: self.target.owned].copy()
 
 
-def _owned_cells(mesh: Any) -> int:
+def _owned_cells(mesh: Mesh) -> int:
     return mesh.topology.index_map(mesh.topology.dim).size_local
 
 
-def _corners(mesh: Any) -> np.ndarray:
+def _corners(mesh: Mesh) -> np.ndarray:
     """The coordinates of the vertices of all cells of this rank."""
     return mesh.geometry.x[np.asarray(cell_geometry(mesh)[0])]
 
 
-def _oriented(space: Any, blocks: np.ndarray, way: str) -> np.ndarray:
+def _oriented(space: fem.FunctionSpace, blocks: np.ndarray, way: str) -> np.ndarray:
     """Coefficients on cells turned to, or from, the orientation of the reference cell."""
     if not space.element.needs_dof_transformations:
         return blocks

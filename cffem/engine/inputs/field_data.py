@@ -8,7 +8,7 @@ measurements are moved onto the mesh by `cffem.symbols.problem.measured`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -21,6 +21,9 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import Vec, as_expr, component
 from cffem.symbols.problem.measured import MeasuredFields, as_data
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
 
 
 def depends_on_time(value: Any) -> bool:
@@ -220,7 +223,7 @@ def _place(point: np.ndarray) -> str:
     return f"({', '.join(f'{c:.6g}' for c in point)})"
 
 
-def check_on_mesh(value: Any, unknown: Any, mesh: Any, what: str, callables: bool = True) -> None:
+def check_on_mesh(value: Any, unknown: Any, mesh: Mesh, what: str, callables: bool = True) -> None:
     """Refuse data that do not fit a field on this mesh: another shape, another mesh, or a
     coordinate that is not there.
 

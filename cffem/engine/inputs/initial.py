@@ -70,7 +70,7 @@ def _projected(
     return found.x.array.copy() if far else None
 
 
-def projection(space: Any, expr: sp.Expr, sharp: SharpData) -> Any:
+def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> Any:
     """The L2 projection of an expression, with moments that no step or peak escapes; collective."""
     trial, test, dx = (
         ufl.TrialFunction(space),

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import basix.ufl
@@ -29,6 +29,9 @@ from cffem.engine.inputs.enclosure import NotEnclosed, distances, divided, enclo
 from cffem.engine.inputs.level_sets import cut, is_affine, level_sets, resolved
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
 
 
 @dataclass(frozen=True)
@@ -124,11 +127,11 @@ class Cells:
         mesh: the DOLFINx mesh.
     """
 
-    def __init__(self, mesh: Any):
+    def __init__(self, mesh: Mesh):
         self._describe(mesh)
         self._measure()
 
-    def _describe(self, mesh: Any) -> None:
+    def _describe(self, mesh: Mesh) -> None:
         self.comm, self.space = mesh.comm, mesh.geometry.dim
         self.dim = mesh.topology.dim
         self.name = _compat.cell_name(mesh.ufl_domain())
@@ -219,7 +222,7 @@ class Facets(Cells):
         numbers: the number of each facet in its cell.
     """
 
-    def __init__(self, mesh: Any, entities: np.ndarray, owners: np.ndarray, numbers: np.ndarray):
+    def __init__(self, mesh: Mesh, entities: np.ndarray, owners: np.ndarray, numbers: np.ndarray):
         self._describe(mesh)
         self.entities, self.owners, self.numbers = entities, owners, numbers
         cell = basix.CellType[self.name]

@@ -9,7 +9,7 @@ test functions, it can be compared with solved trajectories, and written to file
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from cffem.engine.solve.linear import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.measured import rate_of
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
 
-def observed(model: Any, data: Any) -> Solution:
+
+def observed(model: Model, data: Any) -> Solution:
     """The fields of a dataset on the mesh and at the times of a model; collective.
 
     Args:
@@ -65,7 +68,7 @@ def observed(model: Any, data: Any) -> Solution:
     return solution
 
 
-def _state(model: Any, data: Any, time: float, what: str) -> np.ndarray:
+def _state(model: Model, data: Any, time: float, what: str) -> np.ndarray:
     """All unknown fields at a time, as owned values of the state."""
     spaces = model.spaces
     state = np.zeros(spaces.owned)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -30,6 +30,9 @@ from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class SharpData:
         starts: values of projected initial data, None where interpolation does.
     """
 
-    def __init__(self, mesh: Any, time: Time, window: tuple[float, float]):
+    def __init__(self, mesh: Mesh, time: Time, window: tuple[float, float]):
         self.mesh, self.time = mesh, time
         self.times = [float(s) for s in dict.fromkeys(np.linspace(*window, VISIBILITY.moments))]
         self.moving: set[Any] = set()

@@ -15,12 +15,16 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem._resources import shared_folder
 from cffem.engine.collective import collectively
 from cffem.engine.mesh.meshes import MeshData, distribute, read_raw
 from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 # At most this many cells of size h in a shape of size 1, to refuse impossible sizes before gmsh
 # tries.
@@ -116,7 +120,7 @@ def write_shape(
 
 
 def shape(
-    name: str, comm: Any, h: float, cells: str | None = None, degree: int = 1, **numbers: float
+    name: str, comm: MPI.Comm, h: float, cells: str | None = None, degree: int = 1, **numbers: float
 ) -> MeshData:
     """Make a shape on rank 0 and distribute it; collective."""
     dimension = DIMENSION.get(name, 2)
@@ -201,7 +205,7 @@ def check_arguments(
         raise MeshError(f"the geometry has degree 1 or 2, not {degree!r}")
 
 
-def interval(comm: Any, h: float, *, length: float = 1.0, origin: float = 0.0) -> MeshData:
+def interval(comm: MPI.Comm, h: float, *, length: float = 1.0, origin: float = 0.0) -> MeshData:
     """The interval (origin, origin + length), with ends `left` and `right`.
 
     Args:
@@ -228,7 +232,7 @@ def interval(comm: Any, h: float, *, length: float = 1.0, origin: float = 0.0) -
     )
 
 
-def square(comm: Any, h: float, *, length: float = 1.0, cells: str = "triangle") -> MeshData:
+def square(comm: MPI.Comm, h: float, *, length: float = 1.0, cells: str = "triangle") -> MeshData:
     """The square (0, length)², with sides `left`, `right`, `bottom` and `top`.
 
     Args:
@@ -240,7 +244,7 @@ def square(comm: Any, h: float, *, length: float = 1.0, cells: str = "triangle")
     return shape("square", comm, h, cells, length=length)
 
 
-def l_shape(comm: Any, h: float, *, cells: str = "triangle") -> MeshData:
+def l_shape(comm: MPI.Comm, h: float, *, cells: str = "triangle") -> MeshData:
     """The L-shape (−1, 1)² without [0, 1]×[−1, 0]; `corner` is the two sides at the
     re-entrant corner, `outer` the others.
     """
@@ -248,7 +252,7 @@ def l_shape(comm: Any, h: float, *, cells: str = "triangle") -> MeshData:
 
 
 def disk(
-    comm: Any, h: float, *, radius: float = 1.0, cells: str = "triangle", degree: int = 1
+    comm: MPI.Comm, h: float, *, radius: float = 1.0, cells: str = "triangle", degree: int = 1
 ) -> MeshData:
     """The disk around the origin, with `boundary`.
 
@@ -264,7 +268,7 @@ def disk(
 
 
 def annulus(
-    comm: Any,
+    comm: MPI.Comm,
     h: float,
     *,
     inner: float = 0.5,
@@ -279,7 +283,7 @@ def annulus(
 
 
 def channel(
-    comm: Any, h: float, *, ratio: float = 0.2, cells: str = "triangle", degree: int = 1
+    comm: MPI.Comm, h: float, *, ratio: float = 0.2, cells: str = "triangle", degree: int = 1
 ) -> MeshData:
     """The DFG channel 2.2×0.41 around a cylinder, with `inlet`, `outlet`, `walls`, `cylinder` and
     the cells `fluid`.
@@ -294,7 +298,7 @@ def channel(
     return shape("channel", comm, h, cells, degree, ratio=ratio)
 
 
-def box(comm: Any, h: float, *, length: float = 1.0, cells: str = "tetrahedron") -> MeshData:
+def box(comm: MPI.Comm, h: float, *, length: float = 1.0, cells: str = "tetrahedron") -> MeshData:
     """The box (0, length)³, with `left`, `right` (x), `front`, `back` (y), `bottom` and `top` (z).
 
     Args:
@@ -307,7 +311,7 @@ def box(comm: Any, h: float, *, length: float = 1.0, cells: str = "tetrahedron")
     return shape("box", comm, h, cells, length=length, layers=layers)
 
 
-def box_with_void(comm: Any, h: float, *, radius: float = 0.25) -> MeshData:
+def box_with_void(comm: MPI.Comm, h: float, *, radius: float = 0.25) -> MeshData:
     """The unit cube without a ball in its middle; its boundary is `outer` and `void`."""
     if not radius < 0.5:
         raise MeshError(f"the ball of radius {radius} does not fit into the unit cube")
@@ -315,7 +319,7 @@ def box_with_void(comm: Any, h: float, *, radius: float = 0.25) -> MeshData:
 
 
 def torus(
-    comm: Any, h: float, *, major: float = 1.0, minor: float = 0.4, degree: int = 1
+    comm: MPI.Comm, h: float, *, major: float = 1.0, minor: float = 0.4, degree: int = 1
 ) -> MeshData:
     """The solid torus around the z axis, with `boundary`."""
     if not minor < major:

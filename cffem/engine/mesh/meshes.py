@@ -94,7 +94,7 @@ def mesh_path(name: str) -> Path:
     return folder / f"{name}.msh"
 
 
-def read_mesh(source: Any, comm: Any = None) -> MeshData:
+def read_mesh(source: Any, comm: MPI.Comm | None = None) -> MeshData:
     """A mesh with its names, whatever it is given as.
 
     Args:
@@ -195,7 +195,7 @@ def check_distributed(mesh: Mesh) -> None:
         raise MeshError(problems[0])
 
 
-def distribute(raw: RawMesh | None, comm: Any) -> MeshData:
+def distribute(raw: RawMesh | None, comm: MPI.Comm) -> MeshData:
     """Distribute a mesh that rank 0 holds over all ranks.
 
     Args:

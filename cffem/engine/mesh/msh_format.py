@@ -344,6 +344,13 @@ class MshReader4(MshReader2):
         super().__init__(data, binary)
         self.groups_of: dict[tuple[int, int], list[int]] = {}
 
+    def numbers(self, position: int, section: str) -> Numbers:
+        """The numbers of a section; too many parts are refused before a text is read as a whole."""
+        count = re.compile(rb"\s*(\d{1,18})\s").match(self.data, position)
+        if not self.binary and count is not None:
+            check_blocks(int(count[1]))
+        return super().numbers(position, section)
+
     def read_PartitionedEntities(self, position: int) -> int:
         raise MeshError("the mesh file is partitioned; save it in one piece, DOLFINx partitions it")
 

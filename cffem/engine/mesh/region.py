@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +24,18 @@ from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
 from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.fields import VectorField
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
 Loop = list[tuple[int, int]]
 # Steps of a coast of up to this many grid cells are cut off.
 STEP = 1.0
 
 
-def region_mesh(comm: Any, data: Any, h: float, velocity: VectorField | None = None) -> MeshData:
+def region_mesh(
+    comm: MPI.Comm, data: Any, h: float, velocity: VectorField | None = None
+) -> MeshData:
     """A mesh of the region where a dataset has values: triangles in the plane, an interval on a
     line; collective.
 
@@ -86,7 +92,7 @@ def region_mesh(comm: Any, data: Any, h: float, velocity: VectorField | None = N
     return distribute(collectively(comm, make), comm)
 
 
-def line_mesh(comm: Any, data: Any, h: float) -> MeshData:
+def line_mesh(comm: MPI.Comm, data: Any, h: float) -> MeshData:
     """The interval between the first and the last point of data on a line, or of one period."""
     places = data.coordinates[x]
     if data.mask is not None and data.mask.reshape(len(places), -1).all(axis=1).any():

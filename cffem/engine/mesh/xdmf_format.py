@@ -13,7 +13,7 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dolfinx.io import XDMFFile
@@ -25,6 +25,10 @@ from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
 from cffem.engine.mesh.raw_mesh import as_keys
 from cffem.symbols.errors import InputError
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
 MAX_XML = 10_000_000
 
 # The one document type that DOLFINx writes; it declares nothing.
@@ -32,7 +36,7 @@ HARMLESS_DOCTYPE = rb'<!DOCTYPE Xdmf SYSTEM "Xdmf\.dtd"\s*(\[\s*\])?\s*>'
 
 
 def read_xdmf(
-    path: Path, comm: Any
+    path: Path, comm: MPI.Comm
 ) -> tuple[Mesh, MeshTags | None, MeshTags | None, dict[str, tuple[int, int]]]:
     """Mesh, cell tags, facet tags and names (the tags' numbers) from an XDMF file; collective.
 

@@ -28,6 +28,7 @@ from cffem.symbols.problem.interventions import delete
 if TYPE_CHECKING:
     from cffem.engine.response.observable_values import Measurement
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.observables import Observable
 
 
 class ObservableScores(Mapping[str, float]):
@@ -45,7 +46,7 @@ class ObservableScores(Mapping[str, float]):
 
     def __init__(
         self,
-        observable: Any,
+        observable: Observable,
         value: float,
         sensitivities: Mapping[str, float],
         coefficients: Mapping[str, float],

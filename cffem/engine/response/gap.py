@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.engine.response.deletion_branch import combination, follow
 from cffem.engine.response.observable_values import Measurement
@@ -28,6 +28,7 @@ from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.observables import Observable
 
 # Round-off of two solves, relative to the solution.
 ROUND_OFF = 1e-11
@@ -124,7 +125,7 @@ class ObservableDeletion:
 
 
 def observable_deletions(
-    model: Model, observable: Any, names: Iterable[str]
+    model: Model, observable: Observable, names: Iterable[str]
 ) -> dict[str, ObservableDeletion]:
     """Δ_j of an observable by solving every deleted problem; one that cannot be solved is a
     result.
@@ -180,7 +181,7 @@ class ObservableBound:
 
 
 def observable_bound(
-    model: Model, observable: Any, name: str, norm: str = "L2", points: int = 8
+    model: Model, observable: Observable, name: str, norm: str = "L2", points: int = 8
 ) -> ObservableBound:
     """The remainder bound of the adjoint approximation of one deletion, with constants estimated on
     the branch.

@@ -29,6 +29,10 @@ from cffem.symbols.operators import dt
 from cffem.symbols.problem.observables import Front, Observable
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+    from mpi4py import MPI
+
+    from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -216,7 +220,7 @@ def _fill(function: Any, values: np.ndarray) -> None:
     function.x.scatter_forward()
 
 
-def _assembled(form: Any, comm: Any) -> float:
+def _assembled(form: ufl.Form, comm: MPI.Comm) -> float:
     return float(comm.allreduce(fem.assemble_scalar(form)))
 
 
@@ -247,7 +251,7 @@ def _check_fields(model: Model, observable: Observable) -> None:
             )
 
 
-def measure_of(discretisation: Any, observable: Observable) -> Any:
+def measure_of(discretisation: Discretisation, observable: Observable) -> Any:
     """The UFL measure of the cells or facets that an observable names."""
     domain, name = discretisation.mesh.ufl_domain(), observable.on
     if name in (None, "domain"):
@@ -318,7 +322,7 @@ def _window_nodes(steps: np.ndarray, linear: bool) -> list[Node]:
     ]
 
 
-def extent(mesh: Any, axis: int) -> float:
+def extent(mesh: Mesh, axis: int) -> float:
     """The length of a mesh along a coordinate axis."""
     if axis >= mesh.geometry.dim:
         raise InputError(

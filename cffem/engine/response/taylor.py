@@ -21,6 +21,7 @@ from cffem.symbols.problem.interventions import scale
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.observables import Observable
 
 STEPS = (0.01, 0.005, 0.0025)
 # Remainders below this, relative to the size of f(0), are round-off of a function that is linear in
@@ -131,7 +132,7 @@ def taylor_linearised(
 
 
 def taylor_observable(
-    model: Model, observable: Any, name: str, steps: Sequence[float] = STEPS
+    model: Model, observable: Observable, name: str, steps: Sequence[float] = STEPS
 ) -> TaylorTest:
     """The Taylor test of `model.observable_scores(observable)` along the deletion branch of a
     term.

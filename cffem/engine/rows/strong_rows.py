@@ -33,6 +33,7 @@ from cffem.symbols.problem.constraint_classes import DivergenceFree
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.library import CandidateTerms
 
 BLOCK_ROWS = 1 << 15
 # Resampling blocks: slabs of time, or slabs along the longest side of the domain for a steady
@@ -80,7 +81,7 @@ class StrongRows:
         InputError: the library and the solution do not fit together.
     """
 
-    def __init__(self, solution: Solution, library: Any):
+    def __init__(self, solution: Solution, library: CandidateTerms):
         self.solution, self.model = solution, solution.model
         self.discretisation = self.model.discretisation
         self.mesh, self.spaces = self.discretisation.mesh, self.model.spaces
@@ -279,7 +280,7 @@ class StrongRows:
             yield FieldRows(rows[:, 1:], rows[:, 0], weights, label, self.independent * len(rows))
 
 
-def equation_field(library: Any, solution: Solution) -> Field:
+def equation_field(library: CandidateTerms, solution: Solution) -> Field:
     """The field whose equation a library is for: as it says, or as its anchor tells."""
     equations = solution.model.library.equations
     named: Any = getattr(library, "unknown", None)

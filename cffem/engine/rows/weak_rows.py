@@ -33,6 +33,7 @@ from cffem.symbols.problem.constraint_classes import DivergenceFree
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.library import CandidateTerms
 
 # Half-width of a bump as a share of the domain, how far apart two of them are in half-widths, and
 # their power: C³ at the edge.
@@ -61,7 +62,7 @@ class WeakRows(StrongRows):
         """
         return 8 if self.projected else 4  # curls of bumps vary faster than bumps
 
-    def __init__(self, solution: Solution, library: Any):
+    def __init__(self, solution: Solution, library: CandidateTerms):
         domain = solution.model.discretisation.mesh
         self.dimension = domain.geometry.dim
         self.centre = fem.Constant(domain, np.zeros(self.dimension, dtype=PETSc.ScalarType))

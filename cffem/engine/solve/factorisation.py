@@ -52,7 +52,7 @@ NO_MEMORY = (-5, -7, -13, -19)
 SINGULAR = (-6, -10)
 
 
-def sound(create: Callable[[int], Any], matrix: Any, what: str) -> Any:
+def sound(create: Callable[[int], Any], matrix: PETSc.Mat, what: str) -> Any:
     """A solver with factors that are sound; collective.
 
     Args:
@@ -87,7 +87,7 @@ def failure(preconditioner: Any) -> int | None:
     return 0 if preconditioner.getFailedReason() else None
 
 
-def broken(code: int | None, matrix: Any, what: str) -> SolveError:
+def broken(code: int | None, matrix: PETSc.Mat, what: str) -> SolveError:
     """The error that a failed factorisation ends in."""
     lost = without_rank(matrix) if code in (*TOO_SMALL, *SINGULAR) else 0
     singular = f"{what} has no unique solution: its matrix is singular"
@@ -119,7 +119,7 @@ def broken(code: int | None, matrix: Any, what: str) -> SolveError:
     return SolveError(f"{singular}, its factorisation broke down{said}", cause="singular")
 
 
-def without_rank(matrix: Any) -> int:
+def without_rank(matrix: PETSc.Mat) -> int:
     """How many unknowns no choice of entries could determine: the size of the matrix less its
     structural rank; collective.
     """
@@ -166,7 +166,7 @@ class Factors:
 
     def __init__(
         self,
-        matrix: Any,
+        matrix: PETSc.Mat,
         kind: str = "lu",
         options: Mapping[str, Any] | None = None,
         what: str = "the linear system",
@@ -183,7 +183,7 @@ class Factors:
             ksp.setUp()
         return ksp
 
-    def solve(self, right: Any, solution: Any) -> None:
+    def solve(self, right: PETSc.Vec, solution: PETSc.Vec) -> None:
         """One solve, without refinement; collective."""
         self.ksp.solve(right, solution)
         if self.ksp.getConvergedReason() < 0:
@@ -227,7 +227,7 @@ class Factors:
 
 
 @contextmanager
-def configured(ksp: Any, kind: str, options: Mapping[str, Any]) -> Iterator[None]:
+def configured(ksp: PETSc.KSP, kind: str, options: Mapping[str, Any]) -> Iterator[None]:
     """Make a solver a factorisation by MUMPS; set it up meanwhile, and check it as `sound` does."""
     prefix = f"cffem_factors_{next(_PREFIXES)}_"
     ksp.setOptionsPrefix(prefix)

@@ -10,13 +10,16 @@ from both.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from petsc4py import PETSc
 from scipy.linalg.blas import daxpy
 
 from cffem.engine.collective import summed
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 
 def accumulate(target: np.ndarray, factor: float, values: np.ndarray) -> None:
@@ -42,7 +45,7 @@ class Directions:
         comm: the communicator.
     """
 
-    def __init__(self, most: int, size: int, comm: Any):
+    def __init__(self, most: int, size: int, comm: MPI.Comm):
         self.most, self.comm = most, comm
         self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
         self.squares, self.factors = np.ones(most), np.zeros(most)
@@ -107,7 +110,7 @@ class Memory:
         array([3., 0., 0.])
     """
 
-    def __init__(self, most: int, size: int, comm: Any):
+    def __init__(self, most: int, size: int, comm: MPI.Comm):
         self.most, self.comm = most, comm
         self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
         self.gram = np.zeros((most, most))

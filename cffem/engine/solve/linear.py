@@ -68,7 +68,7 @@ class SolveRecord:
     notices: list[str] = field(default_factory=list)
 
 
-def collect_garbage(comm: Any) -> None:
+def collect_garbage(comm: MPI.Comm) -> None:
     """Free PETSc objects that Python has let go of but that wait for a collective call; collective.
 
     A single process frees them at once, or in its own time where they are part of a cycle.
@@ -103,7 +103,7 @@ class LinearSolver:
 
     def __init__(
         self,
-        matrix: Any,
+        matrix: PETSc.Mat,
         options: SolverPlan | Mapping[str, Any] | None = None,
         record: SolveRecord | None = None,
     ):
@@ -332,7 +332,11 @@ class LinearSolver:
     # ----------------------------------------------------------------------------------------------
 
     def solve(
-        self, right: Any, solution: Any, what: str = "the linear system", enough: float = 0.0
+        self,
+        right: PETSc.Vec,
+        solution: PETSc.Vec,
+        what: str = "the linear system",
+        enough: float = 0.0,
     ) -> float:
         """Solve and return the true relative residual.
 
@@ -358,7 +362,9 @@ class LinearSolver:
             self._current = True
             return self._refined(right, solution, what, enough=enough)
 
-    def solve_transpose(self, right: Any, solution: Any, what: str = "the adjoint system") -> float:
+    def solve_transpose(
+        self, right: PETSc.Vec, solution: PETSc.Vec, what: str = "the adjoint system"
+    ) -> float:
         """Solve with the transposed matrix and return the true relative residual.
 
         A direct solve uses its factors; a symmetric matrix needs no transpose; for any other one
@@ -413,7 +419,12 @@ class LinearSolver:
         return found if self.scaling is None else self.scaling.columns[:, None] * found
 
     def _refined(
-        self, right: Any, solution: Any, what: str, transposed: bool = False, enough: float = 0.0
+        self,
+        right: PETSc.Vec,
+        solution: PETSc.Vec,
+        what: str,
+        transposed: bool = False,
+        enough: float = 0.0,
     ) -> float:
         tolerance = max(self.tolerance, enough)
         self.plan.balance(right)
@@ -454,7 +465,7 @@ class LinearSolver:
         self.record.worst_residual = max(self.record.worst_residual, relative)
         return relative
 
-    def _relative(self, right: Any, transposed: bool) -> float:
+    def _relative(self, right: PETSc.Vec, transposed: bool) -> float:
         """The size of the residual relative to the right-hand side, both in the scale that
         the fields share.
         """
@@ -481,7 +492,7 @@ class LinearSolver:
         if after is not None:
             self._correction.array *= after
 
-    def _only_rounded(self, right: Any, solution: Any) -> bool:
+    def _only_rounded(self, right: PETSc.Vec, solution: PETSc.Vec) -> bool:
         """Whether the residual of a direct solve is nowhere more than what rounding makes of exact
         sums.
 
@@ -505,7 +516,7 @@ class LinearSolver:
         return bool(comm.allreduce(here, op=MPI.LAND))
 
     def _ksp_solve(
-        self, right: Any, solution: Any, what: str, apply: Callable[[Any, Any], None]
+        self, right: PETSc.Vec, solution: PETSc.Vec, what: str, apply: Callable[[Any, Any], None]
     ) -> None:
         if not self.direct:
             self.ksp.setConvergenceHistory()

@@ -24,6 +24,8 @@ from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.time.march import Stage
 
 
@@ -94,12 +96,12 @@ class ResidualScale:
         comm: the communicator.
     """
 
-    def __init__(self, blocks: FieldBlocks | None, held: np.ndarray, comm: Any):
+    def __init__(self, blocks: FieldBlocks | None, held: np.ndarray, comm: MPI.Comm):
         self.blocks, self.held, self.comm = blocks, held, comm
         self._weights: np.ndarray | float = 1.0
         self._fixed = blocks is None
 
-    def bounds(self, matrix: Any, state: np.ndarray) -> np.ndarray:
+    def bounds(self, matrix: PETSc.Mat, state: np.ndarray) -> np.ndarray:
         """|J| |w| row by row, with the largest value of each field in the place of all its
         values; collective.
         """
@@ -117,7 +119,7 @@ class ResidualScale:
         result[self.held] = 0.0
         return result
 
-    def fix(self, matrix: Any, rows: np.ndarray, sizes: np.ndarray) -> None:
+    def fix(self, matrix: PETSc.Mat, rows: np.ndarray, sizes: np.ndarray) -> None:
         """Choose the weights of rows of coupled fields once: all groups of fields count alike.
 
         Args:
@@ -203,7 +205,7 @@ class Newton:
             stage.record.worst_residual, last / first if first > 0 else 0.0
         )
 
-    def _measured(self, matrix: Any, state: Any) -> tuple[float, float]:
+    def _measured(self, matrix: PETSc.Mat, state: Any) -> tuple[float, float]:
         """The sizes of the residual and of |J| |w| + |F|."""
         residual = self.stage.right.array_r
         sums = self.scale.bounds(matrix, state.array_r) + np.abs(residual)

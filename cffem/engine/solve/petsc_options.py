@@ -32,7 +32,7 @@ def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
             database.delValue(prefix + key)
 
 
-def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: Any) -> None:
+def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: PETSc.KSP) -> None:
     """Say which of the user's options this solver has not read: they are misspelt or belong
     to another solver.
     """

@@ -14,7 +14,7 @@ M_p⁻¹ + σ L_p⁻¹ (Cahouet and Chabard), M_p and L_p being mass and Laplace
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix.ufl
 import numpy as np
@@ -30,8 +30,11 @@ from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.forms.elements import before
 from cffem.symbols.errors import InputError
 
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
 
-def extent(mesh: Any) -> float:
+
+def extent(mesh: Mesh) -> float:
     """The largest extent of a mesh along an axis; collective."""
     points = mesh.geometry.x
     ends = np.array([points.max(axis=0, initial=-np.inf), -points.min(axis=0, initial=np.inf)])
@@ -63,7 +66,7 @@ class AuxiliarySpaces:
             )
             self.interpolation.assemble()
 
-    def attach(self, solver: Any, matrix: Any, essential_rows: np.ndarray) -> None:
+    def attach(self, solver: Any, matrix: PETSc.Mat, essential_rows: np.ndarray) -> None:
         """Give hypre's AMS what it needs for this matrix."""
         preconditioner = solver.getPC()
         preconditioner.setHYPREDiscreteGradient(self.gradient)
@@ -89,7 +92,7 @@ class AuxiliarySpaces:
         vector.array[:] = field.x.array[: vector.getLocalSize()]
         return vector
 
-    def kills_gradients(self, matrix: Any, essential_rows: np.ndarray) -> bool:
+    def kills_gradients(self, matrix: PETSc.Mat, essential_rows: np.ndarray) -> bool:
         """Whether the matrix vanishes on gradients of potentials that keep the essential
         conditions: β = 0.
         """
@@ -162,7 +165,7 @@ class SaddlePoint:
         dofs = self.spaces.dofs(unknown)
         return dofs[dofs < self.spaces.owned].astype(np.int64)
 
-    def _solver(self, matrix: Any, method: str, preconditioner: str) -> Any:
+    def _solver(self, matrix: PETSc.Mat, method: str, preconditioner: str) -> Any:
         solver = PETSc.KSP().create(matrix.comm)
         solver.setOperators(matrix)
         solver.setType(method)
@@ -170,7 +173,7 @@ class SaddlePoint:
         solver.setTolerances(rtol=1e-3, max_it=30)
         return solver
 
-    def attach(self, solver: Any, matrix: Any) -> None:
+    def attach(self, solver: Any, matrix: PETSc.Mat) -> None:
         """Split the system and put the Schur complement's preconditioner in place."""
         preconditioner, offset = solver.getPC(), matrix.getOwnershipRange()[0]
         block = self.velocity_space.dofmap.index_map_bs
@@ -196,7 +199,7 @@ class SaddlePoint:
             inner.setType("python")
             inner.setPythonContext(SimpleNamespace(apply=self.apply))
 
-    def null_space(self, matrix: Any) -> None:
+    def null_space(self, matrix: PETSc.Mat) -> None:
         """Tell PETSc about the constants of a floating multiplier, after checking that the
         matrix does vanish on them.
         """
@@ -222,7 +225,10 @@ class SaddlePoint:
             )
 
     def measure(
-        self, matrix: Any, essential_rows: np.ndarray, scaling: MatrixEquilibration | None = None
+        self,
+        matrix: PETSc.Mat,
+        essential_rows: np.ndarray,
+        scaling: MatrixEquilibration | None = None,
     ) -> None:
         """Read ν and σ off the velocity block: two fields on which K and M act differently
         determine both.

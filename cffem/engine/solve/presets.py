@@ -159,7 +159,7 @@ class SolverPlan:
             return None
         return self.equation.blocks
 
-    def give_way(self, matrix: Any) -> None:
+    def give_way(self, matrix: PETSc.Mat) -> None:
         """Turn to the direct solve until `restore`, its pinned row eliminated from the
         present matrix.
         """
@@ -306,7 +306,7 @@ def _degree(equation: Equation) -> int:
     return equation.spaces.elements[equation.spaces.fields[0]].embedded_superdegree
 
 
-def symmetric(matrix: Any, held: Any = ()) -> bool:
+def symmetric(matrix: PETSc.Mat, held: Any = ()) -> bool:
     """Whether a matrix is symmetric up to rounding, by its action on a vector without structure.
 
     Args:

@@ -15,7 +15,7 @@ only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpi4py import MPI
@@ -24,8 +24,11 @@ from scipy.sparse.csgraph import connected_components
 
 from cffem.engine.collective import summed
 
+if TYPE_CHECKING:
+    from cffem.engine.assembly.spaces import Spaces
 
-def row_sizes(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+
+def row_sizes(matrix: PETSc.Mat) -> tuple[np.ndarray, np.ndarray]:
     """The largest absolute value in each row of this rank, one where a row is empty, and the
     sum of all of them.
     """
@@ -45,7 +48,7 @@ class FieldBlocks:
         spaces: the spaces of the state.
     """
 
-    def __init__(self, spaces: Any):
+    def __init__(self, spaces: Spaces):
         self.comm, self.count = spaces.comm, len(spaces.fields)
         self.owned = np.zeros(spaces.owned, dtype=np.int64)
         for index, unknown in enumerate(spaces.fields):
@@ -53,7 +56,7 @@ class FieldBlocks:
             self.owned[dofs[dofs < spaces.owned]] = index
         self.columns = np.concatenate(self.comm.allgather(self.owned.astype(np.int8)))
 
-    def sizes(self, matrix: Any, held: np.ndarray) -> np.ndarray:
+    def sizes(self, matrix: PETSc.Mat, held: np.ndarray) -> np.ndarray:
         """The largest absolute values of all blocks, rows of the identity left out; collective.
 
         Args:
@@ -108,7 +111,7 @@ class MatrixEquilibration:
         rows, columns: the factors of this rank's rows and columns.
     """
 
-    def __init__(self, blocks: FieldBlocks, matrix: Any, held: np.ndarray):
+    def __init__(self, blocks: FieldBlocks, matrix: PETSc.Mat, held: np.ndarray):
         self.comm = blocks.comm
         rows, columns, groups = balancing_factors(blocks.sizes(matrix, held))
         self.rows, self.columns = rows[blocks.owned], columns[blocks.owned]
@@ -116,7 +119,7 @@ class MatrixEquilibration:
         self.rows[own] = self.columns[own] = 1.0
         self._groups, self._count = groups[blocks.owned], int(groups.max(initial=0)) + 1
 
-    def scaled(self, matrix: Any, into: Any = None) -> Any:
+    def scaled(self, matrix: PETSc.Mat, into: Any = None) -> Any:
         """The scaled matrix, in the place of an earlier one of the same pattern where that is
         given; collective.
         """

@@ -12,7 +12,7 @@ partition, is undone cell by cell.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -22,6 +22,10 @@ from scipy.optimize import linear_sum_assignment
 from cffem._compat import cell_geometry, cell_name
 from cffem.engine.collective import collectively
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
 
 
 class Numbering:
@@ -36,7 +40,7 @@ class Numbering:
         cells: the hash of every cell in order, on rank 0.
     """
 
-    def __init__(self, space: Any):
+    def __init__(self, space: fem.FunctionSpace):
         self.space, self.comm = space, space.mesh.comm
         mesh, imap = space.mesh, space.dofmap.index_map
         owned = mesh.topology.index_map(mesh.topology.dim).size_local
@@ -122,7 +126,7 @@ class Numbering:
         return result
 
 
-def cell_keys(mesh: Any, owned: int) -> tuple[np.ndarray, np.ndarray]:
+def cell_keys(mesh: Mesh, owned: int) -> tuple[np.ndarray, np.ndarray]:
     """A hash of the vertex coordinates of each cell, and which symmetry of the reference cell
     sorts them.
     """
@@ -165,7 +169,7 @@ def hashed(rows: np.ndarray) -> np.ndarray:
     return result
 
 
-def cell_type(mesh: Any) -> Any:
+def cell_type(mesh: Mesh) -> Any:
     """Basix's name of the mesh's cells."""
     return basix.CellType[cell_name(mesh.ufl_domain())]
 
@@ -196,7 +200,7 @@ def symmetries(cell: Any) -> list[tuple[int, ...]]:
 
 
 def transformations(
-    space: Any, symmetry: np.ndarray, owned: int
+    space: fem.FunctionSpace, symmetry: np.ndarray, owned: int
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """For each cell a group, and for each group the matrices to and from the reference cell
     with sorted vertices.

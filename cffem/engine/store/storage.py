@@ -16,29 +16,21 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.engine.assembly.spaces import Spaces
 from cffem.engine.collective import collectively
-from cffem.engine.store.numbering import Numbering
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 FORMAT = "cffem-fields/1"
 # Larger headers are no headers; the largest real ones list the stages of a few thousand time steps.
 MOST_HEADER = 64_000_000
-
-_NUMBERINGS: WeakKeyDictionary[Spaces, dict[Any, Numbering]] = WeakKeyDictionary()
-
-
-def numbering(spaces: Spaces, unknown: Any) -> Numbering:
-    """The geometric numbering of a field's own space, made once; collective."""
-    known = _NUMBERINGS.setdefault(spaces, {})
-    if unknown not in known:
-        known[unknown] = Numbering(spaces.own(unknown)[0])
-    return known[unknown]
 
 
 def write_states(
@@ -104,10 +96,10 @@ def gathered(spaces: Spaces, state: np.ndarray) -> Iterator[tuple[Any, np.ndarra
     """The values of each field of a state on rank 0; collective."""
     whole = spaces.with_ghosts(state)
     for unknown in spaces.fields:
-        yield unknown, numbering(spaces, unknown).gather(whole[spaces.dofs(unknown)])
+        yield unknown, spaces.numbering(unknown).gather(whole[spaces.dofs(unknown)])
 
 
-def read_header(path: str | os.PathLike, comm: Any) -> dict[str, Any]:
+def read_header(path: str | os.PathLike, comm: MPI.Comm) -> dict[str, Any]:
     """The header of a file of fields, on all ranks; collective.
 
     Raises:
@@ -159,7 +151,7 @@ def read_states(
     for name in header["states"]:
         whole = spaces.with_ghosts(np.zeros(spaces.owned))
         for unknown in spaces.fields:
-            numbers = numbering(spaces, unknown)
+            numbers = spaces.numbering(unknown)
             entry = f"{name}/{unknown.name}"
             stored = collectively(
                 spaces.comm, lambda e=entry, n=numbers: _values(Path(path), e, (n.count, n.block))
@@ -202,7 +194,7 @@ def described(spaces: Spaces) -> dict[str, Any]:
     """Fingerprint of the mesh and description of the elements, the same on any number of
     ranks; collective.
     """
-    cells = numbering(spaces, spaces.fields[0]).cells
+    cells = spaces.numbering(spaces.fields[0]).cells
     mesh = (
         None
         if cells is None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,33 +30,10 @@ from cffem.engine.solve.newton import Newton, NewtonSettings, newton_settings
 from cffem.engine.solve.presets import plan
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
+from cffem.symbols.problem.schemes import Scheme
 
-
-@dataclass(frozen=True)
-class Scheme:
-    """A diagonally implicit Runge–Kutta scheme with equal diagonal entries."""
-
-    name: str
-    a: tuple[tuple[float, ...], ...]
-    b: tuple[float, ...]
-    order: int
-
-    @property
-    def c(self) -> tuple[float, ...]:
-        """Stage times."""
-        return tuple(sum(row) for row in self.a)
-
-    @property
-    def stiffly_accurate(self) -> bool:
-        """Whether the last stage is the end of the step."""
-        return self.a[-1] == self.b
-
-
-_G = 1.0 - np.sqrt(0.5)
-MIDPOINT = Scheme("midpoint", ((0.5,),), (1.0,), 2)
-SDIRK2 = Scheme("sdirk2", ((_G,), (1.0 - _G, _G)), (1.0 - _G, _G), 2)
-BACKWARD_EULER = Scheme("backward-euler", ((1.0,),), (1.0,), 1)
-SCHEMES = {scheme.name: scheme for scheme in (MIDPOINT, SDIRK2, BACKWARD_EULER)}
+if TYPE_CHECKING:
+    from petsc4py import PETSc
 
 
 class Stage:
@@ -130,7 +107,7 @@ class Stage:
         weights = self.weights(gamma, states[2] is not None)
         return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
 
-    def solver_of(self, matrix: Any) -> LinearSolver:
+    def solver_of(self, matrix: PETSc.Mat) -> LinearSolver:
         """The solver of the equation's matrix."""
         if self.solver is not None and self.solver.matrix is not matrix:
             self.solver.destroy()
@@ -139,7 +116,7 @@ class Stage:
             self.solver = LinearSolver(matrix, self.plan, self.record)
         return self.solver
 
-    def step(self, matrix: Any, what: str, enough: float) -> None:
+    def step(self, matrix: PETSc.Mat, what: str, enough: float) -> None:
         """Put the step that Newton's method makes of `right` into `increment`."""
         solver = self.solver_of(matrix)
         solver.refresh()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -24,10 +24,17 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import VectorField
 
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
+
 ROUNDING = 1e-12
 
 
-def check_direction_of_time(library: Any, coefficients: Mapping[str, float], dim: int) -> None:
+def check_direction_of_time(
+    library: Library | System, coefficients: Mapping[str, float], dim: int
+) -> None:
     """Refuse a library whose coefficients make it the heat or wave equation with the wrong sign.
 
     Args:
@@ -54,14 +61,16 @@ def check_direction_of_time(library: Any, coefficients: Mapping[str, float], dim
         raise InputError(f"{words}; change the sign")
 
 
-def why_backward(library: Any, coefficients: Mapping[str, float], dim: int) -> str:
+def why_backward(library: Library | System, coefficients: Mapping[str, float], dim: int) -> str:
     """Why a library with these coefficients runs backward in time; empty where it is not certain to
     do so.
 
     Example:
         >>> import cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(cf.x, 2)})
+        >>> library = cf.Library(
+        ...     anchor=cf.dt(u), terms={"lap": cf.lap(u), "steep": -u.diff(cf.x, 2)}
+        ... )
         >>> why_backward(library, {"lap": 1.0, "steep": 0.1}, 2)
         ''
         >>> why_backward(library, {"lap": 0.0, "steep": 0.1}, 2)[:72]

@@ -91,7 +91,10 @@ def picture(
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        return '<p class="skipped">No picture: Matplotlib is not installed here (<code>pip install cffem[viz]</code>).</p>'
+        return (
+            '<p class="skipped">No picture: Matplotlib is not installed here (<code>pip install '
+            "cffem[viz]</code>).</p>"
+        )
     out = io.BytesIO()
     try:
         with matplotlib.rc_context(STYLE), warnings.catch_warnings():
@@ -105,10 +108,16 @@ def picture(
             else:
                 out = with_few_colours(figure)
     except Exception as error:  # a picture is never worth the report
-        return f'<p class="skipped">This picture could not be drawn: {html.escape(f"{type(error).__name__}: {error}")}</p>'
+        return (
+            '<p class="skipped">This picture could not be drawn: '
+            f"{html.escape(f'{type(error).__name__}: {error}')}</p>"
+        )
     mime = "image/svg+xml" if kind == "svg" else "image/png"
     data = base64.b64encode(out.getvalue()).decode()
-    return f'<img class="picture" width="{96 * size[0]:.0f}" src="data:{mime};base64,{data}" alt="{html.escape(alt, quote=True)}">'
+    return (
+        f'<img class="picture" width="{96 * size[0]:.0f}" src="data:{mime};base64,{data}" '
+        f'alt="{html.escape(alt, quote=True)}">'
+    )
 
 
 def with_few_colours(figure: Any) -> io.BytesIO:
@@ -161,7 +170,10 @@ def formula(latex: str, text: str) -> str:
     except (ValueError, RuntimeError):
         return fallback
     data = base64.b64encode(out.getvalue()).decode()
-    return f'<img class="formula" src="data:image/svg+xml;base64,{data}" alt="{html.escape(plain(text), quote=True)}">'
+    return (
+        f'<img class="formula" src="data:image/svg+xml;base64,{data}" '
+        f'alt="{html.escape(plain(text), quote=True)}">'
+    )
 
 
 def simple(latex: str) -> str:

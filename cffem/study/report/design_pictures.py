@@ -86,7 +86,10 @@ def regularisation_path(screening: Mapping[str, Any]) -> str:
         return '<p class="skipped">No picture: the report holds no regularisation path.</p>'
     chosen = screening.get("lambda")
     entered = [name for name, values in curves.items() if np.any(values != 0)]
-    alt = f"Regularisation path: coefficients against the penalty. Terms that enter: {', '.join(map(plain, entered)) or 'none'}."
+    alt = (
+        "Regularisation path: coefficients against the penalty. Terms that enter: "
+        f"{', '.join(map(plain, entered)) or 'none'}."
+    )
     if _number(chosen):
         alt += f" The penalty used is {chosen:.2g}."
     return picture(lambda figure: _draw_path(figure, alphas, curves, keep, chosen), alt, (7.6, 4.2))

@@ -37,7 +37,9 @@ class Fields:
         time: the time of the pictures; None for a steady problem.
 
     Example:
-        >>> line = Fields(np.array([[0.0], [1.0]]), np.array([[0, 1]]), ("x",), {"u": np.ones((2, 1))})
+        >>> line = Fields(
+        ...     np.array([[0.0], [1.0]]), np.array([[0, 1]]), ("x",), {"u": np.ones((2, 1))}
+        ... )
         >>> line.with_deleted("lap", {"u": np.zeros((2, 1))}).difference("lap", "u").max()
         np.float64(1.0)
     """

@@ -53,7 +53,10 @@ def field_picture(drawing: Fields, name: str, term: str) -> str:
     factual, deleted = drawing.factual[name], drawing.deleted[term][name]
     difference = drawing.difference(term, name)
     scale, change = _largest(factual), _largest(difference)
-    alt = f"{caption(drawing, name, term)}: largest value {scale:.3g}, largest difference {change:.3g}."
+    alt = (
+        f"{caption(drawing, name, term)}: largest value {scale:.3g}, largest difference "
+        f"{change:.3g}."
+    )
     line = len(drawing.axes) == 1
     size = (9.6, 2.9) if line else _size(drawing.points)
     draw = _draw_lines if line else _draw_areas

@@ -83,7 +83,8 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name
         body.append(f'<tr><th scope="row"><div>{text(row[0])}</div></th>{cells}</tr>')
     key = f' id="{html.escape(name, quote=True)}"' if name else ""
     return Raw(
-        f'<div class="wide"><table{key}><caption>{text(caption)}</caption><thead><tr>{top}</tr></thead>'
+        f'<div class="wide"><table{key}><caption>{text(caption)}</caption>'
+        f"<thead><tr>{top}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -115,9 +116,8 @@ def anything(value: Any) -> Any:
                 ", ".join(text(item) for item in value[:SHOWN])
                 + (" …" if len(value) > SHOWN else "")
             )
-        return Raw(
-            f"<ul>{''.join(f'<li>{text(anything(item))}</li>' for item in value[:SHOWN])}{_more(value)}</ul>"
-        )
+        items = "".join(f"<li>{text(anything(item))}</li>" for item in value[:SHOWN])
+        return Raw(f"<ul>{items}{_more(value)}</ul>")
     return value
 
 

@@ -20,25 +20,32 @@ from cffem.study.report.verdict_pictures import error_bars
 if TYPE_CHECKING:
     from cffem.study.report.report import Report
 
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action "
+    "'none'"
+)
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff; margin:
-  0 auto; padding: 1.5rem 1.2rem 4rem; max-width: 62rem; }
+body { font: 16px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif; color: #1a1a1a;
+  background: #fff; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; max-width: 62rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .2rem; }
-h2 { font-size: 1.3rem; margin: 2.6rem 0 .6rem; border-bottom: 1px solid #ccc; padding-bottom: .2rem; }
+h2 { font-size: 1.3rem; margin: 2.6rem 0 .6rem; border-bottom: 1px solid #ccc;
+  padding-bottom: .2rem; }
 h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
-.summary { border-left: 4px solid #00598c; background: #f3f7fa; padding: .7rem 1rem; margin: 1rem 0; }
+.summary { border-left: 4px solid #00598c; background: #f3f7fa; padding: .7rem 1rem;
+  margin: 1rem 0; }
 .summary p { margin: .35rem 0; }
 .summary p.doubt { font-weight: 650; color: #8a1c00; }
-nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .92rem; }
+nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1rem;
+  font-size: .92rem; }
 a { color: #00598c; }
 .skipped { color: #4a4a4a; font-style: italic; }
 .small { font-size: .88rem; color: #4a4a4a; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: .6rem 0 1rem; font-size: .92rem; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .28rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+th, td { padding: .28rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
+  vertical-align: top; }
 thead th { border-bottom: 2px solid #888; white-space: nowrap; }
 tbody th { font-weight: 600; }
 th > div, td > div { max-width: 24rem; overflow-wrap: break-word; }
@@ -54,9 +61,11 @@ img.formula { vertical-align: middle; max-height: 2.4em; }
 details { margin: .5rem 0; border: 1px solid #ddd; border-radius: 4px; padding: .3rem .8rem; }
 summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
 code { font-size: .92em; overflow-wrap: break-word; }
-blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888; overflow-wrap: anywhere; }
-@media print { nav { display: none; } body { font-size: 10.5pt; max-width: none; padding: 0; } h2 { break-after: avoid; }
-  figure, tr, .summary { break-inside: avoid; } .wide { overflow: visible; } details { border: none; padding: 0; }
+blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888;
+  overflow-wrap: anywhere; }
+@media print { nav { display: none; } body { font-size: 10.5pt; max-width: none; padding: 0; }
+  h2 { break-after: avoid; } figure, tr, .summary { break-inside: avoid; }
+  .wide { overflow: visible; } details { border: none; padding: 0; }
   details::details-content { content-visibility: visible; display: block; block-size: auto; } }
 """
 
@@ -89,7 +98,8 @@ def as_page(report: Report, drawing: Any = None) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>{text(title[:160])}</title><style>{STYLE}</style></head>\n'
+        '<link rel="icon" '
+        f'href="data:,"><title>{text(title[:160])}</title><style>{STYLE}</style></head>\n'
         '<body><header><h1>Which terms matter?</h1><p class="small">'
         f"Deletion study of {len(report.terms)} candidate terms; report of schema "
         f"cffem-report/1.</p>{summary(report)}</header>"
@@ -103,9 +113,8 @@ def summary(report: Report) -> Raw:
     told = [paragraph(first, "doubt" if first.startswith("NOT") else "")] if first else []
     if second := notice(report):
         told.append(paragraph(second, "doubt"))
-    return Raw(
-        f'<div class="summary">{"".join([*told, *(paragraph(sentence) for sentence in sentences(report))])}</div>'
-    )
+    told += [paragraph(sentence) for sentence in sentences(report)]
+    return Raw(f'<div class="summary">{"".join(told)}</div>')
 
 
 def as_snippet(report: Report) -> str:

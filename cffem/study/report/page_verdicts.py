@@ -56,7 +56,10 @@ RULE = (
 
 def verdicts(report: Report) -> str:
     """The picture, the table, the other scores, and the single verdicts where there are several."""
-    marks = "● relevant, ■ irrelevant, ◇ unresolved, ▼ constraint null, ✕ unsolvable, ◁ a score left of the axis"
+    marks = (
+        "● relevant, ■ irrelevant, ◇ unresolved, ▼ constraint null, ✕ unsolvable, ◁ a score left "
+        "of the axis"
+    )
     caption = f"Each score with its error bar against the tolerance ε (dashed). {marks}."
     several = _single_verdicts(report)
     return "".join(
@@ -145,7 +148,10 @@ def _profile(term: TermReport) -> Raw:
         (f"{rho:.4g}", score, None if slope is None else rho * slope, bound)
         for rho, score, bound in zip_longest(found.get("rho", ()), found.get("scores", ()), bounds)
     ]
-    end = f"Up to ρ = {number(found.get('reach'))} there are solutions; they end before ρ = {number(found.get('beyond'))}: "
+    end = (
+        f"Up to ρ = {number(found.get('reach'))} there are solutions; they end before ρ = "
+        f"{number(found.get('beyond'))}: "
+    )
     head = ("ρ", "score δ(ρ)", "linearised ρ·slope", "bound of their difference (estimated)")
     return details(
         f"Profile of {plain(term.name)}: its coefficient times 1 − ρ",

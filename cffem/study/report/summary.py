@@ -34,8 +34,21 @@ def sentences(report: Report) -> tuple[str, str, str]:
 
     Example:
         >>> from cffem.study.report.report import SECTIONS, Report, TermReport
-        >>> lap = TermReport("lap", "", 1.0, deletion=0.3, margin=0.01, epsilon=0.1, certificate="guaranteed", decision="relevant")
-        >>> print(sentences(Report({"lap": lap}, {name: {"skipped": "an example"} for name in SECTIONS}))[0])
+        >>> lap = TermReport(
+        ...     "lap",
+        ...     "",
+        ...     1.0,
+        ...     deletion=0.3,
+        ...     margin=0.01,
+        ...     epsilon=0.1,
+        ...     certificate="guaranteed",
+        ...     decision="relevant",
+        ... )
+        >>> print(
+        ...     sentences(
+        ...         Report({"lap": lap}, {name: {"skipped": "an example"} for name in SECTIONS})
+        ...     )[0]
+        ... )
         Decided: lap is relevant (deleting it changes the solution by more than ε = 0.1), with a
             guaranteed error bar.
     """
@@ -83,7 +96,13 @@ def notice(report: Report) -> str:
     Example:
         >>> from cffem.study.report.report import SECTIONS, Report
         >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
-        >>> print(notice(Report({}, {**sections, "cost": {"notices": ["the factual solution is unstable"]}})))
+        >>> print(
+        ...     notice(
+        ...         Report(
+        ...             {}, {**sections, "cost": {"notices": ["the factual solution is unstable"]}}
+        ...         )
+        ...     )
+        ... )
         Note: the factual solution is unstable.
     """
     told = report.sections["cost"].get("notices") or ()
@@ -95,7 +114,15 @@ def by_field(term: TermReport) -> str:
 
     Example:
         >>> from cffem.study.report.report import TermReport
-        >>> by_field(TermReport("thermal", "", 1.0, decision="relevant", fields={"u": "relevant", "T": "irrelevant"}))
+        >>> by_field(
+        ...     TermReport(
+        ...         "thermal",
+        ...         "",
+        ...         1.0,
+        ...         decision="relevant",
+        ...         fields={"u": "relevant", "T": "irrelevant"},
+        ...     )
+        ... )
         ' (u: relevant, T: irrelevant)'
     """
     return (
@@ -153,7 +180,10 @@ def undecided(report: Report) -> str:
             reasons.setdefault(why(term), []).append(term.name)
     if not reasons:
         return "Not decided: nothing; every term of the library has its verdict."
-    return f"Not decided: {'; '.join(f'{joined(names)} ({reason})' for reason, names in reasons.items())}."
+    return (
+        "Not decided: "
+        f"{'; '.join(f'{joined(names)} ({reason})' for reason, names in reasons.items())}."
+    )
 
 
 def why(term: TermReport) -> str:
@@ -188,7 +218,10 @@ def next_step(report: Report) -> str:
         return f"Next: {'; '.join(steps)}."
     if open_terms:
         return "Next: what is missing for the other terms is said above."
-    return "Next: nothing is needed for these verdicts; they hold for the scope below and say nothing beyond it."
+    return (
+        "Next: nothing is needed for these verdicts; they hold for the scope below and say "
+        "nothing beyond it."
+    )
 
 
 def code_of(report: Report, term: TermReport) -> str:
@@ -245,7 +278,10 @@ def start_finer(report: Report, terms: Sequence[TermReport]) -> str:
 
 def spend(report: Report, terms: Sequence[TermReport]) -> str:
     """The levels of an estimate are too large."""
-    return f"give certification a larger budget for {joined(t.name for t in terms)}: the size that is needed is said above"
+    return (
+        f"give certification a larger budget for {joined(t.name for t in terms)}: the size that "
+        "is needed is said above"
+    )
 
 
 def find_bar(report: Report, terms: Sequence[TermReport]) -> str:
@@ -280,7 +316,10 @@ def mend_model(report: Report, terms: Sequence[TermReport]) -> str:
 
 def mend_deletion(report: Report, terms: Sequence[TermReport]) -> str:
     """Deleted problems without a solution."""
-    return f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of it the problem was not solved"
+    return (
+        f"delete a part of {joined(t.name for t in terms)} only (cf.scale): without the whole of "
+        "it the problem was not solved"
+    )
 
 
 def look_at_profile(report: Report, terms: Sequence[TermReport]) -> str:
@@ -291,7 +330,10 @@ def look_at_profile(report: Report, terms: Sequence[TermReport]) -> str:
 
 def give_tolerance(report: Report, terms: Sequence[TermReport]) -> str:
     """A field that vanishes has no relative tolerance."""
-    return f"give an absolute ε (relative=False) for {joined(t.name for t in terms)}: a field vanishes in the factual solution"
+    return (
+        f"give an absolute ε (relative=False) for {joined(t.name for t in terms)}: a field "
+        "vanishes in the factual solution"
+    )
 
 
 ADVICE: dict[str, Callable[[Report, Sequence[TermReport]], str]] = {

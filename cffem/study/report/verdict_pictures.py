@@ -52,7 +52,10 @@ def _told(term: TermReport) -> str:
     if term.deletion is None:
         return f"{plain(term.name)}: no score, {mark(term.decision).word}."
     bar = f"plus or minus {term.margin:.2g}" if term.margin is not None else "without error bar"
-    return f"{plain(term.name)}: {term.deletion:.3g} {bar}, ε {_number(term.epsilon)}, {mark(term.decision).word}."
+    return (
+        f"{plain(term.name)}: {term.deletion:.3g} {bar}, ε {_number(term.epsilon)}, "
+        f"{mark(term.decision).word}."
+    )
 
 
 def _draw_bars(figure: Any, terms: Sequence[TermReport], quantity: str) -> None:
@@ -194,7 +197,10 @@ def scatter(report: Report) -> str:
     """Residual contribution against deletion score, the terms whose ranks differ ringed."""
     terms = comparable(report)
     if len(terms) < 2:
-        return '<p class="skipped">No picture: fewer than two terms have both a residual contribution and a deletion score.</p>'
+        return (
+            '<p class="skipped">No picture: fewer than two terms have both a residual '
+            "contribution and a deletion score.</p>"
+        )
     pairs = disagreements(terms)
     listed = "; ".join(
         f"{plain(a.name)} contributes more than {plain(b.name)} but matters less" for a, b in pairs

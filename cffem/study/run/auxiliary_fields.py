@@ -3,17 +3,18 @@
 fields only.
 
 Terms of third and fourth order are made with a field for a derivative, because elements have no
-such derivatives; a user may write it, and else the engine makes it (`cffem.symbols.algebra.splitting`). Data
-do not measure it, and need not: weak rows take derivatives of any order, so the design is made with
-the definition in the field's place. Where the boundary asks for values of the auxiliary field they
-are those of its definition on the denoised data.
+such derivatives; a user may write it, and else the engine makes it
+(`cffem.symbols.algebra.splitting`). Data do not measure it, and need not: weak rows take
+derivatives of any order, so the design is made with the definition in the field's place. Where the
+boundary asks for values of the auxiliary field they are those of its definition on the denoised
+data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -25,15 +26,24 @@ from cffem.symbols.algebra.splitting import split, stand_in
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.fields import Field, ScalarField
 
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
-def definitions(library: Any) -> dict[Field, sp.Expr]:
+
+def definitions(library: Library | System) -> dict[Field, sp.Expr]:
     """The auxiliary fields of a system with the expressions that define them, none of which
     contains another one.
 
     Example:
         >>> import cffem as cf
         >>> u, w = cf.ScalarField("u"), cf.ScalarField("w")
-        >>> library = cf.System({u: cf.Library(cf.dt(u), {"w_x": w.diff(cf.x)}), w: cf.Library(w - cf.lap(u), {}, unknown=w)})
+        >>> library = cf.System(
+        ...     {
+        ...         u: cf.Library(cf.dt(u), {"w_x": w.diff(cf.x)}),
+        ...         w: cf.Library(w - cf.lap(u), {}, unknown=w),
+        ...     }
+        ... )
         >>> definitions(library)
         {w: lap(u)}
     """
@@ -63,7 +73,7 @@ class PlainEquation:
     terms: Mapping[str, sp.Expr]
 
 
-def plain_equation(library: Any) -> PlainEquation:
+def plain_equation(library: Library | System) -> PlainEquation:
     """The first equation with terms, the definitions of auxiliary fields in their place."""
     equation = next(equation for equation in library.equations.values() if equation.terms)
     defined = definitions(library)
@@ -73,14 +83,16 @@ def plain_equation(library: Any) -> PlainEquation:
     )
 
 
-def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
+def second_derivatives(library: Library | System) -> dict[Field, sp.Expr]:
     """The auxiliary fields that the engine makes of terms of third and higher order, with the
     derivatives they stand for.
 
     Example:
         >>> import cffem as cf
         >>> u = cf.ScalarField("u")
-        >>> second_derivatives(cf.Library(cf.dt(u), {"uxxx": u.diff(cf.x, 3), "uxx": u.diff(cf.x, 2)}))
+        >>> second_derivatives(
+        ...     cf.Library(cf.dt(u), {"uxxx": u.diff(cf.x, 3), "uxx": u.diff(cf.x, 2)})
+        ... )
         {u_xx: Derivative(u, (x, 2))}
     """
     found: dict[Field, sp.Expr] = {}
@@ -97,7 +109,7 @@ def second_derivatives(library: Any) -> dict[Field, sp.Expr]:
     return found
 
 
-def with_auxiliaries(plan: Any, library: Any) -> dict[Any, np.ndarray]:
+def with_auxiliaries(plan: Any, library: Library | System) -> dict[Any, np.ndarray]:
     """The denoised values of a plan, with those of auxiliary fields for which everything that
     defines them is measured.
     """

@@ -24,13 +24,20 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem._files import find_link, require_file, write_whole
 from cffem.engine.collective import collectively
 from cffem.study.run.description import differences
 from cffem.study.toml.study_keys import shown
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 FORMAT = "cffem-checkpoint/2"
 FOLDER = "checkpoint"
@@ -62,7 +69,7 @@ class Checkpoint:
 
     def __init__(
         self,
-        comm: Any,
+        comm: MPI.Comm,
         folder: str | Path | None,
         description: Mapping[str, Any],
         resume: bool = False,
@@ -270,11 +277,16 @@ class Checkpoint:
         assert self.folder is not None
         return self.folder / FOLDER
 
-    def store_field(self, key: str, solution: Any) -> None:
-        """Keep a solution: on disk, or in memory where there is no folder."""
-        if self.folder is None:
-            self._fields[key] = solution
-            return
+    def hold_field(self, key: str, solution: Solution) -> None:
+        """Keep a solution while this process lasts."""
+        self._fields[key] = solution
+
+    def release_field(self, key: str) -> None:
+        """Forget a solution that is kept in this process."""
+        self._fields.pop(key, None)
+
+    def store_field(self, key: str, solution: Solution) -> None:
+        """Keep a solution on disk."""
         try:
             solution.store(self.base / "fields" / f"{slug(key)}.npz")
         except OSError as error:
@@ -283,9 +295,9 @@ class Checkpoint:
                 "resume"
             ) from None
 
-    def restore_field(self, key: str, model: Any, intervention: Any) -> Any:
+    def restore_field(self, key: str, model: Model, intervention: Any) -> Any:
         """A stored solution, or None where there is none."""
-        if self.folder is None:
+        if self.folder is None or key in self._fields:
             return self._fields.get(key)
         path = self.base / "fields" / f"{slug(key)}.npz"
         there = self.comm.bcast(path.is_file() if self.comm.rank == 0 else None)

@@ -7,12 +7,18 @@ Auxiliary fields, whose equation has no terms to delete, and multipliers do not 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-PER_FIELD = ("L2", "H1", "H(curl)", "H(div)")
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
 
-def counted_fields(library: Any, norm: str) -> tuple[str, ...]:
+# The norm of the whole system, which has no parts that belong to single fields.
+WHOLE = "energy"
+
+
+def counted_fields(library: Library | System, norm: str) -> tuple[str, ...]:
     """The names of the fields that get verdicts of their own; none where there is one field, or the
     norm is of the whole system.
 
@@ -26,7 +32,7 @@ def counted_fields(library: Any, norm: str) -> tuple[str, ...]:
         ()
     """
     names = tuple(str(unknown) for unknown, equation in library.equations.items() if equation.terms)
-    return names if len(names) > 1 and norm in PER_FIELD else ()
+    return names if len(names) > 1 and norm != WHOLE else ()
 
 
 def norm_of(norm: str, field: str) -> str:

@@ -21,7 +21,10 @@ import cffem
 from cffem.symbols.problem.observables import Observable
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
     from cffem.study.study import Study
+    from cffem.symbols.problem.experiment import Experiment
 
 SHOWN = 4
 
@@ -62,7 +65,7 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def experiment_of(experiment: Any, mesh: Any) -> dict[str, Any]:
+def experiment_of(experiment: Experiment, mesh: Mesh) -> dict[str, Any]:
     """One experiment; the mesh by its cells."""
     return {
         "mesh": None if mesh is None else mesh_fingerprint(mesh),
@@ -75,7 +78,7 @@ def experiment_of(experiment: Any, mesh: Any) -> dict[str, Any]:
     }
 
 
-def mesh_fingerprint(mesh: Any) -> str:
+def mesh_fingerprint(mesh: Mesh) -> str:
     """A hash of all cells by the coordinates of their vertices, the same on any number of
     ranks; collective.
     """

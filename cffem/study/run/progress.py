@@ -48,6 +48,11 @@ class Progress:
         log.info("%s: %s", self.stage, term)
         self.show()
 
+    def solve(self, levels: int) -> None:
+        """A solve of the piece of work begins."""
+        self.level, self.levels, self.iterations = 0, levels, 0
+        self.show()
+
     def step(self, level: int, iterations: int) -> None:
         """A time level is reached."""
         self.level, self.iterations = level, iterations
@@ -65,6 +70,11 @@ class Progress:
             f", {note}" if note else "",
         )
         self.show()
+
+    def finish_piece(self, term: str) -> None:
+        """A piece of work by this name is done, whatever it was that began."""
+        self.term = term
+        self.finish()
 
     def skip(self, term: str) -> None:
         """A piece of work was done by an earlier run."""
@@ -174,6 +184,13 @@ def progress_for(rank: int, quiet: bool) -> Progress:
     if quiet or rank != 0:
         return Progress()
     return LiveProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def progress_of_script(rank: int, quiet: bool) -> Progress:
+    """What a study that is run from a script shows on this rank: the same on a terminal, nothing in
+    a file or a pipe, which are the script's own.
+    """
+    return progress_for(rank, quiet or not sys.stderr.isatty())
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,9 @@ from mpi4py import MPI
 
 from cffem.engine.mesh.meshes import read_mesh
 from cffem.engine.model import Model
+from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.linear import SolveError, SolveRecord
 from cffem.forms.elements import H1, L2, carrier
 from cffem.study.report.drawn_fields import FILE
 from cffem.study.run.checkpoint import Checkpoint
@@ -35,7 +36,6 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
-    from cffem.engine.solve.linear import SolveRecord
     from cffem.study.study import Study
 
 # Larger trajectories are solved again on a resume rather than written out.
@@ -51,74 +51,32 @@ class ModelGrows(SolveError):
     code = Code.MODEL_GROWS
 
 
-class WatchedModel(Model):
-    """A model that tells where it is after each time level, stops there when asked, and keeps its
-    factual solution on disk.
+class Watch(Observer):
+    """Shows where the models of a run are, and stops them where somebody asks for that.
 
     Args:
-        run: the run it belongs to.
-        name: of its experiment.
-        coefficients: α_j by term name.
+        progress: the display.
+
+    Attributes:
+        label: how the display calls the deletion of some terms, while a sweep is under way; None
+            where what is being done has a name already.
     """
 
-    def __init__(self, run: Run, name: str, coefficients: Mapping[str, float]):
-        super().__init__(
-            run.study.library, coefficients, run.experiments[name], run.study.petsc_options
-        )
-        self.of_run, self.name = run, name
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.label: Callable[[Sequence[str]], str] | None = None
 
-    def run(
-        self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None
-    ) -> None:
-        """Solve and hand every level to `keep`."""
+    def solve(self, names: Sequence[str], levels: int) -> None:
+        if self.label is not None and names:
+            self.progress.work(self.label(names), levels)
+        else:
+            self.progress.solve(levels)
 
-        limits = self._limits() if change == Intervention() else {}
+    def level(self, level: int, record: SolveRecord) -> None:
+        self.progress.step(level, record.iterations + record.newton_steps)
 
-        def watched(level: int, state: Any, velocity: Any) -> Any:
-            self._check_growth(level, state, limits)
-            enough = keep(level, state, velocity)
-            self.of_run.progress.step(level, record.iterations + record.newton_steps)
-            stop_if_asked(self.comm)
-            return enough
-
-        super().run(change, record, watched, keep_stage)
-
-    def _limits(self) -> dict[Field, float]:
-        """For each measured field whose unknowns are its values, the size beyond which a
-        fitted model has run away.
-        """
-        study = self.of_run.study
-        if study.coefficients is not None or self.name not in study.data:
-            return {}
-        data = study.data[self.name]
-        nodal = [
-            u
-            for u in self.discretisation.unknowns
-            if carrier(self.spaces.elements[u]).space in (H1, L2)
-        ]
-        return {u: LARGEST_GROWTH * largest(data, u) for u in nodal if measures(data, u)}
-
-    def _check_growth(self, level: int, state: Any, limits: Mapping[Field, float]) -> None:
-        for unknown, limit in limits.items():
-            here = np.abs(self.spaces.with_ghosts(state)[self.spaces.dofs(unknown)]).max(
-                initial=0.0
-            )
-            largest = self.comm.allreduce(float(here), MPI.MAX)
-            if largest > limit:
-                raise ModelGrows(
-                    f"{unknown} grows to {largest:.2g} by level {level} of the time steps, beyond "
-                    f"{LARGEST_GROWTH:g} times the "
-                    "largest value in the data"
-                )
-
-    @property
-    def factual(self) -> Solution:
-        """The factual solution: in memory, from the checkpoint, or solved now."""
-        if self._factual is None:
-            self._factual = self.of_run.solved(
-                f"factual/{self.name}", self, Intervention(), stages=True
-            )
-        return self._factual
+    def stop(self, comm: MPI.Comm) -> None:
+        stop_if_asked(comm)
 
 
 class Run:
@@ -152,10 +110,32 @@ class Run:
         self.comm = first
         self.description = described(study, {name: mesh.mesh for name, mesh in meshes.items()})
         self.checkpoint = Checkpoint(first, folder, self.description, resume)
-        self.models: dict[str, WatchedModel] = {}
+        self.watch = Watch(progress)
+        self._since = time.perf_counter()
+        self.models: dict[str, Model] = {}
 
     # Work
     # ----------------------------------------------------------------------------------------------
+
+    def model(self, name: str, coefficients: Mapping[str, float]) -> Model:
+        """A model of an experiment that is watched, and whose factual solution is kept."""
+        study, experiment = self.study, self.experiments[name]
+        model = Model(
+            study.library, coefficients, experiment, study.petsc_options, observer=self.watch
+        )
+        model.take_factual_from(lambda: self.factual(name, model))
+        return model
+
+    def factual(self, name: str, model: Model) -> Solution:
+        """The factual solution of an experiment, from the checkpoint or solved now and stored."""
+        key = f"factual/{name}"
+        found = self.checkpoint.restore_field(key, model, Intervention())
+        if found is None:
+            limits = growth_limits(self.study, name, model)
+            found = solved_within(model, limits) if limits else model.solve_factual()
+            if self.checkpoint.folder is not None and size_of(found) <= LARGEST_FIELD:
+                self.checkpoint.store_field(key, found)
+        return found
 
     def once(self, key: str, compute: Callable[[], Any], label: str = "", levels: int = 0) -> Any:
         """The result of a piece of work: stored by an earlier run, or done now and stored;
@@ -170,36 +150,38 @@ class Run:
         if key in self.checkpoint:
             self.progress.skip(label)
             return self.checkpoint[key]["value"]
+        self.begin(label, levels)
+        return self.store(key, compute(), label)
+
+    def begin(self, label: str, levels: int = 0) -> None:
+        """A piece of work, or several that come together, begin; collective."""
         stop_if_asked(self.comm)
         self.progress.work(label, levels)
-        start = time.perf_counter()
-        value = compute()
-        self.checkpoint.store(
-            key, {"value": value, "seconds": round(time.perf_counter() - start, 3)}
-        )
-        self.progress.finish()
+        self._since = time.perf_counter()
+
+    def store(self, key: str, value: Any, label: str) -> Any:
+        """Keep a piece of work, for which all the time went that passed since the one before it;
+        collective.
+        """
+        seconds = round(time.perf_counter() - self._since, 3)
+        self.checkpoint.store(key, {"value": value, "seconds": seconds})
+        self._since = time.perf_counter()
+        self.progress.finish_piece(label)
         return self.checkpoint[key]["value"]
 
-    def solved(
-        self, key: str, model: Model, change: Intervention, stages: bool = False
-    ) -> Solution:
-        """A solution from the checkpoint, or solved now and stored."""
+    def solved(self, key: str, model: Model, change: Intervention) -> Solution:
+        """A deleted solution from the checkpoint, or solved now and stored."""
         found = self.checkpoint.restore_field(key, model, change)
         if found is None:
-            found = model.solve(change, stages=stages)
+            found = model.solve(change)
             self.keep_field(key, found)
         return found
 
     def keep_field(self, key: str, solution: Solution) -> None:
-        """Store a solution unless it is too large for that, or would fill the memory for
-        nothing.
-        """
-        if self.checkpoint.folder is None and not self.study.observables:
-            return
-        copies = (
-            len(solution.states) + len(solution.velocities or ()) + 3 * len(solution.stages or ())
-        )
-        if 8 * copies * solution.model.spaces.size <= LARGEST_FIELD:
+        """Store a solution; one that is too large for the checkpoint is kept for this run only."""
+        if self.checkpoint.folder is None or size_of(solution) > LARGEST_FIELD:
+            self.checkpoint.hold_field(key, solution)
+        else:
             self.checkpoint.store_field(key, solution)
 
     def wants_pictures(self) -> bool:
@@ -223,3 +205,57 @@ class Run:
         for model in self.models.values():
             model.destroy()
         self.models.clear()
+
+
+def size_of(solution: Solution) -> int:
+    """Bytes of a solution on all ranks."""
+    copies = len(solution.states) + len(solution.velocities or ()) + 3 * len(solution.stages or ())
+    return 8 * copies * solution.model.spaces.size
+
+
+def growth_limits(study: Study, name: str, model: Model) -> dict[Field, float]:
+    """For each measured field whose unknowns are its values, the size beyond which a fitted model
+    has run away; none for known coefficients.
+    """
+    if study.coefficients is not None or name not in study.data:
+        return {}
+    data = study.data[name]
+    nodal = [
+        u
+        for u in model.discretisation.unknowns
+        if carrier(model.spaces.elements[u]).space in (H1, L2)
+    ]
+    return {u: LARGEST_GROWTH * largest(data, u) for u in nodal if measures(data, u)}
+
+
+def solved_within(model: Model, limits: Mapping[Field, float]) -> Solution:
+    """The factual solution of a model.
+
+    Raises:
+        ModelGrows: a field leaves its limits.
+    """
+    record = SolveRecord()
+    solution = Solution(model, Intervention(), model.times, record)
+
+    def keep(level: int, state: np.ndarray, velocity: np.ndarray | None) -> None:
+        check_growth(model, level, state, limits)
+        solution.keep(level, state, velocity)
+
+    model.observer.solve((), len(model.times) - 1)
+    model.run(Intervention(), record, keep, solution.start_stages())
+    return solution
+
+
+def check_growth(
+    model: Model, level: int, state: np.ndarray, limits: Mapping[Field, float]
+) -> None:
+    """Whether every field is within its limits at a level; collective."""
+    for unknown, limit in limits.items():
+        values = model.spaces.with_ghosts(state)[model.spaces.dofs(unknown)]
+        size = model.comm.allreduce(float(np.abs(values).max(initial=0.0)), MPI.MAX)
+        if size > limit:
+            raise ModelGrows(
+                f"{unknown} grows to {size:.2g} by level {level} of the time steps, beyond "
+                f"{LARGEST_GROWTH:g} times the "
+                "largest value in the data"
+            )

@@ -2,8 +2,8 @@
 """How the studies of this program are run, where the command line says so: progress, resume, or
 only the plan.
 
-A study that is run from a script of its own knows nothing of a command line and gets the silent
-defaults.
+A study that is run from a script of its own knows nothing of a command line: it shows where it is
+on a terminal, and nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cffem.study.run.progress import Progress
@@ -25,12 +25,12 @@ class Settings:
     """What the command line asks of every study that is run.
 
     Args:
-        progress: what shows where a run is.
+        progress: what shows where a run is; None for what suits a script.
         resume: go on where an earlier run ended.
         dry_run: stop at the first study, before anything is solved.
     """
 
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress | None = None
     resume: bool = False
     dry_run: bool = False
 

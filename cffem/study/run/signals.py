@@ -15,7 +15,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 RESUMABLE = 75
 PATIENCE = 20.0  # seconds that a request waits for a point where all ranks can stop together
@@ -82,7 +86,7 @@ def keep_watching() -> None:
         _watch.install()
 
 
-def stop_if_asked(comm: Any) -> None:
+def stop_if_asked(comm: MPI.Comm) -> None:
     """Stop on all ranks if one of them was asked to; collective where signals are watched.
 
     Raises:

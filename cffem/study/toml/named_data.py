@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,31 @@ from cffem.engine.collective import collectively
 from cffem.study.toml.allowed import inside
 from cffem.study.toml.study_keys import StudyFileError, Table
 from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.registry import Registry
+
+# A file, the names of its arrays by field, the options of the table, and whether it is in metres.
+Reader = Callable[[Path, Mapping[Field, Any], Mapping[str, Any], bool], Dataset]
+READERS: Registry[Reader] = Registry("kind of data file")
+
+
+def add_reader(suffix: str, reader: Reader) -> Reader:
+    """Make files of another kind readable for studies, by the ending of their names.
+
+    Args:
+        suffix: the ending with its dot, such as ".dat".
+        reader: makes a `Dataset` of a path, the names of the arrays by field, the options
+            `coordinates`, `points` and `times` as far as they are given, and whether the data are
+            in metres. It reads the file as data and runs nothing.
+    """
+    return READERS.add(suffix, reader)
+
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 
 def read_dataset(
-    table: Table, fields: Mapping[str, Field], folder: Path, anywhere: bool, comm: Any
+    table: Table, fields: Mapping[str, Field], folder: Path, anywhere: bool, comm: MPI.Comm
 ) -> Dataset:
     """The dataset that a table describes; collective.
 
@@ -73,12 +94,20 @@ def _read(
 ) -> Dataset:
     if require_file(path).st_size > MOST_BYTES:
         raise ValueError(f"{path.name} is larger than {MOST_BYTES} bytes")
-    if path.suffix in (".nc", ".nc4"):
-        return _netcdf(path, names, projected)
-    if path.suffix == ".csv":
-        return from_columns(read_columns(path), names, options.get("coordinates"), projected)
-    if path.suffix != ".npz":
-        raise ValueError(f"data are .npz, .nc or .csv files, not {path.name}")
+    if path.suffix not in READERS:
+        raise ValueError(f"data are {', '.join(READERS)} files, not {path.name}")
+    return READERS[path.suffix](path, names, options, projected)
+
+
+def _csv(
+    path: Path, names: Mapping[Field, Any], options: Mapping[str, Any], projected: bool
+) -> Dataset:
+    return from_columns(read_columns(path), names, options.get("coordinates"), projected)
+
+
+def _npz(
+    path: Path, names: Mapping[Field, Any], options: Mapping[str, Any], projected: bool
+) -> Dataset:
     coordinates: Any = options.get("coordinates")
     if "points" not in options and not isinstance(coordinates, dict):
         raise ValueError(
@@ -113,7 +142,9 @@ def array_names(given: Sequence[Any], path: Path) -> list[str]:
     return list(dict.fromkeys(flat))
 
 
-def _netcdf(path: Path, names: Mapping[Field, Any], projected: bool) -> Dataset:
+def _netcdf(
+    path: Path, names: Mapping[Field, Any], options: Mapping[str, Any], projected: bool
+) -> Dataset:
     try:
         import netCDF4
         import xarray
@@ -152,3 +183,9 @@ def _unwanted(variables: Mapping[str, Any], wanted: Sequence[str], path: Path) -
         sum(math.prod(variables[name].shape) * variables[name].dtype.itemsize for name in read),
     )
     return [name for name in variables if name not in read]
+
+
+add_reader(".npz", _npz)
+add_reader(".nc", _netcdf)
+add_reader(".nc4", _netcdf)
+add_reader(".csv", _csv)

@@ -15,7 +15,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem._files import require_file
 from cffem.engine.collective import collectively
@@ -41,6 +41,10 @@ from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
 from cffem.symbols.problem.term_checks import nearest
 from cffem.verdicts.certification import Certification
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 MOST_BYTES, MOST_TERMS, MOST_STEPS, MOST_DEGREE = 1_000_000, 200, 1_000_000, 8
 MOST_DEPTH, MOST_KEYS, MOST_ENTRIES = 10, 10_000, 100_000
@@ -72,7 +76,7 @@ EXPERIMENT = (
 
 
 def read_study(
-    path: str | Path, comm: Any, overrides: Sequence[str] = (), anywhere: bool = False
+    path: str | Path, comm: MPI.Comm, overrides: Sequence[str] = (), anywhere: bool = False
 ) -> Study:
     """The study that a TOML file describes; collective.
 
@@ -193,7 +197,7 @@ class StudyReader:
         anywhere: whether paths outside the file's folder are allowed.
     """
 
-    def __init__(self, content: dict[str, Any], path: Path, comm: Any, anywhere: bool):
+    def __init__(self, content: dict[str, Any], path: Path, comm: MPI.Comm, anywhere: bool):
         self.table = Table(content, path.name)
         self.folder, self.comm, self.anywhere = path.parent, comm, anywhere
         self.fields: dict[str, Field] = {}

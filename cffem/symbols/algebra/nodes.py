@@ -14,7 +14,7 @@ keep it held, `doit` lets it go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE, PRECEDENCE_TRADITIONAL
@@ -25,6 +25,10 @@ from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, ShapeError, SymbolError
 from cffem.symbols.fields import CheckedArithmetic, Component, CoordinateFunction, Field
+
+if TYPE_CHECKING:
+    from sympy.printing.printer import Printer
+
 
 # In LaTeX the prefix operators bind as loosely as SymPy's own vector operators, so that a factor
 # after them cannot be misread.
@@ -113,10 +117,10 @@ class Node(CheckedArithmetic, CoordinateFunction):
         args = [arg.doit(**hints) for arg in self.args] if hints.get("deep", True) else self.args
         return type(self)(*args)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"{self.symbol}({', '.join(printer._print(arg) for arg in self.args)})"
 
-    def _latex_args(self, printer: Any) -> list[str]:
+    def _latex_args(self, printer: Printer) -> list[str]:
         return [
             printer._print(arg) if reads_as_one(arg) else rf"\left({printer._print(arg)}\right)"
             for arg in self.args
@@ -129,7 +133,7 @@ class LinearOperator(Node):
     __slots__ = ()
     latex_symbol = "?"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return f"{self._latex_operator()} {self._latex_args(printer)[0]}"
 
     def _latex_operator(self) -> str:
@@ -232,7 +236,7 @@ class Product(Node):
     __slots__ = ()
     latex_symbol = "?"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         left, right = self._latex_args(printer)
         return f"{left} {self.latex_symbol} {right}"
 
@@ -260,7 +264,7 @@ class Dot(Product):
     def shape(self) -> Shape:
         return shape_of(self.args[0])[:-1] + shape_of(self.args[1])[1:]
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         a, b = self.args
         if a == b and self.shape == ():
             return rf"\left|{printer._print(a)}\right|^{{2}}"
@@ -352,7 +356,7 @@ class TensorMap(LinearOperator):
     def shape(self) -> Shape:
         return shape_of(self.args[0])
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"{self.latex_symbol}\left({printer._print(self.args[0])}\right)"
 
 
@@ -366,7 +370,7 @@ class Transpose(TensorMap):
     def shape(self) -> Shape:
         return shape_of(self.args[0])[::-1]
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\left({printer._print(self.args[0])}\right)^{{\mathsf T}}"
 
 
@@ -422,7 +426,7 @@ class Vec(Node):
     def shape(self) -> Shape:
         return (len(self.args),)
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\left({', '.join(printer._print(part) for part in self.args)}\right)"
 
 

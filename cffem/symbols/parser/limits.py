@@ -20,12 +20,30 @@ from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import CoordinateFunction
 from cffem.symbols.parser.constants import check_exponent
 
-MAX_POWER = 32
-MAX_DIGITS = 40
-MAX_TERMS = 1_000
-MAX_NODES = 3_000
-MAX_WORK = 5_000
-MAX_GROWTH = 2
+
+@dataclass(frozen=True)
+class ExpressionLimits:
+    """How large an expression of a stranger may become.
+
+    Args:
+        power: exponent of a power.
+        digits: digits of a whole number or fraction.
+        terms: summands when multiplied out.
+        nodes: nodes of the expression.
+        work: nodes that are visited while it is made.
+        growth: exponentials stacked on each other.
+    """
+
+    power: int = 32
+    digits: int = 40
+    terms: int = 1_000
+    nodes: int = 3_000
+    work: int = 5_000
+    growth: int = 2
+
+
+LIMITS = ExpressionLimits()
+
 
 NOT_FINITE = (sp.nan, sp.zoo, sp.oo, -sp.oo)
 GROWING = (sp.exp, sp.sinh, sp.cosh)
@@ -74,7 +92,7 @@ class Budget:
     def spend(self, work: int, column: int) -> None:
         """Account for an operation before it is carried out."""
         self.work += work
-        if self.work > MAX_WORK:
+        if self.work > LIMITS.work:
             raise ParseError(
                 "the expression is too large to be multiplied out and differentiated", column
             )
@@ -84,15 +102,15 @@ class Budget:
         size = self.sizes.get(expr)
         if size is None:
             size = self._measure(expr, column)
-            if size.nodes > MAX_NODES:
-                raise ParseError(f"the expression has more than {MAX_NODES} parts", column)
-            if size.terms > MAX_TERMS:
+            if size.nodes > LIMITS.nodes:
+                raise ParseError(f"the expression has more than {LIMITS.nodes} parts", column)
+            if size.terms > LIMITS.terms:
                 raise ParseError(
-                    f"multiplied out, the expression has more than {MAX_TERMS} terms", column
+                    f"multiplied out, the expression has more than {LIMITS.terms} terms", column
                 )
-            if size.growth > MAX_GROWTH:
+            if size.growth > LIMITS.growth:
                 raise ParseError(
-                    f"more than {MAX_GROWTH} exponentials are stacked on each other", column
+                    f"more than {LIMITS.growth} exponentials are stacked on each other", column
                 )
             self.sizes[expr] = size
         return size
@@ -109,9 +127,9 @@ class Budget:
         if (
             isinstance(expr, sp.Pow)
             and isinstance(expr.exp, sp.Number)
-            and abs(expr.exp) > MAX_POWER
+            and abs(expr.exp) > LIMITS.power
         ):
-            raise ParseError(f"powers up to {MAX_POWER} are read, not {expr.exp}", column)
+            raise ParseError(f"powers up to {LIMITS.power} are read, not {expr.exp}", column)
         if isinstance(expr, sp.Pow | sp.exp):
             base, exponent = expr.as_base_exp()
             check_exponent(base, exponent, column)
@@ -164,8 +182,9 @@ class Budget:
 
 def check_digits(number: sp.Rational, column: int) -> None:
     """Refuse fractions with more digits than any coefficient needs."""
-    if max(abs(number.p), number.q) >= 10**MAX_DIGITS:
+    if max(abs(number.p), number.q) >= 10**LIMITS.digits:
         raise ParseError(
-            f"a whole number or fraction has at most {MAX_DIGITS} digits; write 1e-3 for a decimal",
+            f"a whole number or fraction has at most {LIMITS.digits} digits; write 1e-3 for a "
+            "decimal",
             column,
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
@@ -27,7 +28,7 @@ from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import Field
 from cffem.symbols.parser.constants import check_exponent, constant_value, finite
-from cffem.symbols.parser.limits import MAX_DIGITS, MAX_POWER, Budget
+from cffem.symbols.parser.limits import LIMITS, Budget
 from cffem.symbols.parser.syntax import KEYWORDS, SyntaxParser, Tree
 from cffem.symbols.parser.words import (
     CALLABLE,
@@ -40,10 +41,26 @@ from cffem.symbols.parser.words import (
     SPECIAL,
 )
 
-MAX_ARGUMENTS = 8
-MAX_ORDER = 8
-MAX_COMPARISONS = 8
-MAX_CONSTANT = 24
+
+@dataclass(frozen=True)
+class CallLimits:
+    """How much one call or condition may hold.
+
+    Args:
+        arguments: arguments of Min, Max and their like.
+        order: order of a derivative.
+        comparisons: comparisons in a condition.
+        constant: parts of a constant, which SymPy would evaluate.
+    """
+
+    arguments: int = 8
+    order: int = 8
+    comparisons: int = 8
+    constant: int = 24
+
+
+CALL_LIMITS = CallLimits()
+
 
 # What SymPy and the operators raise when arguments make no sense.
 REFUSALS = (
@@ -188,9 +205,9 @@ class Builder:
     def build_number(self, tree: Tree) -> sp.Expr:
         number = finite(lambda: float(tree.word), tree.column)
         if tree.word.isdigit():
-            if len(tree.word) > MAX_DIGITS:
+            if len(tree.word) > LIMITS.digits:
                 raise ParseError(
-                    f"a whole number has at most {MAX_DIGITS} digits; write 1e50 for a decimal",
+                    f"a whole number has at most {LIMITS.digits} digits; write 1e50 for a decimal",
                     tree.column,
                 )
             return sp.Integer(int(tree.word))
@@ -261,8 +278,8 @@ class Builder:
 
     def power(self, base: sp.Expr, exponent: sp.Expr, column: int) -> sp.Expr:
         degree, number = self.number(exponent, column), self.number(base, column)
-        if degree is not None and abs(degree) > MAX_POWER:
-            raise ParseError(f"powers up to {MAX_POWER} are read, not {degree:g}", column)
+        if degree is not None and abs(degree) > LIMITS.power:
+            raise ParseError(f"powers up to {LIMITS.power} are read, not {degree:g}", column)
         if number is not None:
             self.check_constant(base, column)
             check_exponent(base, exponent, column)
@@ -324,8 +341,10 @@ class Builder:
         simple enough to solve.
         """
         relations = set().union(*(condition.atoms(Relational) for condition in conditions))
-        if len(relations) > MAX_COMPARISONS:
-            raise ParseError(f"a condition joins at most {MAX_COMPARISONS} comparisons", column)
+        if len(relations) > CALL_LIMITS.comparisons:
+            raise ParseError(
+                f"a condition joins at most {CALL_LIMITS.comparisons} comparisons", column
+            )
         for relation in relations:
             if len(relation.free_symbols) == 1:
                 (variable,) = relation.free_symbols
@@ -372,9 +391,10 @@ class Builder:
     def check_constant(self, expr: sp.Expr, column: int) -> None:
         """SymPy finds signs of constants numerically, in time exponential in their nesting."""
         size = self.budget.measure(expr, column)
-        if size.leaves == 0 and size.nodes > MAX_CONSTANT:
+        if size.leaves == 0 and size.nodes > CALL_LIMITS.constant:
             raise ParseError(
-                f"a constant of more than {MAX_CONSTANT} parts is not read here; write it as a "
+                f"a constant of more than {CALL_LIMITS.constant} parts is not read here; write it "
+                "as a "
                 "decimal",
                 column,
             )
@@ -408,9 +428,9 @@ class Builder:
         return self.apply(sp.atan2, *arguments, column=tree.column)
 
     def call_extremum(self, tree: Tree) -> sp.Expr:
-        if not 1 <= len(tree.parts) <= MAX_ARGUMENTS:
+        if not 1 <= len(tree.parts) <= CALL_LIMITS.arguments:
             raise ParseError(
-                f"{tree.word} takes 1 to {MAX_ARGUMENTS} arguments, not {len(tree.parts)}",
+                f"{tree.word} takes 1 to {CALL_LIMITS.arguments} arguments, not {len(tree.parts)}",
                 tree.column,
             )
         arguments = self.arguments(tree, len(tree.parts))
@@ -425,9 +445,10 @@ class Builder:
         )
 
     def call_branches(self, tree: Tree) -> sp.Expr:
-        if not 1 <= len(tree.parts) <= MAX_ARGUMENTS:
+        if not 1 <= len(tree.parts) <= CALL_LIMITS.arguments:
             raise ParseError(
-                f"Piecewise takes 1 to {MAX_ARGUMENTS} pairs (value, condition)", tree.column
+                f"Piecewise takes 1 to {CALL_LIMITS.arguments} pairs (value, condition)",
+                tree.column,
             )
         pairs = []
         for part in tree.parts:
@@ -485,9 +506,10 @@ class Builder:
             )
         expr = step = self.expression(tree.parts[0])
         variables = self.variables(tree.parts[1:])
-        if len(variables) > MAX_ORDER:
+        if len(variables) > CALL_LIMITS.order:
             raise ParseError(
-                f"derivatives up to order {MAX_ORDER} are read, not {len(variables)}", tree.column
+                f"derivatives up to order {CALL_LIMITS.order} are read, not {len(variables)}",
+                tree.column,
             )
         for variable in variables:
             # One at a time, so that growth is noticed; SymPy's own higher derivative is of the same

@@ -16,10 +16,26 @@ from dataclasses import dataclass
 
 from cffem.symbols.errors import ParseError
 
-MAX_LENGTH = 10_000
-MAX_TOKENS = 2_000
-MAX_DEPTH = 32
-MAX_NAME = 64
+
+@dataclass(frozen=True)
+class TextLimits:
+    """How long a text may be.
+
+    Args:
+        length: characters.
+        tokens: words, numbers and signs.
+        depth: brackets within each other.
+        name: characters of a name.
+    """
+
+    length: int = 10_000
+    tokens: int = 2_000
+    depth: int = 32
+    name: int = 64
+
+
+TEXT_LIMITS = TextLimits()
+
 
 KEYWORDS = frozenset({"and", "or", "not", "True", "False"})
 COMPARISONS = ("<", "<=", ">", ">=")
@@ -94,9 +110,10 @@ def tokenize(text: str) -> list[Token]:
         >>> [token.text for token in tokenize("2*u**2")]
         ['2', '*', 'u', '**', '2', '']
     """
-    if len(text) > MAX_LENGTH:
+    if len(text) > TEXT_LIMITS.length:
         raise ParseError(
-            f"the text has {len(text)} characters; at most {MAX_LENGTH} are read", MAX_LENGTH + 1
+            f"the text has {len(text)} characters; at most {TEXT_LIMITS.length} are read",
+            TEXT_LIMITS.length + 1,
         )
     tokens: list[Token] = []
     position = 0
@@ -108,8 +125,10 @@ def tokenize(text: str) -> list[Token]:
         position = match.end()
         if kind == "space":
             continue
-        if kind == "name" and len(word) > MAX_NAME:
-            raise ParseError(f"a name has at most {MAX_NAME} characters, not {len(word)}", column)
+        if kind == "name" and len(word) > TEXT_LIMITS.name:
+            raise ParseError(
+                f"a name has at most {TEXT_LIMITS.name} characters, not {len(word)}", column
+            )
         if (
             kind == "name"
             and tokens
@@ -124,8 +143,8 @@ def tokenize(text: str) -> list[Token]:
         tokens.append(
             Token("operator" if word in KEYWORDS - {"True", "False"} else kind, word, column)
         )
-        if len(tokens) > MAX_TOKENS:
-            raise ParseError(f"the text has more than {MAX_TOKENS} words and signs", column)
+        if len(tokens) > TEXT_LIMITS.tokens:
+            raise ParseError(f"the text has more than {TEXT_LIMITS.tokens} words and signs", column)
     return [*tokens, Token("end", "", len(text) + 1)]
 
 
@@ -175,9 +194,10 @@ class SyntaxParser:
     def expression(self, weakest: int) -> Tree:
         """Read an expression whose operators all bind at least as strongly as `weakest`."""
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > TEXT_LIMITS.depth:
             raise ParseError(
-                f"the expression is nested more than {MAX_DEPTH} levels deep", self.token.column
+                f"the expression is nested more than {TEXT_LIMITS.depth} levels deep",
+                self.token.column,
             )
         left = self.prefix()
         while self.token.kind == "operator" and BINDING.get(self.token.text, -1) >= weakest:

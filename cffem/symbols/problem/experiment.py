@@ -22,8 +22,7 @@ from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
 from cffem.symbols.problem.measured import MeasuredFields, as_data
-
-SCHEMES = ("midpoint", "sdirk2", "backward-euler")
+from cffem.symbols.problem.schemes import SCHEMES
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,9 @@ class Window:
         start, end: its ends.
         steps: the number of time steps.
         scheme: "midpoint" (second order, conserves quadratic energies; equals Crank–Nicolson for
-            linear problems), "sdirk2" (second order, L-stable, for stiff parabolic problems and
-            constraints) or "backward-euler". None: midpoint, or sdirk2 where a constraint with
+            linear problems), "sdirk2", "sdirk3" and "sdirk4" (second, third and fourth order,
+            L-stable, for stiff parabolic problems and constraints), "backward-euler", or one that
+            was added (`cffem.extend.add_scheme`). None: midpoint, or sdirk2 where a constraint with
             multiplier is declared.
 
     Example:
@@ -70,8 +70,8 @@ class Window:
             raise InputError(
                 f"a time window needs a whole number of steps, at least 1, not {self.steps!r}"
             )
-        if self.scheme is not None and self.scheme not in SCHEMES:
-            raise InputError(f"unknown scheme {self.scheme!r}; there are {', '.join(SCHEMES)}")
+        if self.scheme is not None:
+            SCHEMES[self.scheme]  # an unknown one is an error that names those there are
 
     @property
     def step(self) -> float:

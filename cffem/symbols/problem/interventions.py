@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
@@ -19,6 +19,10 @@ from cffem.symbols.errors import LibraryError
 from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
 from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression, nearest
+
+if TYPE_CHECKING:
+    from sympy.printing.printer import Printer
+
 
 # What becomes of essential conditions that a deleted equation cannot carry: released, or kept with
 # the others.
@@ -137,7 +141,7 @@ class Intervention:
         parts += ["release()"] if self.released else []
         return " & ".join(parts) or "nothing changed"
 
-    def _latex(self, printer: Any = None) -> str:
+    def _latex(self, printer: Printer | None = None) -> str:
         parts = []
         for name, how, number in self.changes:
             coefficient = rf"\alpha_{{\text{{{escape_latex(name)}}}}}"

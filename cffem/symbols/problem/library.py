@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import sympy as sp
 
@@ -29,6 +29,16 @@ from cffem.symbols.problem.term_checks import (
     named_expression,
     nearest,
 )
+
+
+class CandidateTerms(Protocol):
+    """An anchor and candidate terms by name: all that regression rows are made of."""
+
+    @property
+    def anchor(self) -> sp.Expr | None: ...
+
+    @property
+    def terms(self) -> Mapping[str, sp.Expr]: ...
 
 
 class Library(Mapping[str, sp.Expr]):

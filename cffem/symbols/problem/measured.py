@@ -11,7 +11,8 @@ and time only, so it is the same on any number of ranks; nothing is extrapolated
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -22,12 +23,24 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
-# Closest sensors for a local quadratic fit, by dimension: about twice the number of its
-# coefficients.
-SENSORS = {2: 12, 3: 20}
-CHUNK = 4096
-# Points this far outside, relative to the extent of the data, are outside by round-off only.
-OUTSIDE = 1e-9
+
+@dataclass(frozen=True)
+class InterpolationSettings:
+    """Interpolation between measured values.
+
+    Args:
+        sensors: closest sensors for a local quadratic fit, by dimension: about twice the number
+            of its coefficients.
+        chunk: points that are fitted at a time.
+        outside: distance outside, relative to the extent of the data, that is round-off only.
+    """
+
+    sensors: Mapping[int, int] = field(default_factory=lambda: {2: 12, 3: 20})
+    chunk: int = 4096
+    outside: float = 1e-9
+
+
+INTERPOLATION = InterpolationSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +232,9 @@ class TensorGrid:
             weight = np.prod([weights[:, k] for (_, weights), k in chosen], axis=0)
             value = values[tuple(index[:, k] for (index, _), k in chosen)]
             # A grid point that does not count, up to round-off in the position, may be missing.
-            total += np.where(np.isnan(value) & (np.abs(weight) <= OUTSIDE), 0.0, weight * value)
+            total += np.where(
+                np.isnan(value) & (np.abs(weight) <= INTERPOLATION.outside), 0.0, weight * value
+            )
         return np.where(within, total, np.nan)
 
 
@@ -236,14 +251,14 @@ class Sensors:
         self.points, self.dim = points, points.shape[1]
         self._tree, self._hull = cKDTree(points), Delaunay(points)
         self._size = float(np.ptp(points, axis=0).max())
-        self._count = min(SENSORS[self.dim], len(points))
+        self._count = min(INTERPOLATION.sensors[self.dim], len(points))
 
     def at(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Values at points (rows of `places`); nan outside the convex hull of the sensors."""
         result = np.full(len(places), np.nan)
-        within = np.flatnonzero(self._hull.find_simplex(places, tol=OUTSIDE) >= 0)
-        for first in range(0, len(within), CHUNK):
-            chosen = within[first : first + CHUNK]
+        within = np.flatnonzero(self._hull.find_simplex(places, tol=INTERPOLATION.outside) >= 0)
+        for first in range(0, len(within), INTERPOLATION.chunk):
+            chosen = within[first : first + INTERPOLATION.chunk]
             result[chosen] = self._fit(values, places[chosen])
         return result
 
@@ -262,7 +277,7 @@ class Sensors:
 
 def inside(axis: np.ndarray, where: np.ndarray) -> np.ndarray:
     """Whether positions lie on an axis, up to round-off."""
-    slack = OUTSIDE * (axis[-1] - axis[0])
+    slack = INTERPOLATION.outside * (axis[-1] - axis[0])
     return (where >= axis[0] - slack) & (where <= axis[-1] + slack)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import delete
 from cffem.symbols.problem.interventions import set as set_coefficient
@@ -36,8 +37,8 @@ def spreads(
         found[name] = {
             term: run.once(
                 f"intervals/{name}/{term}",
-                lambda m=model, n=term, e=ends: spread(
-                    run, m, n, e, deletions[m.name], adjoints[m.name]
+                lambda m=model, n=term, e=ends, name=name: spread(
+                    run, m, n, e, deletions[name], adjoints[name]
                 ),
                 term,
             )
@@ -47,7 +48,7 @@ def spreads(
 
 
 def spread(
-    run: Run, model: WatchedModel, term: str, ends: list[float], facts: Facts, adjoints: Facts
+    run: Run, model: Model, term: str, ends: list[float], facts: Facts, adjoints: Facts
 ) -> Facts:
     """Move one coefficient to both ends of its interval; the largest change of each score and
     of each effect on an observable.

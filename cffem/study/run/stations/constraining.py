@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 
 Facts = dict[str, Any]
 
@@ -36,7 +36,7 @@ def analysed(run: Run, name: str) -> Facts:
     """
     from cffem.constraints.effective import effective_library
 
-    model = run.models.get(name) or WatchedModel(run, name, run.study.coefficients or {})
+    model = run.models.get(name) or run.model(name, run.study.coefficients or {})
     effective = effective_library(model, trajectory=name in run.models)
     if name not in run.models:
         model.destroy()

@@ -212,7 +212,10 @@ def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None)
     if score is not None and margin is not None and score > margin:
         decision, reason = RELEVANT, Reason(Code.NONE)
     else:
-        why = "the field vanishes in the factual solution, so that nothing is small relative to it; give an absolute ε"
+        why = (
+            "the field vanishes in the factual solution, so that nothing is small relative to it; "
+            "give an absolute ε"
+        )
         decision, reason = (
             UNRESOLVED,
             Reason(Code.ZERO_COEFFICIENT if fact is None else Code.FIELD_VANISHES, why),
@@ -278,7 +281,10 @@ def decided(
     if decision != UNRESOLVED:
         return decision, Reason(Code.NONE)
     if decide(fact["score"], epsilon, margin=margin) != UNRESOLVED:
-        moved = f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so across the score"
+        moved = (
+            f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so "
+            "across the score"
+        )
         return decision, Reason(Code.MARGIN_DISCRETISATION, moved)
     return decision, reaching(margin, spread, fact)
 
@@ -298,7 +304,10 @@ def in_part(
     reach = percent(fact["profile"]["reach"])
     none = f"beyond {reach} no solution was found"
     if score <= epsilon:
-        text = f"without {reach} of its coefficient the solution changes by {score:.2g} at most; {none}"
+        text = (
+            f"without {reach} of its coefficient the solution changes by {score:.2g} at most; "
+            f"{none}"
+        )
     elif margin is None:
         why = bound.get("reason", "none was computed")
         change = f"without {share} of its coefficient the solution changes by {score:.2g}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Station: every deleted problem, its observables, its error bound and its picture, one term after
-the other.
+"""Station: every deleted problem, its observables, its error bound and its picture.
 
-Each experiment is deleted from on its own. A deletion, its certificate and its field are stored as
-soon as they are there, and a deleted trajectory leaves the memory before the next is solved. With
+Each experiment has one sweep, of all deletions that no earlier run has finished, and its error
+bounds are asked for together. A deletion, its field and its certificate are stored as soon as they
+are there, and its trajectory then leaves the memory. With
 `refit="remaining"` two intervention classes are studied: deletion alone, and deletion with the
 other coefficients refitted.
 """
@@ -11,19 +11,22 @@ other coefficients refitted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from cffem.bounds import NoCertificate, certify_sweep
+from cffem.bounds import NoCertificate
 from cffem.bounds.certificate import GUARANTEED
+from cffem.bounds.entrance import certify_deletions
 from cffem.bounds.levels.refining import Refinement, statements
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
-from cffem.engine.deletion.refit import deleting
-from cffem.engine.deletion.sweep import Deletion
+from cffem.engine.deletion.outcomes import HANDED, Deletion
+from cffem.engine.deletion.refit import Refit, deleting
+from cffem.engine.model import Model
+from cffem.engine.solution import Solution
 from cffem.study.run.counted import norm_of
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.study.run.stations.misfit import Comparison
 from cffem.study.run.stations.profiling import profiles
 from cffem.symbols.problem.interventions import Intervention
@@ -81,91 +84,72 @@ class Deletions:
             # Two pieces of work for each term: the deletion and its error bound.
             self.run.progress.begin(kind, 2 * sum(len(model.active) for model in models.values()))
             found[kind] = {
-                name: {term: self.one(kind, model, term) for term in model.active}
-                for name, model in models.items()
+                name: self.certified(kind, name, self.sweep(kind, name)) for name in models
             }
         if self.run.study.certification.refine:
             found = {
-                kind: {
-                    name: self.refined(kind, models[name], facts) for name, facts in each.items()
-                }
+                kind: {name: self.refined(kind, name, facts) for name, facts in each.items()}
                 for kind, each in found.items()
             }
         return found
 
-    def one(self, kind: str, model: WatchedModel, term: str) -> Facts:
-        """One deletion with its certificate."""
-        run, key = self.run, f"{kind}/{model.name}/{term}"
-        held: list[Deletion] = []
-        levels = len(model.times) - 1
-        label = term if len(run.models) == 1 else f"{term} ({model.name})"
-        fact = run.once(key, lambda: self.solve(kind, key, model, term, held), label, levels)
-        null = term in self.nulls.get(model.name, {})
-        if fact["status"] != "solved" and kind == ALONE and not null:
-            size = self.factual[model.name]
-            sizes = size["norms"] if run.study.fields else {"": size["norm"]}
-            part = run.once(
-                f"profiles/{key}",
-                lambda: profiles(run, model, term, fact, sizes),
-                f"profile of {label}",
-            )
-            return {**fact, "certificate": None, "fields": {}, "partial": part}
-        if fact["status"] != "solved" or null:
-            run.progress.done += 1
-            return {**fact, "certificate": None, "fields": {}}
+    # Deletions
+    # ----------------------------------------------------------------------------------------------
 
-        def certificates() -> Facts:
-            deletion = held[0] if held else self.again(kind, key, model, fact)
-            if kind == ALONE:
-                self.photograph(model, deletion)
-            asked = run.study.certification
-            if not run.study.fields:
-                return certified(model, deletion, asked)
-            norms = {
-                field: replace(asked, norm=norm_of(asked.norm, field)) for field in run.study.fields
-            }
-            return {field: certified(model, deletion, own) for field, own in norms.items()}
+    def sweep(self, kind: str, name: str) -> Facts:
+        """All deletions from one experiment: those of an earlier run, and all others in one
+        sweep, each of which is stored as soon as it is there.
+        """
+        run, model = self.run, self.run.models[name]
+        keys = {term: f"{kind}/{name}/{term}" for term in model.active}
+        pending = [term for term in keys if keys[term] not in run.checkpoint]
+        for term in keys:
+            if term not in pending:
+                run.progress.skip(self.label(name, [term]))
+        if pending:
+            run.begin(self.label(name, pending), len(model.times) - 1)
+            run.watch.label = lambda terms: self.label(name, terms)
+            try:
+                model.deletions(
+                    pending,
+                    run.study.certification.norm,
+                    keep=HANDED,
+                    finished=lambda deletion: self.take(kind, name, deletion),
+                    refit=self.refit(kind, pending),
+                    accuracy=self.accuracy(model),
+                    conditions=run.study.certification.conditions,
+                )
+            finally:
+                run.watch.label = None
+        return {term: run.checkpoint[key]["value"] for term, key in keys.items()}
 
-        found = run.once(f"certificates/{key}", certificates, f"error bound of {label}")
-        if not run.study.fields:
-            return {**fact, "certificate": found, "fields": {}}
-        fields = {
-            field: {"score": fact["scores"][field], "certificate": found[field]}
-            for field in run.study.fields
-        }
-        return {**fact, "certificate": None, "fields": fields}
+    def label(self, name: str, terms: Sequence[str]) -> str:
+        """What the progress display calls the deletion of some terms."""
+        what = terms[0] if len(terms) == 1 else f"{len(terms)} terms together"
+        return what if len(self.run.models) == 1 else f"{what} ({name})"
 
-    def solve(
-        self, kind: str, key: str, model: WatchedModel, term: str, held: list[Deletion]
-    ) -> Facts:
-        """Solve one deleted problem."""
+    def refit(self, kind: str, terms: Sequence[str]) -> Refit:
+        """What becomes of the other coefficients."""
+        if kind == ALONE:
+            return "none"
+        return "remaining" if self.refits is None else {term: self.refits(term) for term in terms}
+
+    def accuracy(self, model: Model) -> float:
+        """What is asked of the scores."""
         study = self.run.study
-        refit: Any = "none"
-        if kind == REFITTED:
-            refit = "remaining" if self.refits is None else {term: self.refits(term)}
         # Observables are measured on the deleted solution itself, so that one has to have all its
         # digits.
         size = float(model.spaces.size * max(len(model.times) - 1, 1))
-        accuracy = 0.0 if study.observables else study.certification.accuracy(size)
-        asked = study.certification
-        deletion = model.deletions(
-            [term],
-            asked.norm,
-            keep=True,
-            refit=refit,
-            accuracy=accuracy,
-            conditions=asked.conditions,
-        )[term]
-        held.append(deletion)
+        return 0.0 if study.observables else study.certification.accuracy(size)
+
+    def take(self, kind: str, name: str, deletion: Deletion) -> None:
+        """Take all that is wanted of a deletion, and store it."""
+        key, model = f"{kind}/{name}/{deletion.term}", self.run.models[name]
         if deletion.solution is not None:
             self.run.keep_field(key, deletion.solution)
-        observed = {}
-        if deletion.solution is not None and kind == ALONE:
-            observed = {
-                o: float(model.measurement(what).value(deletion.solution))
-                for o, (what, _) in study.observables.items()
-            }
-        return {
+            if kind == ALONE:
+                self.photograph(name, deletion.term, deletion.solution)
+        fact = {
             "score": deletion.score if deletion.status == "solved" else None,
             "scores": self.scores(model, deletion.solution),
             "status": deletion.status,
@@ -176,11 +160,20 @@ class Deletions:
             "strategy": deletion.strategy,
             "error": deletion.error,
             "coefficients": deletion.intervention.apply(model.coefficients),
-            "observables": observed,
-            "misfit": self.misfit(model, deletion.solution) if kind == ALONE else None,
+            "observables": self.observed(model, deletion.solution) if kind == ALONE else {},
+            "misfit": self.misfit(name, deletion.solution) if kind == ALONE else None,
+        }
+        self.run.store(key, fact, self.label(name, [deletion.term]))
+
+    def observed(self, model: Model, solution: Solution | None) -> dict[str, float]:
+        """The observables of a deleted solution."""
+        return {
+            label: float(model.measurement(what).value(solution))
+            for label, (what, _) in self.run.study.observables.items()
+            if solution is not None
         }
 
-    def scores(self, model: WatchedModel, solution: Any) -> dict[str, float]:
+    def scores(self, model: Model, solution: Solution | None) -> dict[str, float]:
         """The score of each field that is judged by itself."""
         norm, fields = self.run.study.certification.norm, self.run.study.fields
         return (
@@ -189,56 +182,123 @@ class Deletions:
             else {f: float(solution.distance(model.factual, norm_of(norm, f))) for f in fields}
         )
 
-    def misfit(self, model: WatchedModel, solution: Any) -> float | None:
+    def misfit(self, name: str, solution: Solution | None) -> float | None:
         """How far a deleted solution is from the data of its experiment, relative to them."""
-        data = self.run.study.data.get(model.name)
+        data = self.run.study.data.get(name)
         if solution is None or data is None:
             return None
-        if model.name not in self.comparisons:
-            self.comparisons[model.name] = Comparison(model, data)
-        return self.comparisons[model.name].sums(solution).relative
+        if name not in self.comparisons:
+            self.comparisons[name] = Comparison(self.run.models[name], data)
+        return self.comparisons[name].sums(solution).relative
 
-    def again(self, kind: str, key: str, model: WatchedModel, fact: Facts) -> Deletion:
-        """A deletion that an earlier run finished, with its solution from the checkpoint or
-        solved once more.
+    def change(self, kind: str, name: str, term: str, fact: Facts) -> Intervention:
+        """The intervention of a deletion that is known."""
+        refit: Refit = "none" if kind == ALONE else {term: fact["coefficients"]}
+        conditions = self.run.study.certification.conditions
+        return deleting(self.run.models[name], (term,), refit, conditions)[term]
+
+    def solution(self, kind: str, name: str, term: str, fact: Facts) -> Any:
+        """A deleted solution that was stored, or solved once more."""
+        change = self.change(kind, name, term, fact)
+        return self.run.solved(f"{kind}/{name}/{term}", self.run.models[name], change)
+
+    # Error bounds
+    # ----------------------------------------------------------------------------------------------
+
+    def certified(self, kind: str, name: str, facts: Facts) -> Facts:
+        """The deletions from one experiment with their error bounds; those that are not known yet
+        are asked for all together.
         """
-        term = key.split("/", 2)[2]
-        change = self.change(kind, model, term, fact)
-        solution = self.run.solved(key, model, change)
-        return replace(
-            Deletion(term, fact["score"]),
-            solution=solution,
-            intervention=change,
-            error=fact["error"],
+        run, nulls = self.run, self.nulls.get(name, {})
+        keys = {
+            term: f"certificates/{kind}/{name}/{term}"
+            for term, fact in facts.items()
+            if fact["status"] == "solved" and term not in nulls
+        }
+        parts = {term: self.part(kind, name, term, fact) for term, fact in facts.items()}
+        run.progress.done += (
+            len(facts) - len(keys) - sum(part is not None for part in parts.values())
+        )
+        pending = {term: facts[term] for term in keys if keys[term] not in run.checkpoint}
+        for term in keys:
+            if term not in pending:
+                run.progress.skip(f"error bound of {self.label(name, [term])}")
+        if pending:
+            run.begin(f"error bounds of {self.label(name, list(pending))}")
+            self.certify(kind, name, pending, keys)
+        bounds = {term: run.checkpoint[key]["value"] for term, key in keys.items()}
+        found = {term: self.with_bounds(fact, bounds.get(term)) for term, fact in facts.items()}
+        return {
+            term: fact if parts[term] is None else {**fact, "partial": parts[term]}
+            for term, fact in found.items()
+        }
+
+    def part(self, kind: str, name: str, term: str, fact: Facts) -> Facts | None:
+        """The profile of a deletion that has no solution; None of any other."""
+        run = self.run
+        if fact["status"] == "solved" or kind != ALONE or term in self.nulls.get(name, {}):
+            return None
+        size = self.factual[name]
+        sizes = size["norms"] if run.study.fields else {"": size["norm"]}
+        return run.once(
+            f"profiles/{kind}/{name}/{term}",
+            lambda: profiles(run, run.models[name], term, fact, sizes),
+            f"profile of {self.label(name, [term])}",
         )
 
-    def change(self, kind: str, model: WatchedModel, term: str, fact: Facts) -> Intervention:
-        """The intervention of a deletion whose coefficients are known."""
-        refit: Any = "none" if kind == ALONE else {term: fact["coefficients"]}
-        return deleting(model, (term,), refit, self.run.study.certification.conditions)[term]
+    def certify(self, kind: str, name: str, pending: Facts, keys: Mapping[str, str]) -> None:
+        """Find error bounds of deletions, and store each as soon as it is there."""
+        run, wanted = self.run, self.run.study.certification
+        asked = {
+            field: replace(wanted, norm=norm_of(wanted.norm, field)) for field in run.study.fields
+        } or {"": wanted}
+
+        def take(term: str, bounds: Mapping[str, Any]) -> None:
+            found = {
+                field: plain_bound(with_residuals(bound, pending[term]["error"]))
+                for field, bound in bounds.items()
+            }
+            label = f"error bound of {self.label(name, [term])}"
+            run.store(keys[term], found if run.study.fields else found[""], label)
+            if kind != ALONE or not run.study.observables:
+                run.checkpoint.release_field(f"{kind}/{name}/{term}")
+
+        changes = {term: self.change(kind, name, term, fact) for term, fact in pending.items()}
+        solutions = StoredSolutions(self, kind, name, pending)
+        certify_deletions(run.models[name], changes, asked, solutions, take)
+
+    def with_bounds(self, fact: Facts, bounds: Facts | None) -> Facts:
+        """A deletion with its error bound, or with one for each field that is judged by itself."""
+        if bounds is None or not self.run.study.fields:
+            return {**fact, "certificate": bounds, "fields": {}}
+        fields = {
+            field: {"score": fact["scores"][field], "certificate": bounds[field]}
+            for field in self.run.study.fields
+        }
+        return {**fact, "certificate": None, "fields": fields}
 
     # Refinement
     # ----------------------------------------------------------------------------------------------
 
-    def refined(self, kind: str, model: WatchedModel, facts: Facts) -> Facts:
+    def refined(self, kind: str, name: str, facts: Facts) -> Facts:
         """The deletions of an experiment; those that an error bar left open are decided on
         finer levels, if the budget allows.
         """
-        asked, factual = self.run.study.certification, self.factual[model.name]
+        asked, factual = self.run.study.certification, self.factual[name]
         if not self.run.study.fields:
-            return self.refined_in(kind, model, facts, asked, factual["norm"], "")
+            return self.refined_in(kind, name, facts, asked, factual["norm"], "")
         result = {term: {**fact, "fields": dict(fact["fields"])} for term, fact in facts.items()}
         for field, size in factual["norms"].items():
             mine = {term: in_field(fact, field) for term, fact in facts.items() if fact["fields"]}
             own = replace(asked, norm=norm_of(asked.norm, field))
-            for term, fact in self.refined_in(kind, model, mine, own, size, f"/{field}").items():
+            for term, fact in self.refined_in(kind, name, mine, own, size, f"/{field}").items():
                 result[term]["fields"][field] = {k: fact[k] for k in FIELD_FACTS if k in fact}
         return result
 
     def refined_in(
         self,
         kind: str,
-        model: WatchedModel,
+        name: str,
         facts: Facts,
         asked: Certification,
         size: float,
@@ -254,12 +314,12 @@ class Deletions:
         if not left:
             return facts
         self.run.progress.begin(f"refinement ({kind})", len(left))
-        changes = {term: self.change(kind, model, term, facts[term]) for term in left}
+        changes = {term: self.change(kind, name, term, facts[term]) for term in left}
         first = {term: known_bound(facts[term]) for term in left}
-        levels = Refinement(model, asked, first, changes)
+        levels = Refinement(self.run.models[name], asked, first, changes)
         result = dict(facts)
         for term in left:
-            key = f"refinement/{kind}/{model.name}/{term}{suffix}"
+            key = f"refinement/{kind}/{name}/{term}{suffix}"
             finer = self.run.once(
                 key, lambda term=term: on_levels(term, asked, levels, facts[term]), term
             )
@@ -274,66 +334,67 @@ class Deletions:
         levels.destroy()
         return result
 
-    def deleted_solutions(self, model: WatchedModel, facts: Facts) -> Mapping[str, Any]:
+    def deleted_solutions(self, name: str, facts: Facts) -> Mapping[str, Any]:
         """The deleted solutions of an experiment by term, taken from the checkpoint when they
         are asked for.
         """
-        return StoredSolutions(
-            self, model, {t: f for t, f in facts.items() if f["status"] == "solved"}
-        )
+        solved = {term: fact for term, fact in facts.items() if fact["status"] == "solved"}
+        return StoredSolutions(self, ALONE, name, solved)
 
     # Pictures
     # ----------------------------------------------------------------------------------------------
 
-    def photograph(self, model: WatchedModel, deletion: Deletion) -> None:
+    def photograph(self, name: str, term: str, solution: Solution) -> None:
         """Take the picture of a deleted solution; pictures are of the first experiment."""
-        if (
-            self.run.checkpoint.folder is None
-            or model.name != next(iter(self.run.models))
-            or deletion.solution is None
-        ):
+        if self.run.checkpoint.folder is None or name != next(iter(self.run.models)):
             return
-        self.pictures[deletion.term] = self.camera(model).take(deletion.solution)
+        self.pictures[term] = self.camera(name).take(solution)
 
-    def camera(self, model: WatchedModel) -> Camera:
+    def camera(self, name: str) -> Camera:
         """The camera of an experiment, made once."""
         from cffem.study.report.camera import Camera
 
-        if model.name not in self.cameras:
-            self.cameras[model.name] = Camera(model.factual)
-        return self.cameras[model.name]
+        if name not in self.cameras:
+            self.cameras[name] = Camera(self.run.models[name].factual)
+        return self.cameras[name]
 
     def drawing(self, facts: Facts) -> Any:
         """All pictures of the first experiment as `Fields`, on rank 0; those of an earlier
         run are taken from its fields.
         """
-        model = next(iter(self.run.models.values()), None)
-        if model is None:
+        if not self.run.models:
             return None
-        camera = self.camera(model)
+        name, model = next(iter(self.run.models.items()))
+        camera = self.camera(name)
         drawing = camera.drawing(camera.take(model.factual))
-        for term, fact in facts[ALONE][model.name].items():
-            if fact["status"] != "solved":
-                continue
+        solutions = self.deleted_solutions(name, facts[ALONE][name])
+        for term in solutions:
             if term not in self.pictures:
-                self.photograph(
-                    model, self.again(ALONE, f"{ALONE}/{model.name}/{term}", model, fact)
-                )
+                self.pictures[term] = camera.take(solutions[term])
             if drawing is not None:
                 drawing = drawing.with_deleted(term, self.pictures[term])
         return drawing
 
 
 class StoredSolutions(Mapping[str, Any]):
-    """Deleted solutions by term, each read when it is asked for."""
+    """Deleted solutions by term, each read when it is asked for; the last one is remembered.
 
-    def __init__(self, deletions: Deletions, model: WatchedModel, facts: Facts):
-        self.deletions, self.model, self.facts = deletions, model, facts
+    Args:
+        deletions: the deletions of the run.
+        kind, name: the intervention class and the experiment.
+        facts: the deletions that have solutions.
+    """
+
+    def __init__(self, deletions: Deletions, kind: str, name: str, facts: Facts):
+        self.deletions, self.kind, self.name, self.facts = deletions, kind, name, facts
+        self._last: tuple[str, Any] = ("", None)
 
     def __getitem__(self, term: str) -> Any:
-        return self.deletions.again(
-            ALONE, f"{ALONE}/{self.model.name}/{term}", self.model, self.facts[term]
-        ).solution
+        if term != self._last[0]:
+            self._last = ("", None)  # before the next one comes into memory
+            found = self.deletions.solution(self.kind, self.name, term, self.facts[term])
+            self._last = (term, found)
+        return self._last[1]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.facts)
@@ -412,12 +473,6 @@ def in_field(fact: Facts, field: str) -> Facts:
         **fact,
         **fact["fields"].get(field, {"score": fact["scores"].get(field, fact["score"])}),
     }
-
-
-def certified(model: WatchedModel, deletion: Deletion, asked: Certification) -> Facts:
-    """The error bound of a score as plain data, or the reason why there is none."""
-    bound = certify_sweep(model, {deletion.term: deletion}, asked)[deletion.term]
-    return plain_bound(with_residuals(bound, deletion.error))
 
 
 def with_residuals(bound: Any, error: float) -> Any:

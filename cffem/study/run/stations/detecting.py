@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.counted import norm_of
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import set as set_coefficient
 
@@ -48,7 +49,7 @@ def limits(run: Run, screening: Facts) -> Facts:
     }
 
 
-def effect(run: Run, model: WatchedModel, term: str, ends: list[float]) -> Facts:
+def effect(run: Run, model: Model, term: str, ends: list[float]) -> Facts:
     """How far the solution moves where a term is added with the largest coefficient that it could
     have.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.experiment import Experiment
 
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
-def from_data(experiment: Experiment, data: Dataset, library: Any) -> Experiment:
+
+def from_data(experiment: Experiment, data: Dataset, library: Library | System) -> Experiment:
     """The experiment with the initial values that it does not state, and all boundary values
     if it states none, from the data.
     """
@@ -48,7 +52,7 @@ def from_data(experiment: Experiment, data: Dataset, library: Any) -> Experiment
     return dataclasses.replace(experiment, initial=initial, boundary=boundary)
 
 
-def denoised(data: Dataset, library: Any) -> tuple[Dataset, Mapping[Any, float]]:
+def denoised(data: Dataset, library: Library | System) -> tuple[Dataset, Mapping[Any, float]]:
     """The data without their noise, as far as it can be removed, and its size; as they are
     where that is not possible.
     """

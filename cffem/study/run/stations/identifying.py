@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -26,6 +26,11 @@ from cffem.study.run.auxiliary_fields import definitions
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
 
 Facts = dict[str, Any]
 KIND = "weak"
@@ -249,7 +254,9 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
     }
 
 
-def with_own_bounds(screen: Screening, library: Any, names: Iterable[str]) -> Screening:
+def with_own_bounds(
+    screen: Screening, library: Library | System, names: Iterable[str]
+) -> Screening:
     """A screen with the bounds of the terms of one equation."""
     bounds = dict(screen.bounds or {})
     for name in bounds:

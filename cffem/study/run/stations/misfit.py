@@ -12,18 +12,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.levels.ladders import RAISED, Ladder
 from cffem.data.dataset import Dataset
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.measured_fields import measures, parts
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
+
 
 Facts = dict[str, Any]
 
@@ -150,7 +155,7 @@ class Sums:
 class Comparison:
     """Solutions of one model against its data, at sampled points and times."""
 
-    def __init__(self, model: WatchedModel, data: Dataset):
+    def __init__(self, model: Model, data: Dataset):
         self.model = model
         self.points, self.times, self.values = sampled(data, np.asarray(model.times, dtype=float))
         self.unknowns = [
@@ -158,7 +163,7 @@ class Comparison:
         ]
         self.locate = Locator(model, self.points)
 
-    def sums(self, solution: Any, noise: Mapping[str, float] | None = None) -> Sums:
+    def sums(self, solution: Solution, noise: Mapping[str, float] | None = None) -> Sums:
         """Compare one solution with the data; collective."""
         total = Sums()
         means = {
@@ -251,7 +256,10 @@ def misfit_sentence(share: float, explained: float, error_known: bool = True) ->
         return f"{start}, as noise, intervals and discretisation explain ({explained:.1%})."
     if not error_known:
         return f"{start}; how much of it is discretisation error is not known."
-    return f"{start}, more than noise, intervals and discretisation explain ({explained:.1%}): terms may be missing."
+    return (
+        f"{start}, more than noise, intervals and discretisation explain ({explained:.1%}): terms "
+        "may be missing."
+    )
 
 
 def sampled(
@@ -283,7 +291,7 @@ def sampled(
 class Locator:
     """Values of solutions at points, on all ranks; nan outside the mesh."""
 
-    def __init__(self, model: Any, points: np.ndarray):
+    def __init__(self, model: Model, points: np.ndarray):
         from dolfinx import geometry
 
         self.model = model
@@ -302,7 +310,7 @@ class Locator:
         )
         self.points, self.count = whole[self.mine], len(points)
 
-    def values(self, solution: Any, unknown: Any, time: float) -> np.ndarray:
+    def values(self, solution: Solution, unknown: Any, time: float) -> np.ndarray:
         """Values at one time, linear between the levels."""
         levels = [(0, 1.0)]
         if len(solution.times) > 1:

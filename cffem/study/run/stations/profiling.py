@@ -13,23 +13,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cffem.bounds.entrance import certify_deletions
+from cffem.engine.deletion.outcomes import Deletion
 from cffem.engine.deletion.profile import Profile, profile
-from cffem.engine.deletion.sweep import Deletion
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.counted import norm_of
 from cffem.symbols.problem.interventions import scale
 
 if TYPE_CHECKING:
-    from cffem.study.run.running import Run, WatchedModel
+    from cffem.engine.model import Model
+    from cffem.study.run.running import Run
 
 Facts = dict[str, Any]
 # A score that exceeds ε by this factor is likely to be clear of it with its error bar.
 CLEAR = 2.0
 
 
-def profiles(
-    run: Run, model: WatchedModel, term: str, fact: Facts, sizes: Mapping[str, float]
-) -> Facts:
+def profiles(run: Run, model: Model, term: str, fact: Facts, sizes: Mapping[str, float]) -> Facts:
     """By field, or for all together: the profile of an unsolvable deletion and its partial one.
 
     Args:
@@ -52,9 +52,9 @@ def profiles(
     return found
 
 
-def partial(model: WatchedModel, term: str, sampled: Profile, asked: Any, epsilon: float) -> Facts:
+def partial(model: Model, term: str, sampled: Profile, asked: Any, epsilon: float) -> Facts:
     """The partial deletion that tells most, with its error bar where it may be relevant."""
-    from cffem.study.run.stations.deleting import certified
+    from cffem.study.run.stations.deleting import plain_bound
 
     if not sampled.rho:
         return {"share": None, "score": None, "certificate": None}
@@ -65,8 +65,9 @@ def partial(model: WatchedModel, term: str, sampled: Profile, asked: Any, epsilo
         return {"share": share, "score": score, "certificate": None}
     change = scale(term, 1.0 - share)
     try:
-        deletion = replace(Deletion(term, score), solution=model.solve(change), intervention=change)
-        certificate = certified(model, deletion, asked)
+        solution = model.solve(change)
+        found = certify_deletions(model, {term: change}, {"": asked}, {term: solution})
+        certificate = plain_bound(found[term][""])
     except SolveError as error:
         certificate = {"reason": str(error), "code": "no-error-bar"}
     return {"share": share, "score": score, "certificate": certificate}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
@@ -39,6 +39,10 @@ from cffem.study.run.stations.solving import unsolved
 from cffem.symbols.problem.interventions import KEPT
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.observables import Observable
+
 
 Facts = dict[str, Any]
 KNOWN = "the coefficients are known, so nothing is screened"
@@ -84,7 +88,10 @@ def domain_text(domain: Any) -> str:
         return "what the curved cells of the mesh fill"
     if domain.curved is not None:
         kind = kinds[mesh.topology.dim]
-        return f"bounded by the curves that the mesh was made from, and error bars contain its gap to the meshed {kind}"
+        return (
+            "bounded by the curves that the mesh was made from, and error bars contain its gap "
+            f"to the meshed {kind}"
+        )
     return f"the meshed {kinds[mesh.topology.dim]}"
 
 
@@ -348,7 +355,10 @@ class Reporting:
             else "without refitting the other coefficients"
         )
         if certification.conditions == KEPT:
-            refit += ", and with all essential conditions kept, also those that a deleted equation cannot carry"
+            refit += (
+                ", and with all essential conditions kept, also those that a deleted equation "
+                "cannot carry"
+            )
         return {
             "library": {name: str(self.study.library[name]) for name in self.names},
             "anchor": {
@@ -452,7 +462,7 @@ class Reporting:
             label: self._observable(label, *pair) for label, pair in self.study.observables.items()
         }
 
-    def _observable(self, label: str, observable: Any, epsilon: float) -> Facts:
+    def _observable(self, label: str, observable: Observable, epsilon: float) -> Facts:
         values = {name: found[label]["value"] for name, found in self.found.adjoints.items()}
         terms = {}
         for term in self.names:

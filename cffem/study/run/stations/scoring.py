@@ -6,13 +6,18 @@ residual scores, adjoint scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.observable_bounds import certify_observable
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.study.run.stations.deleting import ALONE, Deletions
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.symbols.problem.observables import Observable
+
 
 Facts = dict[str, Any]
 
@@ -26,7 +31,7 @@ def linearised(run: Run) -> Facts:
     }
 
 
-def responses(run: Run, model: WatchedModel) -> Facts:
+def responses(run: Run, model: Model) -> Facts:
     """The linearised scores of one experiment, or why the linearised problem was not solved."""
     try:
         found = model.linearised(None, run.study.certification.norm)
@@ -44,7 +49,7 @@ def residuals(run: Run) -> Facts:
     }
 
 
-def contributions(model: WatchedModel) -> Facts:
+def contributions(model: Model) -> Facts:
     """The residual scores of one experiment."""
     return {
         name: {
@@ -62,7 +67,7 @@ def adjoints(run: Run) -> Facts:
 
 
 def of_each_observable(
-    run: Run, stage: str, key: str, find: Callable[[WatchedModel, Any], Facts]
+    run: Run, stage: str, key: str, find: Callable[[str, Model, Any], Facts]
 ) -> Facts:
     """What there is to find out about each observable in each experiment."""
     observables = run.study.observables
@@ -71,7 +76,7 @@ def of_each_observable(
     return {
         name: {
             label: run.once(
-                f"{key}/{name}/{label}", lambda m=model, o=observable: find(m, o), label
+                f"{key}/{name}/{label}", lambda n=name, m=model, o=observable: find(n, m, o), label
             )
             for label, (observable, _) in observables.items()
         }
@@ -79,7 +84,7 @@ def of_each_observable(
     }
 
 
-def adjoint(model: WatchedModel, observable: Any) -> Facts:
+def adjoint(name: str, model: Model, observable: Observable) -> Facts:
     """One observable in one experiment."""
     try:
         scores = model.observable_scores(observable)
@@ -102,20 +107,20 @@ def adjoint(model: WatchedModel, observable: Any) -> Facts:
 def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
     """Error bars of what each deletion does to each observable, in each experiment."""
 
-    def bounds(model: WatchedModel, observable: Any) -> Facts:
-        return bounds_of(run, deletions, model, observable, facts[ALONE])
+    def bounds(name: str, model: Model, observable: Observable) -> Facts:
+        return bounds_of(deletions, name, model, observable, facts[ALONE][name])
 
     return of_each_observable(run, "error bounds of observables", "observables", bounds)
 
 
 def bounds_of(
-    run: Run, deletions: Deletions, model: WatchedModel, observable: Any, facts: Facts
+    deletions: Deletions, name: str, model: Model, observable: Observable, facts: Facts
 ) -> Facts:
     """Margins of one observable by term, or why there is none."""
-    solutions = deletions.deleted_solutions(model, facts[model.name])
-    names = [term for term in solutions if term not in deletions.nulls.get(model.name, {})]
+    solutions = deletions.deleted_solutions(name, facts)
+    names = [term for term in solutions if term not in deletions.nulls.get(name, {})]
     found: Mapping[str, Any] = certify_observable(
-        model, observable, names, run.study.certification.largest, solutions
+        model, observable, names, deletions.run.study.certification.largest, solutions
     )
     return {
         term: {

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.counted import norm_of
-from cffem.study.run.running import Run, WatchedModel
+from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.reasons import Code, Reason
 
@@ -22,7 +23,7 @@ Facts = dict[str, Any]
 def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
     """Make the models; known coefficients with the wrong sign are refused."""
     for name in run.experiments:
-        run.models[name] = model = WatchedModel(run, name, coefficients)
+        run.models[name] = model = run.model(name, coefficients)
         if run.study.coefficients is not None:
             check_direction_of_time(run.study.library, coefficients, dimension(model))
 
@@ -34,7 +35,10 @@ def factual(run: Run) -> Facts:
     run.progress.begin("factual", len(run.models))
     found = {
         name: run.once(
-            f"factual/{name}", lambda model=model: solved(run, model), name, len(model.times) - 1
+            f"factual/{name}",
+            lambda name=name, model=model: solved(run, name, model),
+            name,
+            len(model.times) - 1,
         )
         for name, model in run.models.items()
     }
@@ -49,7 +53,7 @@ def unsolved(fact: Facts) -> Reason | None:
     return Reason.from_plain(fact["unsolved"]) if fact.get("unsolved") else None
 
 
-def solved(run: Run, model: WatchedModel) -> Facts:
+def solved(run: Run, name: str, model: Model) -> Facts:
     """Solve one experiment. What was identified must not be lost, so a fitted model that
     cannot be solved is a finding.
     """
@@ -80,7 +84,7 @@ def solved(run: Run, model: WatchedModel) -> Facts:
             code = getattr(error, "code", None) or Code.MODEL_UNSOLVED
             return {"norm": None, "record": None, **size, "unsolved": Reason(code, why).to_plain()}
         raise InputError(
-            f"the model cannot be solved in {model.name!r}, before anything is deleted: {error}; "
+            f"the model cannot be solved in {name!r}, before anything is deleted: {error}; "
             "look at the signs and sizes of "
             "its coefficients and at its boundary conditions, or take more time steps"
         ) from error
@@ -95,6 +99,6 @@ def solved(run: Run, model: WatchedModel) -> Facts:
     }
 
 
-def dimension(model: WatchedModel) -> int:
+def dimension(model: Model) -> int:
     """The dimension of space."""
     return int(model.discretisation.mesh.geometry.dim)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The kinds of guaranteed certificates: what a certifier offers, and which problems each covers.
+
+A certifier is made for one model and bounds the errors of its solutions and deletions. Each kind
+says by itself which models it covers; where the hypotheses of its theorem fail on a covered model,
+making it raises `NotCovered` with the reason. Others are added with `cffem.extend.add_certifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cffem.bounds.certificate import Certificate
+from cffem.bounds.elliptic.enriched import EnrichedCertifier
+from cffem.bounds.elliptic.scalar_problem import only_unknown
+from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.waves.maxwell import MaxwellCertifier
+from cffem.bounds.waves.scalar_waves import WaveCertifier
+from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
+from cffem.symbols.fields import ScalarField
+from cffem.symbols.registry import Registry
+
+
+class Certifier(Protocol):
+    """Error bounds for the solutions of one model."""
+
+    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+        """The bound of ‖u − u_h‖ of a solution of the model."""
+
+    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+        """The bound of |δ_j − δ_jh| of a deletion."""
+
+    def destroy(self) -> None:
+        """Free what was made for the model; collective."""
+
+
+@dataclass(frozen=True)
+class CertifierKind:
+    """One class of guaranteed certificates.
+
+    Attributes:
+        covers: whether a model belongs to the class.
+        make: a certifier of a model; raises `NotCovered` where a hypothesis fails.
+        enriched: whether it solves the problem again with one degree more.
+    """
+
+    covers: Callable[[Any], bool]
+    make: Callable[[Any], Certifier]
+    enriched: bool = False
+
+
+CERTIFIERS: Registry[CertifierKind] = Registry("certifier")
+
+
+def add_certifier(
+    name: str,
+    covers: Callable[[Any], bool],
+    make: Callable[[Any], Certifier],
+    enriched: bool = False,
+) -> CertifierKind:
+    """Make a kind of certificates known; it is asked before those that are there."""
+    return CERTIFIERS.add(name, CertifierKind(covers, make, enriched))
+
+
+def _steady(model: Any) -> bool:
+    only_unknown(model.library)
+    return model.experiment.time is None
+
+
+def _second_order(model: Any) -> bool:
+    return not _steady(model) and model.library.time_order == 2
+
+
+def _first_order(model: Any) -> bool:
+    return not _steady(model) and model.library.time_order != 2
+
+
+def _scalar(model: Any) -> bool:
+    return isinstance(only_unknown(model.library), ScalarField)
+
+
+add_certifier("steady", _steady, SteadyCertifier)
+add_certifier("parabolic", _first_order, ParabolicCertifier)
+add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
+add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)
+add_certifier("steady, enriched", _steady, EnrichedCertifier, enriched=True)
+add_certifier("parabolic, enriched", _first_order, EnrichedCertifier, enriched=True)
+add_certifier("second order, enriched", _second_order, EnrichedSecondOrderCertifier, enriched=True)
