@@ -70,12 +70,9 @@ def problem(seed: int) -> tuple[Any, str]:
     experiment = cf.Experiment(
         mesh=getattr(cf.mesh, shape)(MPI.COMM_SELF, h), elements={u: ("Lagrange", degree)}, **chosen
     )
-    words = (
-        f"{seed}: {kind} {shape} h={h:.3g} P{degree} steps={steps} a={diffusion:.2g} modes={modes}"
-    )
-    return cf.Model(
-        library, coefficients, experiment
-    ), words + f" {getattr(chosen.get('time'), 'scheme', '')}"
+    scheme = getattr(chosen.get("time"), "scheme", None)
+    words = f"{seed}: {kind} {shape} h={h:.3g} P{degree} {steps} steps {scheme} a={diffusion:.2g}"
+    return cf.Model(library, coefficients, experiment), f"{words} modes={modes}"
 
 
 def reference(model: Any) -> Any:

@@ -68,7 +68,10 @@ def test_switches_of_a_certification_are_true_or_false(name):
 
 
 @pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, True, "1e-3", None])
-@pytest.mark.parametrize("name", ["epsilon", "budget"])
+@pytest.mark.parametrize("name", ["epsilon", "budget", "effort"])
 def test_tolerance_and_budget_of_a_certification_are_positive_numbers(name, value):
+    if name == "budget" and value is None:  # nothing is said of it
+        assert Certification(budget=None).largest > 0
+        return
     with pytest.raises(InputError, match=f"{name} must be a positive number, not"):
         Certification(**{name: value})

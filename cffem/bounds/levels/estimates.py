@@ -2,8 +2,8 @@
 """Which levels estimate the error of a score: the cheapest that decide, within what may be spent.
 
 First come the levels below the user's, then one above them, then two levels above by the mesh or
-the degree. What a way costs is counted in units of the study, one unit being the factual solve with all
-of its deletions on the user's level: unknowns times time steps of the other levels, relative to
+the degree. What a way costs is counted in units of the study, one unit being the factual solve with
+all of its deletions on the user's level: unknowns times time steps of the other levels, relative to
 those of the user's, times the share of problems that are solved there.
 """
 

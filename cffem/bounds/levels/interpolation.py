@@ -6,8 +6,8 @@ Every unknown of the finer space is a functional of values at points of one of i
 lies in a coarse cell, whose basis is evaluated there, mapped as the element asks (plainly, by J⁻ᵀ
 for Nédélec or by J/det J for Raviart–Thomas) and pulled back to the finer cell. That gives one
 sparse matrix, with which whole trajectories are carried over. Points outside the coarse mesh,
-beside a curved boundary, take the polynomial of the nearest cell. The error of the interpolation is of the
-order of the coarse error, and belongs to the gap between the two.
+beside a curved boundary, take the polynomial of the nearest cell. The error of the interpolation is
+of the order of the coarse error, and belongs to the gap between the two.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Gaps:
     @property
     def fast(self) -> bool:
         """Whether the gaps shrink as they do on fine meshes."""
-        return self.rounded or self.slowest < (FAST_FIRST_ORDER if self.halved else FAST)
+        return self.rounded or self.saturation < (FAST_FIRST_ORDER if self.halved else FAST)
 
     @property
     def safety(self) -> float:
