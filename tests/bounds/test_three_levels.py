@@ -2,7 +2,6 @@
 solutions of nonlinear problems.
 """
 
-import math
 import unicodedata
 
 import numpy as np
