@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -162,27 +163,42 @@ def symbol_of(
     """Diffusion and transport of one equation, equal for all components of its field."""
     library, dim = discretisation.library, discretisation.mesh.geometry.dim
     values = {p: v for p, v in library.parameters.items() if v is not None}
-    size = dim if isinstance(unknown, VectorField) else 1
-    parts = [unknown[i] for i in range(size)] if isinstance(unknown, VectorField) else [unknown]
-    total = [sp.S.Zero] * size
-    for name in library.names:
-        if library.locate(name)[0] == unknown and coefficients.get(name):
-            term = library[name].xreplace(values)
-            if orders(term, dim)[0] > 2:
-                raise NotJudged(
-                    ""
-                )  # derivatives of higher order are left, which carry more, not less
-            entries = canonical(term, dim)
-            total = [
-                a + sp.Float(coefficients[name]) * b for a, b in zip(total, entries, strict=True)
-            ]
-    symbols = [one_symbol(entry, parts, i, dim) for i, entry in enumerate(total)]
+    vector = isinstance(unknown, VectorField)
+    parts = tuple(unknown[i] for i in range(dim)) if vector else (unknown,)
+    terms = [
+        (library[name].xreplace(values), sp.Float(coefficients[name]))
+        for name in library.names
+        if library.locate(name)[0] == unknown and coefficients.get(name)
+    ]
+    if any(orders(term, dim)[0] > 2 for term, _ in terms):
+        raise NotJudged("")  # derivatives of higher order are left, which carry more, not less
+    try:
+        symbols = [
+            Symbol(
+                sum((c * s[i].diffusion for s, c in found), sp.zeros(dim, dim)).expand(),
+                sum((c * s[i].transport for s, c in found), sp.zeros(dim, 1)).expand(),
+            )
+            for found in [[(term_symbols(term, parts, dim), c) for term, c in terms]]
+            for i in range(len(parts))
+        ]
+    except NotJudged:  # which another term may make up for, as grad div does for curl curl
+        entries = [[c * entry for entry in canonical(term, dim)] for term, c in terms]
+        total = [sum(column, sp.S.Zero) for column in zip(*entries, strict=True)]
+        symbols = [one_symbol(entry, parts, i, dim) for i, entry in enumerate(total)]
     if any(symbol != symbols[0] for symbol in symbols[1:]):
         raise NotJudged("its components are transported differently")
     return symbols[0]
 
 
-def one_symbol(entry: sp.Expr, parts: list[Any], row: int, dim: int) -> Symbol:
+@lru_cache(maxsize=1024)
+def term_symbols(term: sp.Expr, parts: tuple[Any, ...], dim: int) -> tuple[Symbol, ...]:
+    """The symbols of one term in the equations of all components of its field; they are linear in
+    the coefficients, so that one differentiation of each term serves every deletion.
+    """
+    return tuple(one_symbol(entry, parts, i, dim) for i, entry in enumerate(canonical(term, dim)))
+
+
+def one_symbol(entry: sp.Expr, parts: tuple[Any, ...], row: int, dim: int) -> Symbol:
     """Diffusion and transport of one component; derivatives of other fields must not be among
     its highest.
     """
