@@ -37,7 +37,7 @@ from cffem.bounds.enclosed.pieces import CELLS, Simplices
 from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
 from cffem.bounds.levels.ladders import MESH, TIME
 from cffem.bounds.levels.level_gaps import Gaps
-from cffem.bounds.levels.roughness import Orders, Rough
+from cffem.bounds.levels.roughness import JUMP, Orders, Rough, order_of, within_steps
 from cffem.bounds.waves.wave_columns import Broken
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
@@ -277,9 +277,13 @@ class DataLevels:
         """Boundary values that no level sees, looked at on the cells of the boundary."""
         found: list[str] = []
         for condition, parts in self._conditions(change):
-            found += [
-                f"{condition}"[:80] for part in parts if self._overlooked(part, boundary=True)
-            ][:1]
+            said = f"{condition}"[:80]
+            if any(self._rough.jumps(condition, part) for part in parts):
+                # No function of finite energy has such values, and whether a level has them
+                # right depends on where its nodes are: gaps say nothing.
+                found.append(f"{said}, which jumps between nodes or time levels")
+            elif any(self._overlooked(part, boundary=True) for part in parts):
+                found.append(said)
         return found
 
     def _overlooked(self, expr: sp.Expr, boundary: bool = False) -> bool:
@@ -415,7 +419,9 @@ class DataLevels:
         if parts is not None:
             sizes = [float(np.abs(parts.factors(float(when))) @ parts.sizes) for when in times]
             whole = self._length * float(np.mean(sizes))
-        return _beyond(distance, _expected(TIME, gaps), whole)
+        # How much of a jump a level has depends on where it lies in its step, whatever gaps say.
+        jumps = order_of(entry, [t]) == JUMP and within_steps(entry, times.tolist())
+        return _beyond(distance, 0.0 if jumps else _expected(TIME, gaps), whole)
 
     # Space ----------------------------------------------------------------------------------------
 
