@@ -11,12 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.errors import InputError
+
+T = TypeVar("T")
+
+
+class Communicator(Protocol):
+    """What is asked of an MPI communicator, so that designs need no MPI."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def allgather(self, value: T) -> list[T]: ...
 
 
 @dataclass(frozen=True)
@@ -183,7 +197,7 @@ class Accumulator:
         best = np.argsort(-keys)[: FOLD.sample]
         self._keys, self._sample = keys[best], rows[best]
 
-    def finish(self, comm: Any = None) -> BlockGrams:
+    def finish(self, comm: Communicator | None = None) -> BlockGrams:
         """The Grams of everything added, summed over the ranks of `comm` if one is given."""
         totals, sample = self._totals, self._sample
         if comm is not None and comm.size > 1:
@@ -258,7 +272,7 @@ def gram(y: np.ndarray, A: np.ndarray, root: np.ndarray | None = None) -> np.nda
     return result
 
 
-def fold(blocks: Iterable[RowBlock], comm: Any = None) -> BlockGrams:
+def fold(blocks: Iterable[RowBlock], comm: Communicator | None = None) -> BlockGrams:
     """Fold an iterable of row blocks into block Grams."""
     accumulator = Accumulator()
     for block in blocks:

@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -53,11 +53,19 @@ from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
+    from cffem.engine.response.adjoint import ObservableScores
+    from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
+    from cffem.engine.response.observable_values import Measurement
+    from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
+    from cffem.engine.response.tangent import Response, Responses
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
     from cffem.symbols.problem.system import System
 
+# Told every level (number, state, rate), and every implicit stage, of a march.
+KeepLevel = Callable[[int, np.ndarray, np.ndarray | None], bool | None]
+KeepStage = Callable[[int, int, tuple[Any, Any, Any], float], None]
 Made = TypeVar("Made")
 
 
@@ -209,7 +217,11 @@ class Model:
         return Solution.restored(self, path, joint(intervention))
 
     def run(
-        self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None
+        self,
+        change: Intervention,
+        record: SolveRecord,
+        keep: KeepLevel,
+        keep_stage: KeepStage | None = None,
     ) -> None:
         """Solve and hand every level to `keep`; the way for callers that do not store the
         trajectory.
@@ -446,7 +458,15 @@ class Model:
             self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
         )
 
-    def linearised(self, names: str | Iterable[str] | None = None, norm: str = "L2") -> Any:
+    @overload
+    def linearised(self, names: str, norm: str = "L2") -> Response: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def linearised(self, names: Iterable[str] | None = None, norm: str = "L2") -> Responses: ...
+
+    def linearised(
+        self, names: str | Iterable[str] | None = None, norm: str = "L2"
+    ) -> Response | Responses:
         """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several
         (default: all) by name.
         """
@@ -457,7 +477,7 @@ class Model:
         self.counts["linearised"] += len(wanted)
         return responses[names] if isinstance(names, str) else responses
 
-    def measurement(self, observable: Observable) -> Any:
+    def measurement(self, observable: Observable) -> Measurement:
         """An observable on this model, compiled once: its `value`, `gradient` and
         `derivative` along a solution.
         """
@@ -469,7 +489,7 @@ class Model:
 
     def observable_scores(
         self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> Any:
+    ) -> ObservableScores:
         """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
         one backward solve.
         """
@@ -482,7 +502,7 @@ class Model:
 
     def observable_deletions(
         self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> Any:
+    ) -> dict[str, ObservableDeletion]:
         """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
         a nonzero coefficient).
         """
@@ -492,7 +512,7 @@ class Model:
 
     def observable_bound(
         self, observable: Observable, name: str, norm: str = "L2", points: int = 8
-    ) -> Any:
+    ) -> ObservableBound:
         """The remainder bound of the adjoint approximation of one deletion, with estimated
         constants.
         """
@@ -500,19 +520,19 @@ class Model:
 
         return observable_bound(self, observable, name, norm, points)
 
-    def residual_scores(self) -> Any:
+    def residual_scores(self) -> dict[str, ResidualScore]:
         """C_j, RCI_j and the one-step score of all terms on the factual solution."""
         from cffem.engine.response.residual_scores import residual_scores
 
         return residual_scores(self)
 
-    def ranking_constants(self, norm: str = "L2") -> Any:
+    def ranking_constants(self, norm: str = "L2") -> RankingConstants:
         """c₋ and c₊ on span{α_j T_j[u]}: whether residual ranking is valid here."""
         from cffem.engine.response.residual_scores import ranking_constants
 
         return ranking_constants(self, norm)
 
-    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> Any:
+    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> GapCheck:
         """The residual–counterfactual gap of one term along ρ, with M_j estimated."""
         from cffem.engine.response.gap import gap_check
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -40,6 +40,10 @@ from cffem.screening.skill import NullSkill, null_skill
 from cffem.screening.writing import equation_latex, equation_text
 from cffem.symbols.errors import InputError
 from cffem.symbols.registry import Registry
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 try:
     from sklearn.utils.validation import validate_data
@@ -123,7 +127,7 @@ class Screening(RegressorMixin, BaseEstimator):
         largest: int | None = None,
         replicates: int = 100,
         random_state: int = 0,
-        bounds: Mapping[str, Any] | None = None,
+        bounds: Mapping[str, float | tuple[float | None, float | None]] | None = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -134,7 +138,7 @@ class Screening(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.bounds = bounds
 
-    def fit(self, X: Any, y: Any = None) -> Screening:
+    def fit(self, X: Design | ArrayLike, y: ArrayLike | None = None) -> Screening:
         """Screen a design, or a matrix of term evaluations against anchor values.
 
         Args:
@@ -183,7 +187,7 @@ class Screening(RegressorMixin, BaseEstimator):
         free = [name for name in design.names if name not in known]
         return known, {free.index(name): pair for name, pair in pairs.items() if name not in known}
 
-    def _design(self, X: Any, y: Any) -> Design:
+    def _design(self, X: Design | ArrayLike, y: ArrayLike | None) -> Design:
         if gives_rows(X):
             raise InputError(
                 "a screen needs a design of a library on these data: "
@@ -405,7 +409,7 @@ class Screening(RegressorMixin, BaseEstimator):
             cache[size] = restricted_eigenvalue(self.design_.normalised_gram(), size, seconds=2.0)
         return cache[size]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Design | ArrayLike) -> np.ndarray:
         """Anchor values predicted for rows of term evaluations, or for the rows of a dataset or
         solution.
 
@@ -417,7 +421,12 @@ class Screening(RegressorMixin, BaseEstimator):
             return np.concatenate([block.A @ self.coef_ for block in self._rows(X)])
         return validate_data(self, X, reset=False, dtype=float) @ self.coef_
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Design | ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """R² of the prediction: of anchor values on rows of a matrix, or of the anchor on the
         rows of data or of a design.
         """
@@ -448,7 +457,7 @@ class Screening(RegressorMixin, BaseEstimator):
         )
 
 
-def gives_rows(X: Any) -> bool:
+def gives_rows(X: Design | ArrayLike) -> bool:
     """Whether something is a dataset or a solution, which evaluates a library row by row."""
     return callable(getattr(X, "rows", None)) and not isinstance(X, Design)
 

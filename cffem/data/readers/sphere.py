@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline, PchipInterpolator
@@ -23,6 +23,11 @@ from cffem.data.readers.plane import Plane
 from cffem.data.readers.units import to_si
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    import xarray
+    from numpy.typing import ArrayLike
+
 
 NAMES = {
     "longitude": ("longitude", "lon", "lons", "x", "nav_lon"),
@@ -58,8 +63,8 @@ class Region:
     east: float
     south: float
     north: float
-    start: Any = None
-    end: Any = None
+    start: str | np.datetime64 | None = None
+    end: str | np.datetime64 | None = None
 
     @property
     def width(self) -> float:
@@ -72,8 +77,8 @@ class Region:
 
 
 def sphere_dataset(
-    source: Any,
-    variables: Mapping[Field, Any],
+    source: str | Path | xarray.Dataset,
+    variables: Mapping[Field, str | Sequence[str]],
     region: Region | None = None,
     *,
     quantities: Mapping[str, str] | str = "temperature",
@@ -152,10 +157,10 @@ def sphere_dataset(
 
 
 def sphere_points(
-    longitude: Any,
-    latitude: Any,
-    times: Any,
-    values: Mapping[Field, Any],
+    longitude: ArrayLike,
+    latitude: ArrayLike,
+    times: ArrayLike,
+    values: Mapping[Field, ArrayLike],
     plane: Plane | None = None,
 ) -> tuple[Dataset, Plane]:
     """Stations or floats at fixed places, all read at the same times, as scattered data on a map.
@@ -214,7 +219,7 @@ class SphereGrid:
 
 
 def selected(
-    source: Any, names: Sequence[str], region: Region
+    source: str | Path | xarray.Dataset, names: Sequence[str], region: Region
 ) -> Iterator[tuple[str, np.ndarray, SphereGrid]]:
     """Each variable in the region as an array of longitude, latitude and time, with its grid."""
     ds = opened(source, names)
@@ -248,7 +253,7 @@ def selected(
             ds.close()
 
 
-def whole_region(source: Any, name: str) -> Region:
+def whole_region(source: str | Path | xarray.Dataset, name: str) -> Region:
     """The region that a variable of a file covers."""
     ds = opened(source, [name])
     try:
@@ -283,7 +288,7 @@ def reaches(found: np.ndarray, west: float, east: float, kind: str, name: str) -
         )
 
 
-def opened(source: Any, names: Sequence[str]) -> Any:
+def opened(source: str | Path | xarray.Dataset, names: Sequence[str]) -> xarray.Dataset:
     """An xarray dataset, from a file if need be."""
     if hasattr(source, "data_vars"):
         return source
@@ -367,7 +372,9 @@ def latitudes(values: np.ndarray, region: Region, name: str) -> tuple[np.ndarray
     return values[order].astype(float), order
 
 
-def moments(ds: Any, axis: Any, region: Region, name: str) -> tuple[np.ndarray, np.ndarray]:
+def moments(
+    ds: xarray.Dataset, axis: Any, region: Region, name: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Times in the region, and where they are; a store may say of what its numbers are counts."""
     values = axis.values
     text = axis.attrs.get("units") or ds.attrs.get("time_units")

@@ -19,6 +19,7 @@ from cffem.symbols.algebra import analysis
 from cffem.symbols.algebra.shapes import Shape, shape_of
 from cffem.symbols.coordinates import COORDINATES, Parameter, t
 from cffem.symbols.errors import LibraryError
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.term_checks import (
     check_distinct,
@@ -79,8 +80,8 @@ class Library(Mapping[str, sp.Expr]):
 
     def __init__(
         self,
-        anchor: Any = None,
-        terms: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        anchor: ExpressionLike | None = None,
+        terms: Mapping[str, ExpressionLike] | Iterable[tuple[str, ExpressionLike]] = (),
         unknown: Field | None = None,
         parameters: Mapping[Parameter | str, float] | None = None,
     ):
@@ -109,11 +110,11 @@ class Library(Mapping[str, sp.Expr]):
     @classmethod
     def from_terms(
         cls,
-        terms: str | Iterable[Any],
+        terms: str | Iterable[ExpressionLike],
         *,
         products: int = 1,
         order: int | None = None,
-        anchor: Any = None,
+        anchor: ExpressionLike | None = None,
         unknown: Field | None = None,
         fields: Iterable[Field] = (),
         parameters: Mapping[Parameter | str, float] | None = None,
@@ -303,7 +304,7 @@ class Library(Mapping[str, sp.Expr]):
             self.locate_or_refuse(name)
         return self._replaced({k: e for k, e in self._terms.items() if k in kept})
 
-    def with_terms(self, terms: Mapping[str, Any]) -> Library:
+    def with_terms(self, terms: Mapping[str, ExpressionLike]) -> Library:
         """The library with more terms, checked against the present ones."""
         for name in terms:
             if name in self._terms:
@@ -315,7 +316,7 @@ class Library(Mapping[str, sp.Expr]):
         if name not in self._terms:
             raise LibraryError(f"no term is called {name!r}; {nearest(name, self._terms)}")
 
-    def _replaced(self, terms: Mapping[str, Any]) -> Library:
+    def _replaced(self, terms: Mapping[str, ExpressionLike]) -> Library:
         kept = set().union(
             *(e.atoms(Parameter) for e in terms.values() if isinstance(e, sp.Basic)), set()
         )
