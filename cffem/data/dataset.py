@@ -449,7 +449,7 @@ def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def real_numbers(unknown: Any, data: Any) -> np.ndarray:
+def real_numbers(unknown: Field, data: Any) -> np.ndarray:
     """Values of a field as floats, refused where that would lose something."""
     array = np.asarray(data)
     if np.iscomplexobj(array):

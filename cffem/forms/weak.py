@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -39,6 +39,9 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
 
 
 def weak_form(
@@ -355,7 +358,7 @@ class _Balance:
             self.define(node, field, before(self.elements[source]))
         return self.auxiliaries[node]
 
-    def define(self, node: sp.Expr, field: Field, element: Any) -> None:
+    def define(self, node: sp.Expr, field: Field, element: _ElementBase) -> None:
         """Introduce an auxiliary field."""
         definition = weak_form(node, field, {**self.elements, field: element})
         self.auxiliaries[node] = Auxiliary(field, element, definition)

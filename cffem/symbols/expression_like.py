@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
 import sympy as sp
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # A SymPy expression, a number, or a sequence of these for a vector or tensor.
 ExpressionLike: TypeAlias = "sp.Basic | complex | Sequence[ExpressionLike]"

@@ -45,6 +45,7 @@ from cffem.symbols.problem.interventions import delete
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 
 # Boundary values that differ by no more than this share of them differ by rounding.
@@ -350,7 +351,7 @@ HYPOTHESES = (
 )
 
 
-def check_element(model: Model, unknown: Any) -> None:
+def check_element(model: Model, unknown: Field) -> None:
     """One scalar field on a continuous Lagrange element, and terms of second order at most."""
     if model.discretisation.auxiliaries:
         raise NotCovered("a term is of third or higher order")

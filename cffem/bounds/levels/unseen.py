@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
     from cffem.engine.model import Model
+    from cffem.symbols.fields import Field
 
 
 @dataclass(frozen=True)
@@ -310,7 +311,7 @@ class DataLevels:
         grows = second > LOOKING.growing * first and second > LOOKING.visible**2 * size
         return grows or second + missed > LOOKING.visible * size
 
-    def _entries(self, value: Any, unknown: Any) -> list[sp.Expr]:
+    def _entries(self, value: Any, unknown: Field) -> list[sp.Expr]:
         """The components of data.
 
         Raises:
@@ -333,7 +334,7 @@ class DataLevels:
     def _length(self) -> float:
         return float(self.model.times[-1] - self.model.times[0])
 
-    def _order(self, unknown: Any) -> int:
+    def _order(self, unknown: Field) -> int:
         return int(self.model.library.equations[unknown].time_order)
 
     # Initial values -------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ class DataLevels:
 
     # Time -----------------------------------------------------------------------------------------
 
-    def _in_time(self, unknown: Any, value: Any) -> float:
+    def _in_time(self, unknown: Field, value: Any) -> float:
         """√T ∫ ‖f − I f‖ dt as far as levels in time do not see it."""
         total = 0.0
         for entry in self._entries(value, unknown):
@@ -394,7 +395,7 @@ class DataLevels:
                 total += self._missed_in_time(Sources(self.comm, cells.corners, 0), entry)
         return self._weight(unknown) * total
 
-    def _weight(self, unknown: Any) -> float:
+    def _weight(self, unknown: Field) -> float:
         """What the solution is moved by where a forcing is wrong by one for a time of one."""
         anchor = self.model.library.equations[unknown].anchor
         rate = dt(unknown) if self._order(unknown) < 2 else dt(dt(unknown))
@@ -425,7 +426,7 @@ class DataLevels:
 
     # Space ----------------------------------------------------------------------------------------
 
-    def _in_space(self, unknown: Any, value: Any) -> float:
+    def _in_space(self, unknown: Field, value: Any) -> float:
         """What the quadrature of the two finest levels misses of a forcing, and what that does."""
         entries = self._entries(value, unknown)
         if not any(entry.free_symbols & {*SPACE} for entry in entries):
@@ -437,7 +438,7 @@ class DataLevels:
             return self._weight(unknown) * missed
         return self._solved_again(unknown, entries)
 
-    def _missed_in_space(self, unknown: Any, entry: sp.Expr) -> float:
+    def _missed_in_space(self, unknown: Field, entry: sp.Expr) -> float:
         """(e − ρ)₊ of the projections onto cells, times the integral of |T| over the window."""
         if entry.is_polynomial(*SPACE):
             return 0.0  # which the engine integrates exactly
@@ -461,7 +462,7 @@ class DataLevels:
     def _moments(self) -> np.ndarray:
         return np.linspace(float(self.model.times[0]), float(self.model.times[-1]), LOOKING.moments)
 
-    def _solved_again(self, unknown: Any, entries: list[sp.Expr]) -> float:
+    def _solved_again(self, unknown: Field, entries: list[sp.Expr]) -> float:
         """How far the solution on the user's level moves where the forcing is integrated well."""
         cells = simplices(self.model.discretisation.mesh)
         degree = self.model.spaces.own(unknown)[0].element.basix_element.embedded_superdegree

@@ -51,6 +51,8 @@ from cffem.symbols.problem.conditions import Dirichlet, Tangential, is_zero
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -140,7 +142,7 @@ class SecondOrderCertifier(ABC):
         """Where residuals of the first-order system are measured."""
         return Majorant(self.ruler, self.space, self.domain, self.constrained, self.degree)
 
-    def _dual_degree(self, element: Any) -> int:
+    def _dual_degree(self, element: _ElementBase) -> int:
         """The degree of H̃: one more than that of u_h, its derivative has not."""
         return int(element.embedded_superdegree) + 1
 

@@ -99,7 +99,7 @@ class Boundary:
         return symbols
 
     @cached_property
-    def measure(self) -> Any:
+    def measure(self) -> ufl.Measure:
         """The boundary measure with one tag for each part."""
         names = list(self.tags)
         indices = (

@@ -25,11 +25,13 @@ from cffem.engine.solve_errors import SolveError
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.model import Model
     from cffem.engine.time.march import Stage
 
 
-def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
+def solve_steady(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
     """The steady solution as a vector, which the caller frees; collective.
 
     Args:
@@ -72,7 +74,7 @@ def tell_of_instability(model: Model, state: np.ndarray, record: SolveRecord) ->
             log.warning("%s", found)
 
 
-def started(model: Model, change: Intervention, stage: Stage) -> Any:
+def started(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
     """Newton's start of a problem that has nothing else: zero, or what `initial` or a coarser
     level says.
     """

@@ -149,7 +149,7 @@ class Linearised:
         self.mass.mult(self.vectors[1], out)
         out.array[:] *= self.signs
 
-    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
+    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
         """out = J⁻¹ M vector, as PETSc calls it."""
         self.weighted(vector.array_r, self.vectors[2])
         assert self.stage.solver is not None

@@ -348,7 +348,9 @@ class Library(Mapping[str, sp.Expr]):
         return tables.as_html([(self._anchor, self._rows())])
 
 
-def _unknown_of(anchor: sp.Expr | None, terms: Mapping[str, sp.Expr], unknown: Any) -> Field:
+def _unknown_of(
+    anchor: sp.Expr | None, terms: Mapping[str, sp.Expr], unknown: Field | None
+) -> Field:
     """The field the equation is for: the one said, else the one in the anchor, else the only
     one that fits.
     """

@@ -74,7 +74,7 @@ class MeasuredFields:
     def __str__(self) -> str:
         return "measured data"
 
-    def check(self, unknown: Any, dimension: int, what: str) -> None:
+    def check(self, unknown: Field, dimension: int, what: str) -> None:
         """Refuse a dataset of another dimension or without the field."""
         if self.dataset.dim != dimension:
             raise InputError(
@@ -85,7 +85,7 @@ class MeasuredFields:
             there = ", ".join(map(str, self.dataset.values))
             raise InputError(f"{what}: the data have no values of {unknown}, but of {there}")
 
-    def _arrays(self, unknown: Any) -> list[np.ndarray | None]:
+    def _arrays(self, unknown: Field) -> list[np.ndarray | None]:
         """The arrays of a field's components; empty where one is missing."""
         values = self.dataset.values
         if unknown in values or unknown.shape == ():

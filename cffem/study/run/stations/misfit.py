@@ -28,6 +28,7 @@ from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 
 Facts = dict[str, Any]
@@ -310,7 +311,7 @@ class Locator:
         )
         self.points, self.count = whole[self.mine], len(points)
 
-    def values(self, solution: Solution, unknown: Any, time: float) -> np.ndarray:
+    def values(self, solution: Solution, unknown: Field, time: float) -> np.ndarray:
         """Values at one time, linear between the levels."""
         levels = [(0, 1.0)]
         if len(solution.times) > 1:

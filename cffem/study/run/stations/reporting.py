@@ -41,6 +41,8 @@ from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
     from cffem.symbols.problem.observables import Observable
 
 
@@ -657,7 +659,7 @@ def versions(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def element_text(element: Any) -> str:
+def element_text(element: _ElementBase) -> str:
     """An element as people write it.
 
     Example:
