@@ -99,9 +99,7 @@ class Evaluation:
         return BlockSolver(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:
-        """The equations that define auxiliary fields, and a solver for them with everything
-        else held.
-        """
+        """The equations of auxiliary fields, and a solver for them with everything else held."""
         parts = [part for _, part in self.equation.fixed if part.ingredient.name in names]
         self._defining = parts
         matrices = [part.matrix(0) for part in parts]

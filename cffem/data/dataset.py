@@ -244,9 +244,7 @@ class Dataset:
         return cls({COORDINATES[3]: common}, filled, points, None, projected, gathered=how)
 
     def repeating(self, period: Mapping[sp.Symbol, float]) -> Dataset:
-        """The same data on axes that repeat themselves; a last point that repeats the first
-        is left out.
-        """
+        """The same data on periodic axes; a last point that repeats the first is left out."""
         data, lengths = self, {}
         for name, length in period.items():
             symbol = {str(c): c for c in COORDINATES}.get(str(name))

@@ -70,9 +70,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a design was made of: its library, its solutions or datasets, and the kind of its
-    rows.
-    """
+    """What a design was made of: library, solutions or datasets, and the kind of its rows."""
 
     library: CandidateTerms
     sources: tuple[Any, ...]

@@ -180,9 +180,7 @@ class Accumulator:
         self._keep_some(block, root)
 
     def _keep_some(self, block: RowBlock, root: np.ndarray | None) -> None:
-        """Reservoir sampling: every row gets a random key, and the rows with the largest keys
-        stay.
-        """
+        """Reservoir sampling: every row gets a random key; those with the largest keys stay."""
         if self._sample is None:
             self._sample = np.empty((0, block.A.shape[1] + 1))
         keys = self._random.random(len(block.y))
@@ -238,9 +236,7 @@ class Accumulator:
 
 
 def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:
-    """Add up the totals of several ranks, in rank order so that every rank gets the same
-    numbers.
-    """
+    """Add up the totals of all ranks, in rank order, so that all get the same numbers."""
     merged: dict[Hashable, dict[str, Any]] = {}
     for part in parts:
         for label, entry in part.items():

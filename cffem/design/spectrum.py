@@ -22,9 +22,7 @@ ENUMERATION_LIMIT = 200_000
 
 @dataclass(frozen=True)
 class SparseEigenvalues:
-    """Extreme eigenvalues over all supports of one size; `exact` says whether all supports
-    were visited.
-    """
+    """Extreme eigenvalues over all supports of one size; `exact`: all were visited."""
 
     size: int
     lower: float

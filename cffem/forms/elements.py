@@ -49,9 +49,7 @@ class Carrier:
     degree: int
 
     def conforming(self, operator: str, order: int) -> bool:
-        """Whether a derivative is square-integrable across cells; `operator` is the innermost
-        one.
-        """
+        """Whether a derivative is square-integrable across cells; `operator` is innermost."""
         return order == 0 or (
             order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator)
         )

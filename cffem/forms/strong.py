@@ -65,9 +65,7 @@ def strong_form(
 
 
 def check_representable(term: sp.Expr, elements: Mapping[Field, Any]) -> None:
-    """Raise `NotRepresentable` if the element of a field cannot represent a derivative in the
-    term.
-    """
+    """Raise `NotRepresentable` if an element cannot represent a derivative in the term."""
     for derived in sorted(derivatives(term), key=lambda d: (str(d.field), -d.order)):
         if derived.field in elements and not carrier(elements[derived.field]).represents(
             derived.operator, derived.order

@@ -21,9 +21,7 @@ CONFIDENCE = 0.05
 
 @dataclass(frozen=True)
 class LassoPath:
-    """Knots of the Lasso path: penalties (decreasing) and the coefficients at each, one
-    column per knot.
-    """
+    """Knots of the Lasso path: decreasing penalties, and a column of coefficients for each."""
 
     alphas: np.ndarray
     coefficients: np.ndarray

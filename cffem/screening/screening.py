@@ -178,9 +178,7 @@ class Screening(RegressorMixin, BaseEstimator):
             )
 
     def _bounds(self, design: Design) -> tuple[dict[str, float], dict[int, tuple[float, float]]]:
-        """Known coefficients by name, and the bounds of the others by their column among the
-        free ones.
-        """
+        """Known coefficients by name, and bounds of the others by column among the free ones."""
         pairs = {name: as_bounds(name, given) for name, given in (self.bounds or {}).items()}
         design.mask(pairs)
         known = {name: low for name, (low, high) in pairs.items() if low == high}
@@ -271,9 +269,7 @@ class Screening(RegressorMixin, BaseEstimator):
         return largest / np.maximum(np.abs(first), 1e-6 * largest) if largest > 0 else None
 
     def _penalty(self, best_on_path: tuple[int, ...]) -> float:
-        """λ: given, the smallest that the noise allows, or that of the best model along the
-        path.
-        """
+        """λ: given, the smallest that noise allows, or that of the best model along the path."""
         if self.alpha is not None:
             return float(self.alpha)
         knots = [
@@ -303,9 +299,7 @@ class Screening(RegressorMixin, BaseEstimator):
         )
 
     def _frequencies(self, design: Design, alpha: float) -> np.ndarray:
-        """Stability selection: share of block-bootstrap replicates in which the Lasso at λ
-        keeps a term.
-        """
+        """Stability selection: share of block-bootstrap replicates where the Lasso keeps a term."""
         weights = resampling.bayesian_weights(
             len(design.grams.labels), self.replicates, self.random_state
         )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Weights = Mapping[int, float]
 
 
-class Workshop:
+class SharedAssembly:
     """What all trajectories of a model share: matrices, loads of sources, and the flux problems.
 
     Args:
@@ -160,7 +160,7 @@ class March:
         source: s.
     """
 
-    def __init__(self, workshop: Workshop, operator: Operator, states: Any, source: sp.Expr):
+    def __init__(self, workshop: SharedAssembly, operator: Operator, states: Any, source: sp.Expr):
         self.workshop, self.operator, self.source = workshop, operator, source
         self.states = states
         self.speed = operator.speed(workshop.domain.hull)

@@ -194,9 +194,7 @@ def sphere_points(
 
 @dataclass(frozen=True)
 class SphereGrid:
-    """The axes of a region, longitudes and latitudes increasing, and the unit that the file
-    gives.
-    """
+    """The axes of a region, longitudes and latitudes increasing, and the unit of the file."""
 
     longitude: np.ndarray
     latitude: np.ndarray
@@ -311,9 +309,7 @@ def opened(source: str | Path | xarray.Dataset, names: Sequence[str]) -> xarray.
 
 
 def axis_of(array: Any, kind: str, name: str) -> str:
-    """The dimension of a variable that is longitude, latitude or time, by its name or its
-    attributes.
-    """
+    """Which dimension of a variable is longitude, latitude or time, by name or attributes."""
     axis, unit = {
         "longitude": ("X", "degrees_east"),
         "latitude": ("Y", "degrees_north"),
@@ -477,9 +473,7 @@ def without_mean(values: np.ndarray, times: np.ndarray, anomaly: str) -> np.ndar
 
 
 def group_means(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the times of each group (along the last axis) without missing values, and
-    the groups.
-    """
+    """Means over the times of each group (last axis) without missing values, and the groups."""
     found = np.unique(groups)
     means = []
     for group in found:

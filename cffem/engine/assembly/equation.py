@@ -94,7 +94,7 @@ class Assembled:
         self._matrices.clear()
 
 
-class Together(Assembled):
+class Combined(Assembled):
     """Several ingredients without matrices of their own as one, their factors being constants of
     its forms.
 
@@ -154,7 +154,7 @@ class Equation:
         self._pattern: Pattern | None = None
         self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
-        self._together: Together | None = None
+        self._together: Combined | None = None
         self._current: Any = None
         # What the system matrix was last made of, for callers that would make it again; None after
         # any other use of it.
@@ -337,7 +337,7 @@ class Equation:
         if len(parts) < 2:
             return parts
         if self._together is None:
-            self._together = Together(parts, self)
+            self._together = Combined(parts, self)
         return [(1.0, self._together)] if self._together.use(parts) else parts
 
     def _add_term(

@@ -289,7 +289,7 @@ def _marched(
 
 
 @dataclass(frozen=True)
-class RestStep:
+class TowardsSteadyStep:
     """One step of a march towards rest.
 
     Attributes:
@@ -314,7 +314,7 @@ def towards_rest(
     change: Intervention = FACTUAL,
     signs: np.ndarray | None = None,
     first: float = 1.0,
-) -> RestStep:
+) -> TowardsSteadyStep:
     """One step of backward Euler, linearised where it starts; collective.
 
     Args:
@@ -354,4 +354,6 @@ def towards_rest(
     for thing in {id(each): each for each in (mass, matrix, system, signs, about)}.values():
         thing.destroy()
     equation.holds = None
-    return RestStep(result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs)
+    return TowardsSteadyStep(
+        result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs
+    )

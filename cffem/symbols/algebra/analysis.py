@@ -29,9 +29,7 @@ SAMPLES = 3
 
 @lru_cache(maxsize=4096)
 def canonical(expr: sp.Expr, dim: int | None) -> Entries:
-    """The expanded components of an expression, in three dimensions where the dimension is
-    not known.
-    """
+    """The expanded components of an expression; in 3D where the dimension is not known."""
     return tuple(sp.expand(entry) for entry in to_components(expr, dim or GENERIC_DIMENSION))
 
 

@@ -234,9 +234,7 @@ def start(initial: Mapping[sp.Expr, DataLike]) -> Intervention:
 
 
 def boundary(*conditions: BoundaryCondition) -> Intervention:
-    """Put these boundary conditions in the place of those on the same field and part of the
-    boundary.
-    """
+    """Replace the boundary conditions on the same fields and parts of the boundary."""
     if not conditions:
         raise LibraryError("boundary needs at least one boundary condition")
     return Intervention(conditions=conditions)

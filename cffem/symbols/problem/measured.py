@@ -218,9 +218,7 @@ class TensorGrid:
     width: int
 
     def at(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Values at points (rows of `places`); nan outside the grid and where a needed value
-        is missing.
-        """
+        """Values at points (rows of `places`); nan outside the grid and where one is missing."""
         within = np.all([inside(axis, places[:, i]) for i, axis in enumerate(self.axes)], axis=0)
         clipped = [np.clip(places[:, i], axis[0], axis[-1]) for i, axis in enumerate(self.axes)]
         stencils = [

@@ -64,9 +64,7 @@ def checked_terms(terms: Any) -> dict[str, sp.Expr]:
 
 
 def named_expression(label: str, value: Any) -> sp.Expr:
-    """Turn a user's value into an expression whose shape makes sense, naming the term if it
-    does not.
-    """
+    """An expression from a user's value; if its shape makes no sense, the error names it."""
     try:
         expr = as_expr(value)
         shape_of(expr)
