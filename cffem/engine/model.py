@@ -32,8 +32,6 @@ from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.deletion.refit import Refit, refitted
 from cffem.engine.deletion.sweep import run_sweep
-from cffem.engine.inputs import field_data as data
-from cffem.engine.inputs import initial
 from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
@@ -41,15 +39,12 @@ from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_solve import solve_steady
-from cffem.engine.time.march import Marching, Stage, consistent_start, march
+from cffem.engine.time.march import Marching, Stage, march
+from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field
-from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
-from cffem.symbols.problem.measured import rate_of
-from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
@@ -144,7 +139,7 @@ class Model:
         self._group: Any = (
             None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
         )
-        self._marching = self._kinds()
+        self._marching = marching_of(self)
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
         self._made: dict[Hashable, Any] = {}
@@ -277,22 +272,6 @@ class Model:
         """The time levels; `[0.0]` for a steady problem."""
         return np.zeros(1) if self.experiment.time is None else self.experiment.time.times
 
-    def _kinds(self) -> Marching:
-        """Scheme and kinds of unknowns."""
-        orders = {f: equation.time_order for f, equation in self.library.equations.items()}
-        dynamic = [f for f, order in orders.items() if order >= 1]
-        second = [f for f, order in orders.items() if order == 2]
-        window = self.experiment.time
-        # Algebraic unknowns take their value from the last stage, which the midpoint rule has in
-        # the middle of the step.
-        algebraic = len(dynamic) < len(orders) or (
-            self.discretisation.multiplier is not None and not second
-        )
-        name = (window.scheme if window else None) or ("sdirk2" if algebraic else "midpoint")
-        return Marching(
-            SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None
-        )
-
     def initial(
         self, change: Intervention, stage: Stage | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -303,82 +282,12 @@ class Model:
                 stay as they are.
             stage: the stage solver prepared for it.
         """
-        if not self._starts_alike(change):
-            return self._initial(change, stage)
+        if not starts_as_factual(self, change):
+            return initial_state(self, change, stage)
         if self._start is None:
-            self._start = self._initial(change, stage)
+            self._start = initial_state(self, change, stage)
         state, velocity = self._start
         return state.copy(), None if velocity is None else velocity.copy()
-
-    def _starts_alike(self, change: Intervention) -> bool:
-        """Whether an intervention leaves the initial state as it is in the factual problem."""
-        if (
-            change.initial
-            or change.conditions
-            or change.released
-            or not self.changes_coefficients_only(change)
-        ):
-            return False
-        # Algebraic fields follow the coefficients, and a function of the user's may have changed
-        # since.
-        algebraic = any(equation.time_order == 0 for equation in self.library.equations.values())
-        return not algebraic and not any(
-            hasattr(value, "function_space") for value in self.experiment.initial.values()
-        )
-
-    def _initial(
-        self, change: Intervention, stage: Stage | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        stage = stage or self.prepared(change, SolveRecord())
-        values = {**dict(self.experiment.initial), **dict(change.initial)}
-        state = np.zeros(self.spaces.owned)
-        velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
-        for unknown, equation in self.library.equations.items():
-            if equation.time_order >= 1:
-                self.put(state, unknown, values[unknown])
-            if equation.time_order == 2 and velocity is not None:
-                self.put(velocity, unknown, rate_of(values[dt(unknown)]))
-        essential, start = stage.essential, float(self.times[0])
-        essential.set_values(state, start)
-        if velocity is not None:
-            essential.set_velocities(velocity, start)
-        if self.discretisation.multiplier is not None:
-            state = project_onto_constraint(stage, state, start)
-            velocity = (
-                None
-                if velocity is None
-                else project_onto_constraint(stage, velocity, start, rate=True)
-            )
-        if any(equation.time_order == 0 for equation in self.library.equations.values()):
-            consistent_start(stage, self._marching, self._held_at_start(), state, velocity, start)
-        return state, velocity
-
-    def _held_at_start(self) -> np.ndarray:
-        """Unknowns that initial data give: fields with a rate, and the multiplier of a
-        constraint on such fields.
-        """
-        held = [f for f, equation in self.library.equations.items() if equation.time_order]
-        multiplier = self.discretisation.multiplier
-        if multiplier is not None and {*self.experiment.constraint.fields} <= {*held}:
-            held.append(multiplier[0])
-        return self.spaces.mask(held)
-
-    def put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
-        """Interpolate a value at the initial time into the place of a field in a state (owned
-        values).
-        """
-        from dolfinx import fem
-
-        data.check_on_mesh(
-            value, unknown, self.discretisation.mesh, f"the initial value of {unknown}"
-        )
-        own, _ = self.spaces.own(unknown)
-        function = fem.Function(own)
-        what = f"the initial value of {unknown}"
-        initial.put(function, value, unknown, float(self.times[0]), what, self.discretisation.sharp)
-        dofs = self.spaces.dofs(unknown)
-        mine = dofs < self.spaces.owned
-        state[dofs[mine]] = function.x.array[mine]
 
     def projected(self, state: np.ndarray) -> np.ndarray:
         """The L2 projection of a state onto the declared constraint class, boundary values

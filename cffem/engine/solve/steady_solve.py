@@ -22,6 +22,7 @@ from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.steady_stability import is_looked_for, stability
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.time.start import put
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def started(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
     values = {**dict(model.experiment.initial), **dict(change.initial)}
     for unknown in model.library.equations:
         if unknown in values:
-            model.put(state.array, unknown, values[unknown])
+            put(model, state.array, unknown, values[unknown])
     stage.essential.set_values(state.array, 0.0)
     return state
 
