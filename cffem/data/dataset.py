@@ -19,10 +19,9 @@ import sympy as sp
 
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.problem.library import CandidateTerms
-from cffem.symbols.problem.term_checks import nearest
 
 if TYPE_CHECKING:
     import xarray

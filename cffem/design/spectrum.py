@@ -17,6 +17,7 @@ import numpy as np
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.symbols.errors import InputError
 
+# Supports up to which all of one size are visited.
 ENUMERATION_LIMIT = 200_000
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
+# Probability δ with which noise may exceed its bound.
 CONFIDENCE = 0.05
 
 

@@ -12,6 +12,7 @@ from numbers import Real
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import CARRIED, CONDITIONS
 
+# Unknowns times time steps of the largest solution that an error bar may cost.
 BUDGET = 5e5
 SCORES = ("auto", "full", "decide")
 # Unknowns times time steps of one solution from which a study is a large one, and the accuracy of

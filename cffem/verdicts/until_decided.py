@@ -18,6 +18,7 @@ from typing import Any
 
 from cffem.verdicts.decisions import UNRESOLVED, decide
 
+# Levels of refinement at most, the given one included.
 LEVELS = 12
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-EARTH_RADIUS = 6.371e6
+EARTH_RADIUS = 6.371e6  # metres
+# Degrees of latitude within which a map may have its true scale.
 FARTHEST_LATITUDE = 80.0
 
 

@@ -19,9 +19,8 @@ from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
 from cffem.engine.store.numbering import Numbering
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field, VectorField
-from cffem.symbols.problem.term_checks import nearest
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase

@@ -25,8 +25,7 @@ import numpy as np
 from petsc4py import PETSc
 
 from cffem.forms.elements import H1, HCURL, carrier
-from cffem.symbols.errors import InputError
-from cffem.symbols.problem.term_checks import nearest
+from cffem.symbols.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.dirichlet import EssentialConditions

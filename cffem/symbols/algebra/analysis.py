@@ -24,6 +24,7 @@ from cffem.symbols.fields import Component, Field, ScalarField
 # What holds for every dimension holds in three, so terms whose dimension is not known yet are
 # written out there.
 GENERIC_DIMENSION = 3
+# Points at which two terms are compared numerically.
 SAMPLES = 3
 
 

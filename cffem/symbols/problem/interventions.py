@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 
 from cffem.symbols.coordinates import COORDINATES, t
-from cffem.symbols.errors import LibraryError
+from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
-from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression, nearest
+from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression
 
 if TYPE_CHECKING:
     from sympy.printing.printer import Printer

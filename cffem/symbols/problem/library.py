@@ -18,7 +18,7 @@ from cffem.symbols import term_tables as tables
 from cffem.symbols.algebra import analysis
 from cffem.symbols.algebra.shapes import Shape, shape_of
 from cffem.symbols.coordinates import COORDINATES, Parameter, t
-from cffem.symbols.errors import LibraryError
+from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.term_checks import (
@@ -28,7 +28,6 @@ from cffem.symbols.problem.term_checks import (
     check_symbols,
     checked_terms,
     named_expression,
-    nearest,
 )
 
 
