@@ -28,10 +28,9 @@ import basix
 import numpy as np
 import sympy as sp
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
 from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
 
-from cffem._compat import cell_geometry, straight_simplices
+from cffem._compat import cell_geometry, exterior_facets, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.pieces import CELLS, Simplices
 from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
@@ -518,7 +517,7 @@ def _beside_the_boundary(cells: Simplices) -> np.ndarray:
     topology, dim = cells.mesh.topology, cells.dim
     topology.create_connectivity(dim - 1, dim)
     links = topology.connectivity(dim - 1, dim)
-    found = {int(cell) for facet in exterior_facet_indices(topology) for cell in links.links(facet)}
+    found = {int(cell) for facet in exterior_facets(cells.mesh) for cell in links.links(facet)}
     return cells.corners[sorted(cell for cell in found if cell < len(cells.corners))]
 
 

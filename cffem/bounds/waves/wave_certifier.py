@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
 
+from cffem._compat import exterior_facets
 from cffem.bounds.certificate import (
     ESTIMATED,
     GUARANTEED,
@@ -163,9 +163,7 @@ class SecondOrderCertifier(ABC):
         """Whether exactly the unknowns of the field on the boundary are held; collective."""
         mesh, facet = self.model.discretisation.mesh, self.dim - 1
         mesh.topology.create_connectivity(facet, facet + 1)
-        boundary = fem.locate_dofs_topological(
-            self.space, facet, exterior_facet_indices(mesh.topology)
-        )
+        boundary = fem.locate_dofs_topological(self.space, facet, exterior_facets(mesh))
         self.owned = self.space.dofmap.index_map.size_local * self.space.dofmap.index_map_bs
         self.places = self.model.spaces.dofs(self.unknown)[: self.owned]
         self.walls = boundary[boundary < self.owned]

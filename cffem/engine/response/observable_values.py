@@ -257,7 +257,7 @@ def measure_of(discretisation: Discretisation, observable: Observable) -> ufl.Me
     if name in (None, "domain"):
         return ufl.dx(domain=domain)
     if name == "boundary":
-        return ufl.ds(domain=domain)
+        return discretisation.boundary.whole
     boundary, marked = discretisation.boundary, discretisation.domain
     if name in boundary.tags:
         return boundary.measure(boundary.tags[name])
