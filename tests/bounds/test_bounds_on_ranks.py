@@ -187,7 +187,7 @@ def check(on_ranks, ranks, names, timeout=120):
 
 @pytest.mark.mpi
 def test_error_bars_on_an_interval_are_the_same_on_two_ranks(on_ranks):
-    check(on_ranks, 2, ["bratu", "heat", "neumann"])
+    check(on_ranks, 2, ["heat", "neumann"])
 
 
 @pytest.mark.slow
