@@ -332,3 +332,27 @@ def refined(mesh: Any) -> tuple[Any, Any]:
     # new mesh numbers them.
     before = mesh.comm.exscan(len(parents)) or 0
     return finer, parents[finer.topology.original_cell_index - before]
+
+
+def exterior_facets(mesh: Any) -> Any:
+    """This rank's facets on the boundary of the domain; collective.
+
+    The facets of an interval are its vertices, and DOLFINx does not know which of them two ranks
+    share: without ghost cells, as refinement makes meshes, it takes the end of each rank's part for
+    a boundary (https://github.com/FEniCS/dolfinx/pull/4525). There the cells at a vertex are
+    counted on all ranks.
+    """
+    import numpy as np
+    from dolfinx import la
+    from dolfinx.mesh import exterior_facet_indices
+
+    topology, dimension = mesh.topology, mesh.topology.dim
+    topology.create_connectivity(dimension - 1, dimension)
+    if dimension > 1:
+        return exterior_facet_indices(topology)
+    owned = topology.index_map(1).size_local
+    count = la.vector(topology.index_map(0), 1)
+    np.add.at(count.array, topology.connectivity(1, 0).array[: 2 * owned], 1.0)
+    count.scatter_reverse(la.InsertMode.add)
+    here = count.array[: topology.index_map(0).size_local]
+    return np.flatnonzero(np.abs(here - 1.0) < 0.5).astype(np.int32)

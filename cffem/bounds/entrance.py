@@ -25,6 +25,7 @@ from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
 
 if TYPE_CHECKING:
+    from cffem.engine.deletion.sweep import Deletion
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -178,7 +179,7 @@ def _certify_changed(
 
 
 def certify_sweep(
-    model: Model, sweep: Mapping[str, Any], certification: Any
+    model: Model, sweep: Mapping[str, Deletion], certification: Any
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificate that applies to each deletion of a sweep, or the reason why there is
     none; collective.

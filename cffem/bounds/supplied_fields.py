@@ -52,10 +52,8 @@ QUADRATURE = 10
 GAUSS = 3
 
 
-class Brought:
-    """A model whose factual solution is a field that was brought along; everything else is
-    the model's.
-    """
+class SuppliedFields:
+    """A model whose factual solution was supplied by the user; all else is the model's."""
 
     def __init__(self, model: Model, factual: Solution):
         self._model, self.factual = model, factual
@@ -173,7 +171,7 @@ def certify_fields(
             for name, field in deleted.items()
         }
     own = brought(model, factual)
-    found = certifier_for(Brought(model, own))
+    found = certifier_for(SuppliedFields(model, own))
     if isinstance(found, NoCertificate):
         return dict.fromkeys(deleted, found)
     lost = representation_loss(model, factual, own)

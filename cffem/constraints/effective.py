@@ -23,8 +23,7 @@ from cffem.constraints.dependence import Images, Relations, image, measured_rela
 from cffem.constraints.modulo import coordinates_of
 from cffem.constraints.natural import traces_agree
 from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, TermEvidence
-from cffem.symbols.errors import InputError
-from cffem.symbols.problem.term_checks import nearest
+from cffem.symbols.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model

@@ -99,9 +99,7 @@ class Evaluation:
         return BlockSolver(matrix, free, global_rows(self.spaces, np.flatnonzero(free)))
 
     def _prepare_auxiliaries(self, names: set[str]) -> None:
-        """The equations that define auxiliary fields, and a solver for them with everything
-        else held.
-        """
+        """The equations of auxiliary fields, and a solver for them with everything else held."""
         parts = [part for _, part in self.equation.fixed if part.ingredient.name in names]
         self._defining = parts
         matrices = [part.matrix(0) for part in parts]
@@ -303,7 +301,7 @@ class _Normal:
     def __init__(self, forward: Map, adjoint: Map, inputs: np.ndarray):
         self.forward, self.adjoint, self.inputs = forward, adjoint, inputs
 
-    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
+    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
         out.array[:] = self.adjoint(self.forward(vector.array_r * self.inputs)) * self.inputs
 
 

@@ -65,9 +65,7 @@ class Modulo:
             ]
 
     def _rule(self, condition: sp.Expr) -> tuple[sp.Expr, dict[Any, int], sp.Expr]:
-        """The leading derivative of a condition, as field component and orders, and what it
-        equals.
-        """
+        """The leading derivative of a condition (component and orders), and what it equals."""
         leader = max(jet([condition], self.constraint.fields), key=_rank)
         factors = by_jets(condition)
         leading = factors.pop(leader)
@@ -169,9 +167,7 @@ def entries_vanish(entries: Sequence[sp.Expr]) -> bool:
 
 
 def by_jets(entry: sp.Expr) -> dict[sp.Expr, sp.Expr]:
-    """The coefficients of an expression, functions of the coordinates, by its monomials in
-    the jets.
-    """
+    """The coefficients (functions of the coordinates) of an expression, by its jet monomials."""
     found: dict[sp.Expr, list[sp.Expr]] = {}
     for monomial in sp.Add.make_args(sp.expand(entry)):
         factors = sp.Mul.make_args(monomial)

@@ -104,7 +104,7 @@ class _Scaled:
     def __init__(self, mass: PETSc.Mat, roots: np.ndarray):
         self.mass, self.roots = mass, roots
 
-    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
+    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
         work = vector.duplicate()
         work.array[:] = vector.array_r * self.roots
         self.mass.mult(work, out)

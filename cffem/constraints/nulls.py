@@ -202,9 +202,7 @@ class ConstraintAnalysis:
         return "gradient"
 
     def class_ratio(self, name: str) -> float:
-        """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, where they leave doubt, by
-        operator norms.
-        """
+        """The largest ‖T_j[P w]‖ / ‖T_j[w]‖, by samples and, in doubt, by operator norms."""
         evaluation, largest = self.evaluation, 0.0
         for fields, members in self.samples:
             whole = evaluation.dual_norm(evaluation.functional(name, fields))

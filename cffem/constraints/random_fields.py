@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
 
+# Plane waves that a random field is the sum of, per component.
 WAVES = 8
 
 

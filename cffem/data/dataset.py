@@ -12,17 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.problem.library import CandidateTerms
-from cffem.symbols.problem.term_checks import nearest
+
+if TYPE_CHECKING:
+    import xarray
+    from numpy.typing import ArrayLike
+
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
 DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude", "nav_lat")
@@ -68,11 +72,11 @@ class Dataset:
     def from_arrays(
         cls,
         coords: Coordinates,
-        values: Mapping[Field, Any],
+        values: Mapping[Field, ArrayLike],
         mask: np.ndarray | None = None,
         *,
         projected: bool = False,
-        period: Mapping[Any, float] | None = None,
+        period: Mapping[sp.Symbol, float] | None = None,
     ) -> Dataset:
         """Data on a tensor grid.
 
@@ -100,7 +104,11 @@ class Dataset:
 
     @classmethod
     def from_xarray(
-        cls, ds: Any, names: Mapping[Field, str | Sequence[str]], *, projected: bool = False
+        cls,
+        ds: xarray.Dataset,
+        names: Mapping[Field, str | Sequence[str]],
+        *,
+        projected: bool = False,
     ) -> Dataset:
         """Data of an xarray dataset whose dimensions are called x, y, z, t (or depth, time);
         degrees need `cf.sphere_dataset`.
@@ -141,7 +149,7 @@ class Dataset:
         cls,
         path: str | Path,
         names: Mapping[Field, str | Sequence[str]],
-        coordinates: Mapping[Any, str] | None = None,
+        coordinates: Mapping[sp.Symbol, str] | None = None,
         *,
         projected: bool = False,
     ) -> Dataset:
@@ -171,7 +179,12 @@ class Dataset:
 
     @classmethod
     def from_points(
-        cls, points: Any, times: Any, values: Mapping[Field, Any], *, projected: bool = False
+        cls,
+        points: ArrayLike,
+        times: ArrayLike,
+        values: Mapping[Field, ArrayLike],
+        *,
+        projected: bool = False,
     ) -> Dataset:
         """Sensors scattered in space (or the nodes of an unstructured mesh).
 
@@ -206,7 +219,11 @@ class Dataset:
 
     @classmethod
     def _from_readings(
-        cls, points: np.ndarray, times: np.ndarray, values: Mapping[Field, Any], projected: bool
+        cls,
+        points: np.ndarray,
+        times: np.ndarray,
+        values: Mapping[Field, ArrayLike],
+        projected: bool,
     ) -> Dataset:
         """Sensors with missing readings or times of their own, brought to common times."""
         from cffem.data.noise.own_times import gathered
@@ -225,10 +242,8 @@ class Dataset:
         common, filled, how = gathered(points, times, arrays)
         return cls({COORDINATES[3]: common}, filled, points, None, projected, gathered=how)
 
-    def repeating(self, period: Mapping[Any, float]) -> Dataset:
-        """The same data on axes that repeat themselves; a last point that repeats the first
-        is left out.
-        """
+    def repeating(self, period: Mapping[sp.Symbol, float]) -> Dataset:
+        """The same data on periodic axes; a last point that repeats the first is left out."""
         data, lengths = self, {}
         for name, length in period.items():
             symbol = {str(c): c for c in COORDINATES}.get(str(name))
@@ -431,7 +446,7 @@ def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def real_numbers(unknown: Any, data: Any) -> np.ndarray:
+def real_numbers(unknown: Field, data: Any) -> np.ndarray:
     """Values of a field as floats, refused where that would lose something."""
     array = np.asarray(data)
     if np.iscomplexobj(array):

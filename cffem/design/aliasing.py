@@ -55,9 +55,7 @@ class AliasGroup:
         )
 
     def _spoken(self, combination: sp.Expr) -> str:
-        """A combination of coefficients for people, in the order of the terms and with four
-        digits.
-        """
+        """A combination of coefficients in words, in the order of the terms, with four digits."""
         own = {f"{COEFFICIENT}{name}": name for name in self.terms}
         parts = sorted(
             combination.as_coefficients_dict().items(),
@@ -258,9 +256,7 @@ def span(projector: np.ndarray) -> np.ndarray:
 
 
 def reduced_rows(rows: np.ndarray) -> np.ndarray:
-    """Row echelon form with unit pivots, so that each combination starts with a plain
-    coefficient.
-    """
+    """Row echelon form with unit pivots: each combination starts with a plain coefficient."""
     rows = np.array(rows, dtype=float)
     used = 0
     for column in range(rows.shape[1] if rows.size else 0):

@@ -270,9 +270,7 @@ class SectorSearch:
         )
 
     def sector_bound(self, generators: np.ndarray, sector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Certified lower bound of (positive part)/(Σμ)² on one sector, and the
-        near-minimising vector.
-        """
+        """Certified lower bound of (positive part)/(Σμ)² on a sector, and a near-minimiser."""
         count, columns = len(self.depth), generators.shape[1]
         rows = np.zeros((self.size + 1, columns + count))
         rows[: self.size - count, :columns] = self.positive.T @ generators
@@ -298,9 +296,7 @@ class SectorSearch:
         return float(bound * (1 - 1e-9)) ** 2 if bound > 0 else 0.0, point
 
     def halve(self, sector: np.ndarray, smallest: float) -> list[np.ndarray] | None:
-        """Cut a sector at the middle of its longest edge; None if it is too small to be worth
-        cutting.
-        """
+        """Cut a sector at the middle of its longest edge; None if it is too small for that."""
         metric = np.sqrt(self.depth)[:, None]
         scaled = metric * sector
         pairs = list(itertools.combinations(range(sector.shape[1]), 2))

@@ -20,7 +20,7 @@ import sympy as sp
 from cffem.data.rows.row_blocks import RowBlock, RowSource
 from cffem.design import aliasing, spectrum
 from cffem.design.cone import Bracket, restricted_eigenvalue
-from cffem.design.gram import BlockGrams, fold
+from cffem.design.gram import BlockGrams, Communicator, fold
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.library import CandidateTerms
 
@@ -70,9 +70,7 @@ class Addition:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a design was made of: its library, its solutions or datasets, and the kind of its
-    rows.
-    """
+    """What a design was made of: library, solutions or datasets, and the kind of its rows."""
 
     library: CandidateTerms
     sources: tuple[Any, ...]
@@ -172,7 +170,7 @@ class Design:
         sources: Iterable[RowSource] | RowSource,
         kind: str = "weak",
         *,
-        comm: Any = None,
+        comm: Communicator | None = None,
     ) -> Design:
         """The design of a library evaluated on solutions or measured data.
 
@@ -215,8 +213,8 @@ class Design:
         def blocks() -> Iterable[RowBlock]:
             for number, source in enumerate(given):
                 # Data that every rank holds in full must be counted once, not once per rank.
-                everywhere = shared and comm is not None and getattr(source, "comm", None) is None
-                if everywhere and comm.rank > 0:
+                everywhere = shared and getattr(source, "comm", None) is None
+                if everywhere and comm is not None and comm.rank > 0:
                     continue
                 for block in source.rows(wider, kind):
                     yield relabelled(block, number) if len(given) > 1 else block

@@ -11,12 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.errors import InputError
+
+T = TypeVar("T")
+
+
+class Communicator(Protocol):
+    """What is asked of an MPI communicator, so that designs need no MPI."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def allgather(self, value: T) -> list[T]: ...
 
 
 @dataclass(frozen=True)
@@ -166,9 +180,7 @@ class Accumulator:
         self._keep_some(block, root)
 
     def _keep_some(self, block: RowBlock, root: np.ndarray | None) -> None:
-        """Reservoir sampling: every row gets a random key, and the rows with the largest keys
-        stay.
-        """
+        """Reservoir sampling: every row gets a random key; those with the largest keys stay."""
         if self._sample is None:
             self._sample = np.empty((0, block.A.shape[1] + 1))
         keys = self._random.random(len(block.y))
@@ -183,7 +195,7 @@ class Accumulator:
         best = np.argsort(-keys)[: FOLD.sample]
         self._keys, self._sample = keys[best], rows[best]
 
-    def finish(self, comm: Any = None) -> BlockGrams:
+    def finish(self, comm: Communicator | None = None) -> BlockGrams:
         """The Grams of everything added, summed over the ranks of `comm` if one is given."""
         totals, sample = self._totals, self._sample
         if comm is not None and comm.size > 1:
@@ -224,9 +236,7 @@ class Accumulator:
 
 
 def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:
-    """Add up the totals of several ranks, in rank order so that every rank gets the same
-    numbers.
-    """
+    """Add up the totals of all ranks, in rank order, so that all get the same numbers."""
     merged: dict[Hashable, dict[str, Any]] = {}
     for part in parts:
         for label, entry in part.items():
@@ -258,7 +268,7 @@ def gram(y: np.ndarray, A: np.ndarray, root: np.ndarray | None = None) -> np.nda
     return result
 
 
-def fold(blocks: Iterable[RowBlock], comm: Any = None) -> BlockGrams:
+def fold(blocks: Iterable[RowBlock], comm: Communicator | None = None) -> BlockGrams:
     """Fold an iterable of row blocks into block Grams."""
     accumulator = Accumulator()
     for block in blocks:

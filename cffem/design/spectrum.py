@@ -17,14 +17,13 @@ import numpy as np
 from cffem.design.cone import Bracket, restricted_eigenvalue
 from cffem.symbols.errors import InputError
 
+# Supports up to which all of one size are visited.
 ENUMERATION_LIMIT = 200_000
 
 
 @dataclass(frozen=True)
 class SparseEigenvalues:
-    """Extreme eigenvalues over all supports of one size; `exact` says whether all supports
-    were visited.
-    """
+    """Extreme eigenvalues over all supports of one size; `exact`: all were visited."""
 
     size: int
     lower: float

@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.deletion.refit import Refit, refitted
 from cffem.engine.deletion.sweep import run_sweep
-from cffem.engine.inputs import field_data as data
-from cffem.engine.inputs import initial
 from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
@@ -41,23 +39,28 @@ from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
 from cffem.engine.solve.steady_solve import solve_steady
-from cffem.engine.time.march import Marching, Stage, consistent_start, march
+from cffem.engine.time.march import Marching, Stage, march
+from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field
-from cffem.symbols.operators import dt
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
-from cffem.symbols.problem.measured import rate_of
-from cffem.symbols.problem.schemes import SCHEMES
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
+    from cffem.engine.response.adjoint import ObservableScores
+    from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
+    from cffem.engine.response.observable_values import Measurement
+    from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
+    from cffem.engine.response.tangent import Response, Responses
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
     from cffem.symbols.problem.system import System
 
+# Told every level (number, state, rate), and every implicit stage, of a march.
+KeepLevel = Callable[[int, np.ndarray, np.ndarray | None], bool | None]
+KeepStage = Callable[[int, int, tuple[Any, Any, Any], float], None]
 Made = TypeVar("Made")
 
 
@@ -136,7 +139,7 @@ class Model:
         self._group: Any = (
             None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
         )
-        self._marching = self._kinds()
+        self._marching = marching_of(self)
         self._measurements: dict[Any, Any] = {}
         self.counts: Counter[str] = Counter()
         self._made: dict[Hashable, Any] = {}
@@ -209,7 +212,11 @@ class Model:
         return Solution.restored(self, path, joint(intervention))
 
     def run(
-        self, change: Intervention, record: SolveRecord, keep: Any, keep_stage: Any = None
+        self,
+        change: Intervention,
+        record: SolveRecord,
+        keep: KeepLevel,
+        keep_stage: KeepStage | None = None,
     ) -> None:
         """Solve and hand every level to `keep`; the way for callers that do not store the
         trajectory.
@@ -265,22 +272,6 @@ class Model:
         """The time levels; `[0.0]` for a steady problem."""
         return np.zeros(1) if self.experiment.time is None else self.experiment.time.times
 
-    def _kinds(self) -> Marching:
-        """Scheme and kinds of unknowns."""
-        orders = {f: equation.time_order for f, equation in self.library.equations.items()}
-        dynamic = [f for f, order in orders.items() if order >= 1]
-        second = [f for f, order in orders.items() if order == 2]
-        window = self.experiment.time
-        # Algebraic unknowns take their value from the last stage, which the midpoint rule has in
-        # the middle of the step.
-        algebraic = len(dynamic) < len(orders) or (
-            self.discretisation.multiplier is not None and not second
-        )
-        name = (window.scheme if window else None) or ("sdirk2" if algebraic else "midpoint")
-        return Marching(
-            SCHEMES[name], self.spaces.mask(dynamic), self.spaces.mask(second) if second else None
-        )
-
     def initial(
         self, change: Intervention, stage: Stage | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -291,82 +282,12 @@ class Model:
                 stay as they are.
             stage: the stage solver prepared for it.
         """
-        if not self._starts_alike(change):
-            return self._initial(change, stage)
+        if not starts_as_factual(self, change):
+            return initial_state(self, change, stage)
         if self._start is None:
-            self._start = self._initial(change, stage)
+            self._start = initial_state(self, change, stage)
         state, velocity = self._start
         return state.copy(), None if velocity is None else velocity.copy()
-
-    def _starts_alike(self, change: Intervention) -> bool:
-        """Whether an intervention leaves the initial state as it is in the factual problem."""
-        if (
-            change.initial
-            or change.conditions
-            or change.released
-            or not self.changes_coefficients_only(change)
-        ):
-            return False
-        # Algebraic fields follow the coefficients, and a function of the user's may have changed
-        # since.
-        algebraic = any(equation.time_order == 0 for equation in self.library.equations.values())
-        return not algebraic and not any(
-            hasattr(value, "function_space") for value in self.experiment.initial.values()
-        )
-
-    def _initial(
-        self, change: Intervention, stage: Stage | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        stage = stage or self.prepared(change, SolveRecord())
-        values = {**dict(self.experiment.initial), **dict(change.initial)}
-        state = np.zeros(self.spaces.owned)
-        velocity = None if self._marching.second_order is None else np.zeros(self.spaces.owned)
-        for unknown, equation in self.library.equations.items():
-            if equation.time_order >= 1:
-                self.put(state, unknown, values[unknown])
-            if equation.time_order == 2 and velocity is not None:
-                self.put(velocity, unknown, rate_of(values[dt(unknown)]))
-        essential, start = stage.essential, float(self.times[0])
-        essential.set_values(state, start)
-        if velocity is not None:
-            essential.set_velocities(velocity, start)
-        if self.discretisation.multiplier is not None:
-            state = project_onto_constraint(stage, state, start)
-            velocity = (
-                None
-                if velocity is None
-                else project_onto_constraint(stage, velocity, start, rate=True)
-            )
-        if any(equation.time_order == 0 for equation in self.library.equations.values()):
-            consistent_start(stage, self._marching, self._held_at_start(), state, velocity, start)
-        return state, velocity
-
-    def _held_at_start(self) -> np.ndarray:
-        """Unknowns that initial data give: fields with a rate, and the multiplier of a
-        constraint on such fields.
-        """
-        held = [f for f, equation in self.library.equations.items() if equation.time_order]
-        multiplier = self.discretisation.multiplier
-        if multiplier is not None and {*self.experiment.constraint.fields} <= {*held}:
-            held.append(multiplier[0])
-        return self.spaces.mask(held)
-
-    def put(self, state: np.ndarray, unknown: Field, value: Any) -> None:
-        """Interpolate a value at the initial time into the place of a field in a state (owned
-        values).
-        """
-        from dolfinx import fem
-
-        data.check_on_mesh(
-            value, unknown, self.discretisation.mesh, f"the initial value of {unknown}"
-        )
-        own, _ = self.spaces.own(unknown)
-        function = fem.Function(own)
-        what = f"the initial value of {unknown}"
-        initial.put(function, value, unknown, float(self.times[0]), what, self.discretisation.sharp)
-        dofs = self.spaces.dofs(unknown)
-        mine = dofs < self.spaces.owned
-        state[dofs[mine]] = function.x.array[mine]
 
     def projected(self, state: np.ndarray) -> np.ndarray:
         """The L2 projection of a state onto the declared constraint class, boundary values
@@ -446,7 +367,15 @@ class Model:
             self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
         )
 
-    def linearised(self, names: str | Iterable[str] | None = None, norm: str = "L2") -> Any:
+    @overload
+    def linearised(self, names: str, norm: str = "L2") -> Response: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def linearised(self, names: Iterable[str] | None = None, norm: str = "L2") -> Responses: ...
+
+    def linearised(
+        self, names: str | Iterable[str] | None = None, norm: str = "L2"
+    ) -> Response | Responses:
         """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several
         (default: all) by name.
         """
@@ -457,7 +386,7 @@ class Model:
         self.counts["linearised"] += len(wanted)
         return responses[names] if isinstance(names, str) else responses
 
-    def measurement(self, observable: Observable) -> Any:
+    def measurement(self, observable: Observable) -> Measurement:
         """An observable on this model, compiled once: its `value`, `gradient` and
         `derivative` along a solution.
         """
@@ -469,7 +398,7 @@ class Model:
 
     def observable_scores(
         self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> Any:
+    ) -> ObservableScores:
         """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
         one backward solve.
         """
@@ -482,7 +411,7 @@ class Model:
 
     def observable_deletions(
         self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> Any:
+    ) -> dict[str, ObservableDeletion]:
         """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
         a nonzero coefficient).
         """
@@ -492,7 +421,7 @@ class Model:
 
     def observable_bound(
         self, observable: Observable, name: str, norm: str = "L2", points: int = 8
-    ) -> Any:
+    ) -> ObservableBound:
         """The remainder bound of the adjoint approximation of one deletion, with estimated
         constants.
         """
@@ -500,19 +429,19 @@ class Model:
 
         return observable_bound(self, observable, name, norm, points)
 
-    def residual_scores(self) -> Any:
+    def residual_scores(self) -> dict[str, ResidualScore]:
         """C_j, RCI_j and the one-step score of all terms on the factual solution."""
         from cffem.engine.response.residual_scores import residual_scores
 
         return residual_scores(self)
 
-    def ranking_constants(self, norm: str = "L2") -> Any:
+    def ranking_constants(self, norm: str = "L2") -> RankingConstants:
         """c₋ and c₊ on span{α_j T_j[u]}: whether residual ranking is valid here."""
         from cffem.engine.response.residual_scores import ranking_constants
 
         return ranking_constants(self, norm)
 
-    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> Any:
+    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> GapCheck:
         """The residual–counterfactual gap of one term along ρ, with M_j estimated."""
         from cffem.engine.response.gap import gap_check
 

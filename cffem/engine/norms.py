@@ -31,6 +31,8 @@ from cffem.symbols.registry import Registry
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from cffem.symbols.fields import Field
+
 
 # a(u, v) of trial and test function of one field; None stands for the energy of the equation.
 NormForm = Callable[[Any, Any], Any]
@@ -211,7 +213,7 @@ def parsed(kind: str, discretisation: Discretisation) -> tuple[str, Any]:
     return base, known[rest[:-1]]
 
 
-def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> Any:
+def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> ufl.Form:
     """The bilinear form of a norm, over the unknown fields or one of them."""
     space = discretisation.spaces.space
     trial = discretisation.spaces.parts(ufl.TrialFunction(space))
@@ -225,14 +227,14 @@ def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> An
     return form
 
 
-def _require_vector(unknown: Any, kind: str) -> None:
+def _require_vector(unknown: Field, kind: str) -> None:
     if unknown.shape == ():
         raise InputError(
             f"the norm {kind} is for vector fields, but {unknown} is a scalar; use L2 or H1"
         )
 
 
-def energy_matrix(equation: Equation) -> Any:
+def energy_matrix(equation: Equation) -> PETSc.Mat:
     """The symmetric part of the state Jacobian of the current equation, restricted to its terms."""
     zero = equation.new_vector()
     matrix = equation.jacobian((1.0, 0.0, 0.0), (zero, None, None), 0.0).copy()

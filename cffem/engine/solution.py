@@ -22,6 +22,9 @@ from cffem.symbols.fields import Field
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from dolfinx import fem
+    from mpi4py import MPI
+
     from cffem.engine.model import Model
     from cffem.symbols.problem.library import CandidateTerms
 
@@ -72,7 +75,7 @@ class Solution:
         """Whether there is no time."""
         return len(self.times) == 1
 
-    def function(self, field: Field | None = None, k: int = -1) -> Any:
+    def function(self, field: Field | None = None, k: int = -1) -> fem.Function:
         """The field at level k as a DOLFINx function of its own space.
 
         Args:
@@ -81,13 +84,13 @@ class Solution:
         """
         return self.model.spaces.function(self._field(field), self.states[k])
 
-    def velocity(self, field: Field | None = None, k: int = -1) -> Any:
+    def velocity(self, field: Field | None = None, k: int = -1) -> fem.Function:
         """The rate of a field with a second-order anchor at level k."""
         if self.velocities is None:
             raise InputError("only equations of second order in time have a velocity")
         return self.model.spaces.function(self._field(field), self.velocities[k])
 
-    def multiplier(self, k: int = -1) -> Any:
+    def multiplier(self, k: int = -1) -> fem.Function:
         """The multiplier of the constraint at level k: of `DivergenceFree` the pressure p,
         whose force in the equation is −∇p.
         """
@@ -128,7 +131,7 @@ class Solution:
     # ----------------------------------------------------------------------------------------------
 
     @property
-    def comm(self) -> Any:
+    def comm(self) -> MPI.Comm:
         """The communicator over whose ranks the rows are spread."""
         return self.model.comm
 

@@ -68,9 +68,7 @@ def _lost(
     divisible: Callable[[sp.Expr], bool],
     dimension: int,
 ) -> Counter[sp.Expr]:
-    """What the elements cannot carry in an integrand, as monomials in components with their
-    factors.
-    """
+    """What the elements cannot carry in an integrand: monomials in components, with factors."""
     found: Counter[sp.Expr] = Counter()
     for part in sp.Add.make_args(sp.expand_mul(volume)):
         if not conforming(part):

@@ -16,12 +16,16 @@ and hexahedra those are the serendipity ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import basix.ufl
 
 from cffem.forms.translation_errors import UnsupportedTerm
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
 
 H1, HCURL, HDIV, L2 = "H1", "H(curl)", "H(div)", "L2"
 
@@ -45,9 +49,7 @@ class Carrier:
     degree: int
 
     def conforming(self, operator: str, order: int) -> bool:
-        """Whether a derivative is square-integrable across cells; `operator` is the innermost
-        one.
-        """
+        """Whether a derivative is square-integrable across cells; `operator` is innermost."""
         return order == 0 or (
             order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator)
         )
@@ -63,7 +65,7 @@ class Carrier:
         return f"degree {self.element.embedded_superdegree} {self.space} element {family}".rstrip()
 
 
-def carrier(element: Any) -> Carrier:
+def carrier(element: _ElementBase) -> Carrier:
     """What a Basix element can carry.
 
     Example:
@@ -81,7 +83,7 @@ def carrier(element: Any) -> Carrier:
     return Carrier(element, space, max(element.embedded_subdegree, 0))
 
 
-def before(element: Any) -> Any:
+def before(element: _ElementBase) -> _ElementBase:
     """The element that comes before in the discrete de Rham complex: Lagrange before Nédélec,
     Nédélec before Raviart–Thomas.
 
@@ -103,7 +105,7 @@ def before(element: Any) -> Any:
     return basix.ufl.element("N2curl" if serendipity else "N1curl", cell, degree)
 
 
-def after(element: Any) -> Any:
+def after(element: _ElementBase) -> _ElementBase:
     """The discontinuous element onto which the divergence maps an H(div) element, or in the plane
     the curl an H(curl) one.
 
@@ -119,13 +121,13 @@ def after(element: Any) -> Any:
     )
 
 
-def is_second_kind(element: Any) -> bool:
+def is_second_kind(element: _ElementBase) -> bool:
     """Whether an element is a Nédélec element of the second kind or a BDM element, which
     simplices fill with polynomials.
     """
     return element.element_family in (basix.ElementFamily.BDM, basix.ElementFamily.N2E)
 
 
-def topological_dimension(element: Any) -> int:
+def topological_dimension(element: _ElementBase) -> int:
     """The dimension of an element's cell."""
     return len(basix.topology(element.cell_type)) - 1

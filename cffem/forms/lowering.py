@@ -149,9 +149,7 @@ class Lowering:
         return self._memo[node]
 
     def is_data(self, node: sp.Basic) -> bool:
-        """Whether a node is a scalar function of the coordinates that something else may
-        stand for.
-        """
+        """Whether a node is a scalar function of the coordinates, which may be replaced."""
         if self.context.data is None or not isinstance(node, sp.Expr) or node.is_Atom:
             return False
         return (

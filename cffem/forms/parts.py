@@ -82,8 +82,7 @@ class IntegrationByParts:
     """Integrates by parts where a predicate asks for it.
 
     Args:
-        due: tells whether an expression contains an operator that should be handed over to the
-            weight.
+        must_move: whether an expression contains an operator that goes over to the weight.
 
     Example:
         >>> import cffem as cf
@@ -95,12 +94,14 @@ class IntegrationByParts:
         v*x*dot(n, grad(u))
     """
 
-    def __init__(self, due: Callable[[sp.Expr], bool]):
-        self.due = due
+    def __init__(self, must_move: Callable[[sp.Expr], bool]):
+        self.must_move = must_move
 
     def __call__(self, term: sp.Expr, weight: sp.Expr) -> WeakIntegrand:
-        """⟨term, weight⟩ with the operators that are due handed over to the weight."""
-        return self.move(term, weight) if self.due(term) else WeakIntegrand(inner(term, weight))
+        """⟨term, weight⟩ with the operators that must move handed over to the weight."""
+        return (
+            self.move(term, weight) if self.must_move(term) else WeakIntegrand(inner(term, weight))
+        )
 
     def handed_over(
         self, volume: Callable[[], sp.Expr], trace: sp.Expr, weight: sp.Expr, node: sp.Expr
@@ -217,15 +218,15 @@ class IntegrationByParts:
         )
 
     def only_due(self, term: sp.Expr) -> sp.Expr:
-        """The only factor of a product that is due."""
-        due = [arg for arg in term.args if self.due(arg)]
-        if len(due) != 1:
+        """The only factor of a product that must move."""
+        moving = [arg for arg in term.args if self.must_move(arg)]
+        if len(moving) != 1:
             raise UnsupportedTerm(
                 "a product of several derivatives of second order cannot be moved to the test "
                 "function",
                 term,
             )
-        return due[0]
+        return moving[0]
 
 
 def _product(a: sp.Expr, b: sp.Expr) -> sp.Expr:

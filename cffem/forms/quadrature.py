@@ -63,8 +63,6 @@ def _fixed(integral: ufl.Integral) -> ufl.Integral:
 
 @cache
 def _degree_of_cells(coordinate_element: Any) -> int:
-    """The degree of the Jacobian, which varies in cells that are no affine images of the
-    reference cell.
-    """
+    """The degree of the Jacobian of cells that are no affine images of the reference cell."""
     jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(ufl.Mesh(coordinate_element)))
     return estimate_total_polynomial_degree(jacobian)

@@ -11,7 +11,7 @@ discontinuous ones) is refused unless asked for as broken, that is cell by cell.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
@@ -20,6 +20,9 @@ from cffem.forms.lowering import Context, lower
 from cffem.forms.orders import Derived, derivatives
 from cffem.forms.translation_errors import NotRepresentable, UnsupportedTerm
 from cffem.symbols.fields import Field, n
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
 
 
 def strong_form(
@@ -62,9 +65,7 @@ def strong_form(
 
 
 def check_representable(term: sp.Expr, elements: Mapping[Field, Any]) -> None:
-    """Raise `NotRepresentable` if the element of a field cannot represent a derivative in the
-    term.
-    """
+    """Raise `NotRepresentable` if an element cannot represent a derivative in the term."""
     for derived in sorted(derivatives(term), key=lambda d: (str(d.field), -d.order)):
         if derived.field in elements and not carrier(elements[derived.field]).represents(
             derived.operator, derived.order
@@ -72,7 +73,7 @@ def check_representable(term: sp.Expr, elements: Mapping[Field, Any]) -> None:
             raise NotRepresentable(_advice(derived, elements[derived.field]), node=term)
 
 
-def _advice(derived: Derived, element: Any) -> str:
+def _advice(derived: Derived, element: _ElementBase) -> str:
     carries = carrier(element)
     what = f"the {carries.description} of {derived.field} cannot represent "
     if carries.space == H1:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -39,6 +39,9 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
 
 
 def weak_form(
@@ -116,9 +119,7 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
 
 @dataclass(frozen=True)
 class _Piece:
-    """One summand: what it can be replaced by, and why none of that will do by itself if it
-    is stuck.
-    """
+    """One summand: its possible weak forms, and, if none will do by itself, why."""
 
     choices: tuple[WeakIntegrand, ...]
     jumps: tuple[Trace, ...] = ()
@@ -143,7 +144,7 @@ class _Balance:
         }
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
         self.order = 0
-        self.parts = IntegrationByParts(self.due)
+        self.parts = IntegrationByParts(self.must_move)
 
     def weak_form(self, term: sp.Expr) -> WeakTerm:
         in_complex = self.in_complex(term)
@@ -167,7 +168,7 @@ class _Balance:
             self.carriers[d.field].conforming(d.operator, d.order) for d in derivatives(expr)
         )
 
-    def due(self, expr: sp.Expr) -> bool:
+    def must_move(self, expr: sp.Expr) -> bool:
         """Whether an expression must, or as a held operator is meant to, be integrated by parts."""
         return not self.conforming(expr) or any(
             is_held(node) and fields_of(node) for node in expr.atoms(Grad, Div, Curl, Lap)
@@ -184,11 +185,9 @@ class _Balance:
         ]
 
     def integrated(self, monomial: sp.Expr) -> list[_Piece]:
-        """The weak form of a summand, by the first way that leaves only derivatives the
-        elements have.
-        """
+        """The first weak form of a summand whose derivatives the elements all have."""
         direct = WeakIntegrand(inner(monomial, self.test))
-        if not self.due(monomial):
+        if not self.must_move(monomial):
             return [_Piece((direct,))]
         order = order_of(monomial)
         if order > 2:
@@ -234,9 +233,7 @@ class _Balance:
         return moved, self.lack(moved.volume)
 
     def solved(self, moved: WeakIntegrand, direct: sp.Expr) -> WeakIntegrand:
-        """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I
-        for it.
-        """
+        """If the summand I came back, as in ∫ u' u'' v = R − ∫ u' u'' v, solve I = R + k I."""
         volume = sp.expand_mul(moved.volume)
         if self.conforming(volume) or isinstance(direct, sp.Add):
             return WeakIntegrand(volume, moved.traces)
@@ -355,16 +352,14 @@ class _Balance:
             self.define(node, field, before(self.elements[source]))
         return self.auxiliaries[node]
 
-    def define(self, node: sp.Expr, field: Field, element: Any) -> None:
+    def define(self, node: sp.Expr, field: Field, element: _ElementBase) -> None:
         """Introduce an auxiliary field."""
         definition = weak_form(node, field, {**self.elements, field: element})
         self.auxiliaries[node] = Auxiliary(field, element, definition)
         self.elements[field], self.carriers[field] = element, carrier(element)
 
     def second_derivative(self, node: sp.Expr) -> Field:
-        """The auxiliary field that stands for a second derivative of a field on a conforming
-        element.
-        """
+        """The auxiliary field for a second derivative of a field on a conforming element."""
         if node not in self.auxiliaries:
             source, field = base_of(node.args[0]), stand_in(node)
             element = self.elements[source]

@@ -16,14 +16,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
+# Probability δ with which noise may exceed its bound.
 CONFIDENCE = 0.05
 
 
 @dataclass(frozen=True)
 class LassoPath:
-    """Knots of the Lasso path: penalties (decreasing) and the coefficients at each, one
-    column per knot.
-    """
+    """Knots of the Lasso path: decreasing penalties, and a column of coefficients for each."""
 
     alphas: np.ndarray
     coefficients: np.ndarray

@@ -43,7 +43,7 @@ class Gates:
         undetected: largest amplitude that a left-out term may still have.
         suspected: the same of a left-out term whose interval excludes zero.
         defect: largest energy by which sums over few readings may fail, unless noise does more.
-        told: terms of an alias group up to which all its combinations are written out.
+        written_out: terms of an alias group up to which all its combinations are written out.
     """
 
     win_rate: float = 0.9
@@ -61,7 +61,7 @@ class Gates:
     undetected: float = 0.35
     suspected: float = 0.07
     defect: float = 3e-5
-    told: int = 4
+    written_out: int = 4
 
 
 GATES = Gates()
@@ -209,9 +209,7 @@ def tolerated(left_out: Detection) -> float:
 
 
 def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
-    """A flow library that misfits without a pressure gets the hint where its pressure may
-    have gone.
-    """
+    """Tell a flow library that misfits without a pressure where its pressure may have gone."""
     anchor = None if design.library is None else design.library.anchor
     vectors = {f for f in getattr(anchor, "atoms", lambda *_: set())(VectorField) if f.dim > 1}
     if (
@@ -264,9 +262,7 @@ def missing_gate(
 
 
 def missing_alone(wider: Design, inside: tuple[int, ...], numbers: dict[str, Any]) -> list[Doubt]:
-    """Whether a common term outside the library would differ from zero if it were added to
-    the support.
-    """
+    """Whether a common term outside the library would differ from zero in the support."""
     probes = [j for j, name in enumerate(wider.names) if name.startswith(PROBE)]
     found = [
         d for d in (detected(wider, inside, j) for j in probes) if d.effect > GATES.discretisation
@@ -299,13 +295,13 @@ def alias_gate(design: Design, chosen: Selection) -> list[Doubt]:
     for group in design.alias_groups():
         inside = selected & set(group.terms)
         if inside:
-            return [Doubt("aliased", told(group, sorted(inside)))]
+            return [Doubt("aliased", alias_text(group, sorted(inside)))]
     return reproduced_gate(design, chosen)
 
 
-def told(group: AliasGroup, inside: list[str]) -> str:
+def alias_text(group: AliasGroup, inside: list[str]) -> str:
     """An alias group in one sentence; of a large one only which selected terms it ties."""
-    if len(group.terms) <= GATES.told:
+    if len(group.terms) <= GATES.written_out:
         return str(group)
     free = len(group.terms) - group.null.shape[1]
     return (

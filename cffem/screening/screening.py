@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -40,6 +40,10 @@ from cffem.screening.skill import NullSkill, null_skill
 from cffem.screening.writing import equation_latex, equation_text
 from cffem.symbols.errors import InputError
 from cffem.symbols.registry import Registry
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 
 try:
     from sklearn.utils.validation import validate_data
@@ -123,7 +127,7 @@ class Screening(RegressorMixin, BaseEstimator):
         largest: int | None = None,
         replicates: int = 100,
         random_state: int = 0,
-        bounds: Mapping[str, Any] | None = None,
+        bounds: Mapping[str, float | tuple[float | None, float | None]] | None = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -134,7 +138,7 @@ class Screening(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.bounds = bounds
 
-    def fit(self, X: Any, y: Any = None) -> Screening:
+    def fit(self, X: Design | ArrayLike, y: ArrayLike | None = None) -> Screening:
         """Screen a design, or a matrix of term evaluations against anchor values.
 
         Args:
@@ -174,16 +178,14 @@ class Screening(RegressorMixin, BaseEstimator):
             )
 
     def _bounds(self, design: Design) -> tuple[dict[str, float], dict[int, tuple[float, float]]]:
-        """Known coefficients by name, and the bounds of the others by their column among the
-        free ones.
-        """
+        """Known coefficients by name, and bounds of the others by column among the free ones."""
         pairs = {name: as_bounds(name, given) for name, given in (self.bounds or {}).items()}
         design.mask(pairs)
         known = {name: low for name, (low, high) in pairs.items() if low == high}
         free = [name for name in design.names if name not in known]
         return known, {free.index(name): pair for name, pair in pairs.items() if name not in known}
 
-    def _design(self, X: Any, y: Any) -> Design:
+    def _design(self, X: Design | ArrayLike, y: ArrayLike | None) -> Design:
         if gives_rows(X):
             raise InputError(
                 "a screen needs a design of a library on these data: "
@@ -267,9 +269,7 @@ class Screening(RegressorMixin, BaseEstimator):
         return largest / np.maximum(np.abs(first), 1e-6 * largest) if largest > 0 else None
 
     def _penalty(self, best_on_path: tuple[int, ...]) -> float:
-        """λ: given, the smallest that the noise allows, or that of the best model along the
-        path.
-        """
+        """λ: given, the smallest that noise allows, or that of the best model along the path."""
         if self.alpha is not None:
             return float(self.alpha)
         knots = [
@@ -299,9 +299,7 @@ class Screening(RegressorMixin, BaseEstimator):
         )
 
     def _frequencies(self, design: Design, alpha: float) -> np.ndarray:
-        """Stability selection: share of block-bootstrap replicates in which the Lasso at λ
-        keeps a term.
-        """
+        """Stability selection: share of block-bootstrap replicates where the Lasso keeps a term."""
         weights = resampling.bayesian_weights(
             len(design.grams.labels), self.replicates, self.random_state
         )
@@ -405,7 +403,7 @@ class Screening(RegressorMixin, BaseEstimator):
             cache[size] = restricted_eigenvalue(self.design_.normalised_gram(), size, seconds=2.0)
         return cache[size]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Design | ArrayLike) -> np.ndarray:
         """Anchor values predicted for rows of term evaluations, or for the rows of a dataset or
         solution.
 
@@ -417,7 +415,12 @@ class Screening(RegressorMixin, BaseEstimator):
             return np.concatenate([block.A @ self.coef_ for block in self._rows(X)])
         return validate_data(self, X, reset=False, dtype=float) @ self.coef_
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Design | ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """R² of the prediction: of anchor values on rows of a matrix, or of the anchor on the
         rows of data or of a design.
         """
@@ -448,7 +451,7 @@ class Screening(RegressorMixin, BaseEstimator):
         )
 
 
-def gives_rows(X: Any) -> bool:
+def gives_rows(X: Design | ArrayLike) -> bool:
     """Whether something is a dataset or a solution, which evaluates a library row by row."""
     return callable(getattr(X, "rows", None)) and not isinstance(X, Design)
 

@@ -86,9 +86,7 @@ class Selection:
 def select(
     design: Design, largest: int | None, replicates: int, seed: int, bounds: Bounds | None = None
 ) -> Selection:
-    """Choose the support with the best EBIC among those whose every term passes the deletion
-    test.
-    """
+    """Choose the support with the best EBIC whose every term passes the deletion test."""
     return judged(design, explore(design, largest, bounds), replicates, seed)
 
 
@@ -209,9 +207,7 @@ def refit(design: Design, support: Sequence[int], bounds: Bounds | None = None) 
 
 
 def estimate_with_error(design: Design, support: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Noise-corrected coefficients and the larger of their errors by the jackknife and by
-    fresh noise.
-    """
+    """Noise-corrected coefficients, and the larger of their jackknife and fresh-noise errors."""
     grams = design.grams
     estimate, error = resampling.jackknife(trusted_blocks(design, support), support)
     if grams.replicates is not None and grams.noise is not None:

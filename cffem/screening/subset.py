@@ -84,9 +84,7 @@ def unexplained(gram: np.ndarray, supports: np.ndarray) -> np.ndarray:
 
 
 def extensions(gram: np.ndarray, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every parent with one more column, and the residual shares, by one Schur complement per
-    parent.
-    """
+    """Every parent with one more column, and residual shares, by one Schur complement each."""
     count, size = parents.shape
     columns = len(gram) - 1
     if size == 0:

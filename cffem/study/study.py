@@ -214,7 +214,7 @@ def stations(run: Run) -> tuple[Report, Any]:
         else lambda term: identifying.refitted_without(identification, found.screening, term)
     )
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
-    sizes = {name: found.factual[name]["norm"] for name in run.models}
+    sizes = {name: found.factual[name].norm or 0.0 for name in run.models}
     deletions = deleting.Deletions(run, found.factual, nulls, refits)
     found.deletions = deletions.all()
     found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)

@@ -5,6 +5,9 @@ written, not when it is solved.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """What the user gave cannot be used; the message is one sentence that says what is wrong
@@ -47,3 +50,12 @@ class ParseError(SymbolError):
     def __init__(self, message: str, column: int | None = None):
         self.column = column
         super().__init__(message if column is None else f"column {column}: {message}")
+
+
+def nearest(name: object, known: Iterable[object]) -> str:
+    """The end of an error message: the known name most like this one, else the list of them."""
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"the known names are {', '.join(names)}" if names else "there are none"

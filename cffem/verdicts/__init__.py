@@ -4,12 +4,12 @@
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import decide
 from cffem.verdicts.pruning import PruningContract, pruning_contract
-from cffem.verdicts.until_decided import Verdict, decide_by_refinement
+from cffem.verdicts.until_decided import LevelVerdict, decide_by_refinement
 
 __all__ = [
     "Certification",
+    "LevelVerdict",
     "PruningContract",
-    "Verdict",
     "decide",
     "decide_by_refinement",
     "pruning_contract",

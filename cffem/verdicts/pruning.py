@@ -38,9 +38,7 @@ class PruningContract:
 
     @property
     def verdict(self) -> str:
-        """Whether both conditions hold, so that the relevant terms found are exactly the
-        relevant ones.
-        """
+        """Whether both conditions hold, so that exactly the relevant terms were found."""
         if FAILS in (self.recall, self.margin):
             return FAILS
         return HOLDS if self.recall == self.margin == HOLDS else UNKNOWN

@@ -18,11 +18,12 @@ from typing import Any
 
 from cffem.verdicts.decisions import UNRESOLVED, decide
 
+# Levels of refinement at most, the given one included.
 LEVELS = 12
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LevelVerdict:
     """The decision on one term and the level it was made on.
 
     Attributes:
@@ -52,7 +53,7 @@ def decide_by_refinement(
     certify: Callable[[tuple[str, ...], int], Mapping[str, Any] | None],
     levels: int = LEVELS,
     relative: bool = False,
-) -> dict[str, Verdict]:
+) -> dict[str, LevelVerdict]:
     """Decide terms on ever finer levels.
 
     Args:
@@ -81,7 +82,7 @@ def decide_by_refinement(
         ('relevant', 2)
     """
     wanted = tuple(names)
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, LevelVerdict] = {}
     tried: dict[str, list[tuple[int, float, float]]] = {name: [] for name in wanted}
     left, reason = wanted, "the error bar reaches ε and no further level is allowed"
     for level in range(levels):
@@ -107,10 +108,10 @@ def decide_by_refinement(
     }
 
 
-def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) -> Verdict:
+def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) -> LevelVerdict:
     margin = float(bound.margin)
     if not math.isfinite(margin):
-        return Verdict(
+        return LevelVerdict(
             name,
             UNRESOLVED,
             math.nan,
@@ -122,7 +123,7 @@ def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) 
     tolerance, uncertainty = (
         (epsilon * bound.size, epsilon * bound.eta_factual) if relative else (epsilon, 0.0)
     )
-    return Verdict(
+    return LevelVerdict(
         name,
         decide(bound.score, tolerance, margin=margin + uncertainty),
         float(bound.score),
@@ -132,10 +133,10 @@ def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) 
     )
 
 
-def _ended(verdict: Verdict | None, name: str, reason: str) -> Verdict:
+def _ended(verdict: LevelVerdict | None, name: str, reason: str) -> LevelVerdict:
     """An unresolved verdict with the reason why it was not refined further."""
     if verdict is None:
-        return Verdict(name, UNRESOLVED, math.nan, math.inf, 0, None, reason)
+        return LevelVerdict(name, UNRESOLVED, math.nan, math.inf, 0, None, reason)
     if verdict.decision != UNRESOLVED or verdict.reason:
         return verdict
     return replace(verdict, reason=reason)

@@ -135,6 +135,33 @@ def test_a_problem_without_a_solution_says_what_was_tried():
     assert caught.value.cause == "start"
 
 
+@pytest.mark.parametrize("strength", [1e-6, 1.0, 1e12])
+def test_an_equation_without_a_solution_is_not_hidden_by_a_larger_one(strength):
+    """Without its diffusion the first equation is exp(u) = 0, which Newton's method takes for
+    solved as soon as its residual is small beside the second one's terms.
+    """
+    w = cf.ScalarField("w")
+    libraries = {
+        u: cf.Library(terms={"lap": cf.lap(u), "exp": sp.exp(u)}, unknown=u),
+        w: cf.Library(terms={"lap": cf.lap(w), "u": u}, unknown=w),
+    }
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(COMM, 0.1),
+        elements={u: ("Lagrange", 1), w: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0), cf.Dirichlet(w, 0)],
+    )
+    coefficients = {"u/lap": 1.0, "u/exp": 2.0, "w/lap": 1.0, "w/u": strength}
+    with cf.Model(cf.System(libraries), coefficients, experiment) as model:
+        with pytest.raises(cf.SolveError, match="did not converge"):
+            model.solve(cf.delete("u/lap"))
+        # A field that vanishes is a solution, although nothing of its equation is left.
+        states = model.solve(cf.delete("w/u")).states[0]
+        first = model.factual.states[0]
+        assert np.abs(states[model.spaces.dofs(w)]).max() < 1e-12 * strength
+        here = model.spaces.dofs(u)
+        assert states[here] == pytest.approx(first[here], rel=1e-10)
+
+
 def test_options_of_snes_are_honoured_or_refused():
     library = cf.Library(terms={"lap": cf.lap(u), "heat": sp.exp(u)}, unknown=u)
     experiment = cf.Experiment(

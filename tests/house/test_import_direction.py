@@ -76,6 +76,27 @@ def test_no_upward_or_sideways_imports():
     assert not wrong, "\n".join(wrong)
 
 
+# Sub-rooms of one room, the lower ones first; modules of the room itself may use all of them.
+SUB_ROOMS = {
+    "symbols": ["algebra", "parser", "problem"],
+    "data": ["noise", "rows", "readers"],
+}
+
+
+@pytest.mark.parametrize("name", SUB_ROOMS)
+def test_sub_rooms_import_downwards(name):
+    order = SUB_ROOMS[name]
+    wrong = []
+    for path in (PACKAGE / name).rglob("*/*.py"):
+        here = path.relative_to(PACKAGE / name).parts[0]
+        for line, module in imports(path):
+            parts = module.split(".")
+            there = parts[2] if parts[:2] == ["cffem", name] and len(parts) > 2 else here
+            if there in order and order.index(there) > order.index(here):
+                wrong.append(f"{path.relative_to(PACKAGE.parent)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_third_party_imports_stay_in_their_room():
     wrong = []
     for path in FILES:

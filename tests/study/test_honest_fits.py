@@ -21,6 +21,7 @@ from cffem import dt, lap, t, x
 from cffem.study.report.report import Report
 from cffem.study.report.summary import sentences
 from cffem.study.run import running
+from cffem.study.run.facts import BoundFact, DeletionFact, JudgedDeletion
 from cffem.study.run.starting import StartSettings, fitted_start
 from cffem.study.run.stations.deciding import verdict
 
@@ -127,10 +128,10 @@ def test_one_experiment_that_cannot_be_solved_does_not_take_the_others_with_it(m
     ],
 )
 def test_what_makes_the_margin_decides_what_is_advised(margin, spread, code):
-    certificate = {"reason": "too large", "code": "over-budget"}
+    bound = BoundFact.from_plain({"reason": "too large", "code": "over-budget"})
     if margin is not None:
-        certificate = {"margin": margin, "kind": "guaranteed", "method": "flux"}
-    fact = {"status": "solved", "score": 0.5, "certificate": certificate}
+        bound = BoundFact(margin=margin, kind="guaranteed", method="flux")
+    fact = JudgedDeletion(DeletionFact("solved", 0.5), 0.5, bound)
     found = verdict("lap", "e", "deletion", 0.4, fact, None, spread)
     assert (found.decision, found.code) == ("unresolved", code)
     assert found.margin is None or math.isfinite(found.margin)

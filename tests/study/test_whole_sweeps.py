@@ -68,6 +68,8 @@ def counted(monkeypatch):
 def test_deletions_of_an_experiment_share_factors_and_so_do_their_error_bounds(
     tmp_path, monkeypatch
 ):
+    # So that the levels of a small problem are those of a large one.
+    monkeypatch.setattr("cffem.bounds.levels.three_levels.SMALL", 0.0)
     count, steps = counted(monkeypatch), Steps()
     study = read_study(written(tmp_path, ACCURATE), MPI.COMM_SELF)
     with using(Settings(progress=steps)):

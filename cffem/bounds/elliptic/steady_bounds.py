@@ -25,8 +25,8 @@ import basix
 import numpy as np
 import sympy as sp
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
 
+from cffem._compat import exterior_facets
 from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
 from cffem.bounds.elliptic.adjoint_stability import AdjointStability, stability
 from cffem.bounds.elliptic.scalar_problem import (
@@ -45,6 +45,7 @@ from cffem.symbols.problem.interventions import delete
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 
 # Boundary values that differ by no more than this share of them differ by rounding.
@@ -350,7 +351,7 @@ HYPOTHESES = (
 )
 
 
-def check_element(model: Model, unknown: Any) -> None:
+def check_element(model: Model, unknown: Field) -> None:
     """One scalar field on a continuous Lagrange element, and terms of second order at most."""
     if model.discretisation.auxiliaries:
         raise NotCovered("a term is of third or higher order")
@@ -442,7 +443,7 @@ def check_essential(model: Model) -> None:
     mesh, space = model.discretisation.mesh, model.spaces.space
     facet = mesh.topology.dim - 1
     mesh.topology.create_connectivity(facet, facet + 1)
-    boundary = fem.locate_dofs_topological(space, facet, exterior_facet_indices(mesh.topology))
+    boundary = fem.locate_dofs_topological(space, facet, exterior_facets(mesh))
     mine = boundary[boundary < model.spaces.owned]
     if model.comm.allreduce(
         int(not np.array_equal(np.unique(mine), np.unique(model.essential.owned)))

@@ -32,6 +32,8 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Field, ScalarField
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from dolfinx import fem
     from mpi4py import MPI
 
     from cffem.engine.assembly.discretisation import Discretisation
@@ -68,7 +70,7 @@ class Enclosed:
         return Enclosed(value, (self.radius + abs(value) * other.radius) / least)
 
 
-def density(observable: Observable, unknown: Any) -> sp.Expr:
+def density(observable: Observable, unknown: Field) -> sp.Expr:
     """ψ of a linear observable ∫ ψ u of one scalar, without what it is divided by.
 
     Raises:
@@ -211,7 +213,7 @@ class LinearObservable:
         return Enclosed(found.value * self.scale.value, radius)
 
 
-def orthonormal_coefficients(function: Any) -> np.ndarray:
+def orthonormal_coefficients(function: fem.Function) -> np.ndarray:
     """Coefficients of a Lagrange function in orthonormal polynomials on this rank's own
     cells, shape (polynomials, cells).
     """
@@ -225,7 +227,7 @@ def orthonormal_coefficients(function: Any) -> np.ndarray:
     return found
 
 
-def nodal_to_orthonormal(element: Any) -> np.ndarray:
+def nodal_to_orthonormal(element: _ElementBase) -> np.ndarray:
     """The matrix from nodal values of a Lagrange element to coefficients in orthonormal
     polynomials of the reference cell.
     """

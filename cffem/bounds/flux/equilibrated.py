@@ -32,10 +32,9 @@ import numpy as np
 import sympy as sp
 import ufl
 from dolfinx import fem, la
-from dolfinx.mesh import exterior_facet_indices
 from petsc4py import PETSc
 
-from cffem._compat import assemble_matrix, form
+from cffem._compat import assemble_matrix, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.scalar_problem import Operator
 from cffem.bounds.enclosed.sources import Sources
@@ -162,7 +161,7 @@ class FluxEquilibration:
         self.sources = Sources(self.comm, self.cells.corners, self.degree)
         self.quadrature = self.sources.quadrature
         self.owned = space.dofmap.index_map.size_local
-        facets = exterior_facet_indices(domain.mesh.topology)
+        facets = exterior_facets(domain.mesh)
         self.boundary = fem.locate_dofs_topological(space, domain.dim - 1, facets)
         self.held = self.boundary[self.boundary < self.owned]
         self._assembly = la.vector(space.dofmap.index_map, 1)

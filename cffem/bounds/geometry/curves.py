@@ -26,6 +26,7 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 
 # What curved cells move a number by is counted so many times, for what they miss themselves.
@@ -69,7 +70,7 @@ class CurvedTwin:
         self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
         self._moved: dict[tuple[Change, str], GeometryShift] = {}
 
-    def solution(self, change: Intervention) -> Any:
+    def solution(self, change: Intervention) -> Solution:
         """The solution of an intervention on curved cells, solved once; collective."""
         if change not in self._solutions:
             self._solutions[change] = self.model.solve(change)
@@ -191,7 +192,7 @@ def field_gap(curved: Any, straight: Any, norm: str) -> float:
     return max(shift, _interpolated_distance(curved, straight, unknowns[0]))
 
 
-def _interpolated_distance(curved: Any, straight: Any, unknown: Any) -> float:
+def _interpolated_distance(curved: Any, straight: Any, unknown: Field) -> float:
     """‖u_c − u_h‖ on the straight cells, the curved solution interpolated at their nodes;
     collective.
     """

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import ufl
 from dolfinx import fem
-from dolfinx.mesh import entities_to_geometry, exterior_facet_indices
+from dolfinx.mesh import entities_to_geometry
 from mpi4py import MPI
 from petsc4py import PETSc
 
-from cffem._compat import assemble_matrix, cell_geometry, cell_name, form
+from cffem._compat import assemble_matrix, cell_geometry, cell_name, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.geometry.overlap import check_overlap, facet_normals
 from cffem.engine.solve.factorisation import Factors, Pencil
@@ -212,7 +212,7 @@ def exterior_corners(mesh: Mesh) -> np.ndarray:
     mesh.topology.create_connectivity(dim - 1, dim)
     mesh.topology.create_connectivity(dim - 1, 0)
     mesh.topology.create_connectivity(dim, dim - 1)
-    facets = exterior_facet_indices(mesh.topology)
+    facets = exterior_facets(mesh)
     nodes = np.asarray(entities_to_geometry(mesh, dim - 1, facets)).reshape(-1, dim)
     return np.concatenate(mesh.comm.allgather(mesh.geometry.x[nodes, :dim]))
 
@@ -248,9 +248,7 @@ def crouzeix_raviart(mesh: Mesh) -> float:
     mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
     space = fem.functionspace(mesh, ("CR", 1))
     u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
-    dofs = fem.locate_dofs_topological(
-        space, mesh.topology.dim - 1, exterior_facet_indices(mesh.topology)
-    )
+    dofs = fem.locate_dofs_topological(space, mesh.topology.dim - 1, exterior_facets(mesh))
     zero = [fem.dirichletbc(PETSc.ScalarType(0), dofs, space)]
     stiffness = assemble_matrix(form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, mesh.comm), zero)
     # With no mass the rows of the boundary have an infinite eigenvalue, out of the way.

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import la
-from dolfinx.mesh import exterior_facet_indices
 from scipy.spatial import ConvexHull
 
-from cffem._compat import cell_geometry
+from cffem._compat import cell_geometry, exterior_facets
 from cffem.bounds.certificate import NotCovered
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _outward(mesh: Mesh, corners: np.ndarray, signs: np.ndarray) -> np.ndarray:
     boundary = np.zeros(
         topology.index_map(dim - 1).size_local + topology.index_map(dim - 1).num_ghosts, dtype=bool
     )
-    boundary[exterior_facet_indices(topology)] = True
+    boundary[exterior_facets(mesh)] = True
     facets = topology.connectivity(dim, dim - 1).array.reshape(-1, dim + 1)[: len(corners)]
     found = []
     for i in range(dim + 1):

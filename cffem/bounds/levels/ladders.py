@@ -31,6 +31,7 @@ from cffem.engine.solve.presets import MARCHING
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
+    from cffem.symbols.fields import Field
     from cffem.symbols.problem.experiment import Experiment, Window
 
 
@@ -103,7 +104,7 @@ class Ladder:
         """By how much a rung has more time steps than the lowest."""
         return 2**level if self.way in (TIME, BOTH, RAISED) else 1
 
-    def model(self, level: int) -> Any:
+    def model(self, level: int) -> Model:
         """The model on a rung; collective."""
         while len(self.models) <= level:
             self.models.append(self._next())
@@ -120,7 +121,7 @@ class Ladder:
             below.factual.states, below.spaces, above.spaces, self.embeddings(level, level + 1)
         )[0]
 
-    def _next(self) -> Any:
+    def _next(self) -> Model:
         below, start, level = self.models[-1], self.models[0].experiment, len(self.models)
         if self.way == TIME:
             return self.models[0].at(finer_window(start.time, self._faster(level)))
@@ -169,7 +170,7 @@ class Ladder:
             found[unknown] = reduce(lambda product, matrix: matrix @ product, steps)
         return found
 
-    def _embedding(self, rung: int, unknown: Any, start: Any) -> Any:
+    def _embedding(self, rung: int, unknown: Field, start: Any) -> Any:
         """The matrix from one rung to the next, made once; one that leads from the values of
         another model is not kept.
         """
@@ -201,7 +202,7 @@ def first_order(model: Model) -> bool:
     return any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
 
 
-def finer_window(window: Window, factor: int) -> Any:
+def finer_window(window: Window, factor: int) -> Window | None:
     """The same window with more steps, by a scheme of second order."""
     if window is None:
         return None

@@ -102,7 +102,7 @@ class Refinement:
             else "on the mesh and time step refined"
         )
 
-    def model(self, level: int) -> Any:
+    def model(self, level: int) -> Model | None:
         """The model on a level, None where it is beyond the budget or cannot be reached;
         collective.
         """

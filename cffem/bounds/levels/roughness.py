@@ -81,10 +81,33 @@ def order_of(expr: Any, symbols: Iterable[sp.Symbol]) -> float:
         (0.5, 1.5, inf)
     """
     given, wanted = sp.sympify(expr), {*symbols}
-    for kinds, order in ((JUMPING, JUMP), (KINKED, KINK)):
-        if any(node.free_symbols & wanted for node in given.atoms(*kinds)):
-            return order
-    return math.inf
+    nodes = [node for node in given.atoms(*JUMPING, *KINKED) if node.free_symbols & wanted]
+    if any(isinstance(node, JUMPING) and not continuous(node) for node in nodes):
+        return JUMP
+    return KINK if nodes else math.inf
+
+
+def continuous(node: sp.Basic) -> bool:
+    """Whether the branches of a Piecewise of one variable meet where it changes them.
+
+    Example:
+        >>> from cffem import x
+        >>> continuous(sp.Piecewise((x, x < 1), (1, True))), continuous(sp.Heaviside(x))
+        (True, False)
+    """
+    if not isinstance(node, sp.Piecewise) or len(node.free_symbols) != 1:
+        return False
+    (symbol,) = node.free_symbols
+    value = numeric(node, (symbol,))
+    for switch in {each.lhs - each.rhs for each in node.atoms(sp.core.relational.Relational)}:
+        if not switch.is_polynomial(symbol) or sp.degree(switch, symbol) != 1:
+            return False
+        place = float(sp.solve(switch, symbol)[0])
+        step = 1e-7 * max(1.0, abs(place))
+        low, high = (float(value(place + shift)) for shift in (-step, step))
+        if not abs(high - low) <= 1e-4 * max(abs(low), abs(high)) + 1e-12:
+            return False
+    return True
 
 
 def within_steps(expr: sp.Expr, times: Sequence[float]) -> bool:
@@ -160,6 +183,13 @@ class Rough:
         """Those that boundary values leave."""
         gain, later = (ESSENTIAL, KEPT) if isinstance(condition, Dirichlet) else (NATURAL, SAMPLED)
         return Orders().joined(*(self._of(entry, gain, later, boundary=True) for entry in entries))
+
+    def jumps(self, condition: Any, expr: sp.Expr) -> bool:
+        """Whether prescribed values jump between nodes or time levels; collective."""
+        if not isinstance(condition, Dirichlet):
+            return False
+        found = self._of(expr, ESSENTIAL, KEPT, boundary=True)
+        return found.space == JUMP + ESSENTIAL or found.time == JUMP + KEPT
 
     def coefficient(
         self, expr: sp.Expr, cells: Sequence[tuple[Any, np.ndarray]], degrees: Sequence[int]

@@ -50,8 +50,11 @@ if TYPE_CHECKING:
 
 
 # The accuracy that is asked of scores on levels, beyond which residuals do not matter beside the
-# gaps.
+# gaps; and the unknowns times time steps of the finest level up to which working precision costs
+# hardly more. Residuals depend on how cells are shared out among ranks, what is solved to working
+# precision does not.
 ACCURACY = 1e-5
+SMALL = 2e4
 # The names of δ* and of what is left about it among the constants of a certificate.
 COMBINED, COMBINED_REST = "combined score δ*", "ρ_δ"
 # Gaps below this share of the solution's norm are rounding errors, which do not shrink.
@@ -205,12 +208,18 @@ class LevelCertifier:
         return math.sqrt(max(gram_matrix(self.finest.norm(kind), [parts], length)[0, 0], 0.0))
 
     @property
+    def accuracy(self) -> float:
+        """What is asked of scores on the finer levels, zero for working precision."""
+        largest = max(model.spaces.size * len(model.times) for model in self.models)
+        return 0.0 if largest <= SMALL else ACCURACY
+
+    @property
     def transient(self) -> bool:
         """Whether there are levels in time."""
         return len(self.ladders) > 1
 
     def deleted_solutions(
-        self, change: Change, deleted: Solution | None = None, accuracy: float = ACCURACY
+        self, change: Change, deleted: Solution | None = None, accuracy: float | None = None
     ) -> tuple[list[Any], float]:
         """The solutions of a deleted problem on all levels, the user's first, and about how far
         residuals can have moved them.
@@ -218,14 +227,16 @@ class LevelCertifier:
         Args:
             change: the deletion; the solutions of the last one are remembered.
             deleted: its solution on the user's level, where it is known already.
-            accuracy: what is asked of the score on the other levels, zero for working precision.
+            accuracy: what is asked of the score on the other levels, zero for working precision;
+                by default `accuracy`.
 
         Raises:
             SolveError: the deleted problem could not be solved on a level.
         """
+        accuracy = self.accuracy if accuracy is None else accuracy
         key = (change, accuracy)
         if self._last is None or self._last[0] != key:
-            found = self._prepared(change) if accuracy == ACCURACY else None
+            found = self._prepared(change) if accuracy == self.accuracy else None
             demand = Demand(keep=True, accuracy=accuracy)
             found = found or [
                 run_changes(model, {"": change_on(change, model)}, demand)[""]
@@ -254,7 +265,7 @@ class LevelCertifier:
         start = time.perf_counter()
         one = sum(model.spaces.size * len(model.times) for model in self.models)
         some = dict(list(changes.items())[: int(KEPT / one)])
-        demand = Demand(keep=True, accuracy=ACCURACY)
+        demand = Demand(keep=True, accuracy=self.accuracy)
         found = [
             run_changes(
                 model, {name: change_on(change, model) for name, change in some.items()}, demand

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Weights = Mapping[int, float]
 
 
-class Workshop:
+class SharedAssembly:
     """What all trajectories of a model share: matrices, loads of sources, and the flux problems.
 
     Args:
@@ -62,7 +62,7 @@ class Workshop:
         self._form = form(self._constants.form(u, v), self.comm)
         self._loads: dict[tuple[sp.Expr, float], tuple[np.ndarray, np.ndarray]] = {}
 
-    def matrix(self, operator: Operator) -> Any:
+    def matrix(self, operator: Operator) -> PETSc.Mat:
         """The matrix of (L u, v), with nothing eliminated; the caller owns it."""
         self._constants.set(operator)
         return assemble_matrix(self._form)
@@ -138,7 +138,7 @@ class _Constants:
             fem.Constant(mesh, np.zeros((dim, dim))),
         )
 
-    def form(self, u: Any, v: Any) -> Any:
+    def form(self, u: Any, v: Any) -> ufl.Form:
         """(a ∇u, ∇v) + (b·∇u + c u, v)."""
         advection = self.shift + ufl.dot(self.slope, ufl.SpatialCoordinate(self.mesh))
         lower = ufl.dot(advection, ufl.grad(u)) + self.reaction * u
@@ -160,7 +160,7 @@ class March:
         source: s.
     """
 
-    def __init__(self, workshop: Workshop, operator: Operator, states: Any, source: sp.Expr):
+    def __init__(self, workshop: SharedAssembly, operator: Operator, states: Any, source: sp.Expr):
         self.workshop, self.operator, self.source = workshop, operator, source
         self.states = states
         self.speed = operator.speed(workshop.domain.hull)

@@ -48,7 +48,7 @@ from cffem.bounds.elliptic.steady_bounds import (
 )
 from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.parabolic.marches import March, MarchDifference, Weights, Workshop
+from cffem.bounds.parabolic.marches import March, MarchDifference, SharedAssembly, Weights
 from cffem.bounds.parabolic.spatial import spatial_errors
 from cffem.symbols.problem.interventions import delete
 
@@ -163,7 +163,7 @@ class ParabolicCertifier:
         self.domain = Domain(model.discretisation.mesh)
         equation_operator(self.library, model.coefficients, self.domain.dim)
         self.equilibration = FluxEquilibration(model.spaces.space, self.domain, direct=True)
-        self.workshop = Workshop(self.equilibration, model.times)
+        self.workshop = SharedAssembly(self.equilibration, model.times)
         # A scheme that does not damp stiff parts leaves them alternating from level to level.
         self._stride = 1 if model.marching.scheme.stiffly_accurate else 2
         self._curved: np.ndarray | None = None

@@ -10,7 +10,7 @@ zero, and deleting it changes the exact solution by nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import basix
 
@@ -18,6 +18,9 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.waves.wave_certifier import SecondOrderCertifier
 from cffem.symbols.fields import VectorField
 from cffem.symbols.operators import div
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
 
 
 class MaxwellCertifier(SecondOrderCertifier):
@@ -67,7 +70,7 @@ class MaxwellCertifier(SecondOrderCertifier):
         ):
             raise NotCovered("the element is not a Nédélec element")
 
-    def _dual_degree(self, element: Any) -> int:
+    def _dual_degree(self, element: _ElementBase) -> int:
         # In space the curls of Nédélec fields that contain all polynomials u_h has, and no more,
         # have the order of the error, and a factor of their normal equations costs as much as one
         # of the model; one degree more costs several times that for bounds that are an eighth

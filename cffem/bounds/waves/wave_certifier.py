@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
 
+from cffem._compat import exterior_facets
 from cffem.bounds.certificate import (
     ESTIMATED,
     GUARANTEED,
@@ -51,6 +51,8 @@ from cffem.symbols.problem.conditions import Dirichlet, Tangential, is_zero
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -140,7 +142,7 @@ class SecondOrderCertifier(ABC):
         """Where residuals of the first-order system are measured."""
         return Majorant(self.ruler, self.space, self.domain, self.constrained, self.degree)
 
-    def _dual_degree(self, element: Any) -> int:
+    def _dual_degree(self, element: _ElementBase) -> int:
         """The degree of H̃: one more than that of u_h, its derivative has not."""
         return int(element.embedded_superdegree) + 1
 
@@ -161,9 +163,7 @@ class SecondOrderCertifier(ABC):
         """Whether exactly the unknowns of the field on the boundary are held; collective."""
         mesh, facet = self.model.discretisation.mesh, self.dim - 1
         mesh.topology.create_connectivity(facet, facet + 1)
-        boundary = fem.locate_dofs_topological(
-            self.space, facet, exterior_facet_indices(mesh.topology)
-        )
+        boundary = fem.locate_dofs_topological(self.space, facet, exterior_facets(mesh))
         self.owned = self.space.dofmap.index_map.size_local * self.space.dofmap.index_map_bs
         self.places = self.model.spaces.dofs(self.unknown)[: self.owned]
         self.walls = boundary[boundary < self.owned]

@@ -38,11 +38,10 @@ import numpy as np
 import sympy as sp
 import ufl
 from dolfinx import fem
-from dolfinx.mesh import exterior_facet_indices
 from mpi4py import MPI
 from petsc4py import PETSc
 
-from cffem._compat import assemble_matrix, form
+from cffem._compat import assemble_matrix, exterior_facets, form
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.waves.wave_columns import KEPT_NUMBERS, Broken, Factor, product
 from cffem.bounds.waves.wave_data import Projected, Source
@@ -394,9 +393,7 @@ class Gradients:
         self._transposed = self.matrix.transpose(PETSc.Mat())
         self.owned = space.dofmap.index_map.size_local
         mesh.topology.create_connectivity(mesh.topology.dim - 1, mesh.topology.dim)
-        held = fem.locate_dofs_topological(
-            space, mesh.topology.dim - 1, exterior_facet_indices(mesh.topology)
-        )
+        held = fem.locate_dofs_topological(space, mesh.topology.dim - 1, exterior_facets(mesh))
         self._held = held[held < self.owned]
         u, v = ufl.TrialFunction(space), ufl.TestFunction(space)
         stiffness = form(ufl.inner(ufl.grad(u), ufl.grad(v)) * ufl.dx, broken.comm)

@@ -25,11 +25,12 @@ from scipy.sparse import coo_array
 from cffem import _compat
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx import fem
     from dolfinx.mesh import Mesh
 
 
-def can_be_averaged(mesh: Mesh, element: Any) -> bool:
+def can_be_averaged(mesh: Mesh, element: _ElementBase) -> bool:
     """Whether the cells are flat simplices and the element is a Lagrange element.
 
     For normal-continuous elements W is as close, but there B W Bᵀ couples so many more cells that
@@ -41,7 +42,7 @@ def can_be_averaged(mesh: Mesh, element: Any) -> bool:
 
 
 def averaged_inverse(
-    space: fem.FunctionSpace, element: Any, pattern: Any, numbers: np.ndarray | None = None
+    space: fem.FunctionSpace, element: _ElementBase, pattern: Any, numbers: np.ndarray | None = None
 ) -> Any:
     """W for the mass matrix of a space, or for that of a field in a state.
 
@@ -88,7 +89,7 @@ def averaged_inverse(
     return result
 
 
-def cell_inverses(space: fem.FunctionSpace, element: Any) -> np.ndarray:
+def cell_inverses(space: fem.FunctionSpace, element: _ElementBase) -> np.ndarray:
     """The inverse mass matrix of one component on each cell that this rank owns."""
     mesh = space.mesh
     dimension, count = mesh.topology.dim, mesh.topology.index_map(mesh.topology.dim).size_local

@@ -72,7 +72,7 @@ class Projection(ABC):
         self.mass = _compat.assemble_matrix(_compat.form(self.mass_form(weight), self.comm))
         self._left, self._right = self.mass.createVecs()
 
-    def mass_form(self, weight: Any) -> Any:
+    def mass_form(self, weight: Any) -> ufl.Form:
         """The inner product of the constrained fields as a form on the state space."""
         trial = self.spaces.parts(ufl.TrialFunction(self.spaces.space))
         factor = ufl.as_ufl(1) if weight is None else weight
@@ -83,11 +83,11 @@ class Projection(ABC):
     # What users call
     # ----------------------------------------------------------------------------------------------
 
-    def project(self, w: Any) -> Any:
+    def project(self, w: Any) -> np.ndarray | fem.Function:
         """P w, of the same kind as w."""
         return self.like(w, self.refined(self.corrected(self.state_of(w))))
 
-    def complement(self, w: Any) -> Any:
+    def complement(self, w: Any) -> np.ndarray | fem.Function:
         """(I − P) w, of the same kind as w."""
         state = self.state_of(w)
         return self.like(w, (state - self.project(state)) * self.mask)
@@ -151,13 +151,13 @@ class Projection(ABC):
         state[dofs[mine]] = w.x.array[mine]
         return state
 
-    def like(self, w: Any, state: np.ndarray) -> Any:
+    def like(self, w: Any, state: np.ndarray) -> np.ndarray | fem.Function:
         """A state as what it came from: an array or a function."""
         return (
             state if isinstance(w, np.ndarray) else self.spaces.function(self._only_field(), state)
         )
 
-    def function(self) -> Any:
+    def function(self) -> fem.Function:
         """A new function of the one constrained field, to interpolate into."""
         own, _ = self.spaces.own(self._only_field())
         return fem.Function(own, name=self.fields[0].name)
@@ -242,7 +242,7 @@ def global_rows(spaces: Spaces, positions: np.ndarray) -> np.ndarray:
     return (positions + imap.local_range[0] * block).astype(PETSc.IntType)
 
 
-def identity_outside(matrix: PETSc.Mat, free: np.ndarray, spaces: Spaces) -> Any:
+def identity_outside(matrix: PETSc.Mat, free: np.ndarray, spaces: Spaces) -> PETSc.Mat:
     """A copy of a matrix with the identity on all rows and columns outside a mask."""
     copy = matrix.copy()
     copy.zeroRowsColumns(global_rows(spaces, np.nonzero(free == 0.0)[0]), diag=1.0)

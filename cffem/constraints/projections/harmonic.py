@@ -148,7 +148,7 @@ class HarmonicFields:
             thing.destroy()
         return np.sort(np.abs(values)), fields
 
-    def _state(self, vector: Any) -> np.ndarray:
+    def _state(self, vector: PETSc.Vec) -> np.ndarray:
         """The field of an eigenvector as a state; interpolation, because two collapsed spaces
         may number a field differently.
         """

@@ -156,9 +156,7 @@ class SaddleProjection(Projection):
         return Solver(self._saddle_matrix, BLOCKS, self._blocks())
 
     def _field_positions(self) -> np.ndarray:
-        """Positions of the one constrained field's owned unknowns, in the order of its own
-        space.
-        """
+        """Positions of the constrained field's owned unknowns, in the order of its own space."""
         where = self.spaces.dofs(self._only_field())
         return where[where < self.spaces.owned]
 
@@ -200,9 +198,7 @@ class SaddleProjection(Projection):
         )
 
     def _free(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the unknowns of the constrained fields and of multipliers that are not
-        held.
-        """
+        """Positions of the free unknowns of the constrained fields and of the multipliers."""
         free = np.ones(self.spaces.owned, dtype=bool)
         free[self.essential.owned] = False
         return np.flatnonzero(free & (self.mask != 0.0)), np.flatnonzero(
@@ -233,9 +229,7 @@ class SaddleProjection(Projection):
         return matrix
 
     def _identified(self, matrix: PETSc.Mat) -> Any:
-        """Zᵀ A Z with periodic unknowns identified, in place of A; A itself where nothing is
-        periodic.
-        """
+        """Zᵀ A Z with periodic unknowns identified; A itself where nothing is periodic."""
         if self.periodicity is None:
             return matrix
         product = matrix.PtAP(self.periodicity.matrix)
@@ -284,9 +278,7 @@ class SaddleProjection(Projection):
         return self._changed(state, self._solved(target))
 
     def refined(self, state: np.ndarray) -> np.ndarray:
-        """What is left is so small that any correction of its size will do, not only the
-        nearest.
-        """
+        """What is left is so small that any correction of its size will do."""
         if isinstance(self.solver, StreamFunctions):
             return state
         target = self.target(state)
@@ -307,9 +299,7 @@ class SaddleProjection(Projection):
         return state + change
 
     def _curl_nearest(self, state: np.ndarray) -> np.ndarray:
-        """A member with the boundary values of the state, plus the curl that is nearest to
-        what is left.
-        """
+        """A member with the state's boundary values, plus the curl nearest to the remainder."""
         where = self._field_positions()
         member = self._member_with_values_of(state)
         result = state.copy()

@@ -34,9 +34,7 @@ from cffem.symbols.problem.constraint_classes import DivergenceFree
 
 
 def has_stream_function(discretisation: Discretisation, essential: EssentialConditions) -> bool:
-    """Whether all members of the declared class that vanish where they are held are curls;
-    collective.
-    """
+    """Whether all members of the class that vanish where they are held are curls; collective."""
     constraint = discretisation.experiment.constraint
     if (
         not isinstance(constraint, DivergenceFree)
@@ -167,9 +165,7 @@ class StreamFunctions:
         self.solver.iterations = value
 
     def _ties(self, curves: Curves) -> Any:
-        """Z with ψ = Z ψ̂, where ψ̂ has one value for each arc but the first, on which ψ is
-        zero.
-        """
+        """Z with ψ = Z ψ̂; ψ̂ has one value for each arc but the first, where ψ is zero."""
         comm, imap = self.scalars.mesh.comm, self.scalars.dofmap.index_map
         here = closure_dofs(self.scalars, curves.closed)
         numbers = imap.local_to_global(here.ravel().astype(np.int32))

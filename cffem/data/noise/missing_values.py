@@ -57,9 +57,7 @@ class Bridge:
     matrix: sparse.csr_matrix = field(repr=False)
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """The values with gaps filled from known values, and those that cannot be with their
-        mean.
-        """
+        """The values with gaps filled from known values, or else with their mean."""
         known = values[~self.missing]
         result = np.where(self.missing, known.mean(), values)
         result[self.filled] = self.matrix @ known

@@ -100,9 +100,7 @@ class MeshSmoothing:
             yield fields
 
     def bands(self, fields: np.ndarray) -> list[np.ndarray]:
-        """The parts of the fields that vanish between one number of steps and the next,
-        finest first.
-        """
+        """What the fields lose between one number of smoothing steps and the next, finest first."""
         smooth = list(self.after(fields, POINT_NOISE.bands))
         return [a - b for a, b in itertools.pairwise(smooth)]
 
@@ -244,9 +242,7 @@ class PointNoise:
         ]
 
     def remove(self, data: np.ndarray) -> np.ndarray:
-        """Denoise by smoothing every temporal cosine coefficient as strongly as its noise
-        asks for.
-        """
+        """Smooth every temporal cosine coefficient as strongly as its noise asks for."""
         if self.sd == 0:
             return data
         coefficients = dct(data, axis=1, norm="ortho")

@@ -20,9 +20,8 @@ import numpy as np
 from cffem.data.dataset import Dataset, refuse_degrees
 from cffem.data.noise.own_times import FEWEST
 from cffem.symbols.coordinates import COORDINATES
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field
-from cffem.symbols.problem.term_checks import nearest
 
 DELIMITERS = (";", "\t", ",")
 MOST_CHARACTERS = 100_000  # in the line of column names

@@ -14,16 +14,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 
 from cffem.symbols.coordinates import x, y
 from cffem.symbols.errors import InputError
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.operators import component
 
-EARTH_RADIUS = 6.371e6
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+EARTH_RADIUS = 6.371e6  # metres
+# Degrees of latitude within which a map may have its true scale.
 FARTHEST_LATITUDE = 80.0
 
 
@@ -62,7 +68,7 @@ class Plane:
         """Metres on the map for a radian of longitude."""
         return self.radius * math.cos(math.radians(self.latitude))
 
-    def place(self, longitude: Any, latitude: Any) -> tuple[np.ndarray, np.ndarray]:
+    def place(self, longitude: ArrayLike, latitude: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Map coordinates in metres of places in degrees; longitudes count from −180° to 180°
         around the origin.
         """
@@ -71,7 +77,7 @@ class Plane:
             np.asarray(latitude, dtype=float) - self.latitude
         )
 
-    def location(self, east: Any, north: Any) -> tuple[np.ndarray, np.ndarray]:
+    def location(self, east: ArrayLike, north: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Longitude and latitude in degrees of map coordinates in metres."""
         longitude = self.longitude + np.degrees(np.asarray(east, dtype=float) / self.scale)
         return longitude, self.latitude + np.degrees(np.asarray(north, dtype=float) / self.radius)
@@ -112,11 +118,11 @@ class Plane:
         """|∇u|²."""
         return self.stretch**2 * u.diff(x) ** 2 + u.diff(y) ** 2
 
-    def along(self, wind: Any, u: sp.Expr) -> sp.Expr:
+    def along(self, wind: ExpressionLike, u: sp.Expr) -> sp.Expr:
         """v·∇u for a velocity in m/s towards east and north."""
         return component(wind, 0) * self.east(u) + component(wind, 1) * self.north(u)
 
-    def div(self, velocity: Any) -> sp.Expr:
+    def div(self, velocity: ExpressionLike) -> sp.Expr:
         """div v for a velocity in m/s towards east and north."""
         first, second = component(velocity, 0), component(velocity, 1)
         return self.stretch * first.diff(x) + second.diff(y) - self.bend * second

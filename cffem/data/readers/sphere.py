@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline, PchipInterpolator
@@ -23,6 +23,11 @@ from cffem.data.readers.plane import Plane
 from cffem.data.readers.units import to_si
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    import xarray
+    from numpy.typing import ArrayLike
+
 
 NAMES = {
     "longitude": ("longitude", "lon", "lons", "x", "nav_lon"),
@@ -58,8 +63,8 @@ class Region:
     east: float
     south: float
     north: float
-    start: Any = None
-    end: Any = None
+    start: str | np.datetime64 | None = None
+    end: str | np.datetime64 | None = None
 
     @property
     def width(self) -> float:
@@ -72,8 +77,8 @@ class Region:
 
 
 def sphere_dataset(
-    source: Any,
-    variables: Mapping[Field, Any],
+    source: str | Path | xarray.Dataset,
+    variables: Mapping[Field, str | Sequence[str]],
     region: Region | None = None,
     *,
     quantities: Mapping[str, str] | str = "temperature",
@@ -152,10 +157,10 @@ def sphere_dataset(
 
 
 def sphere_points(
-    longitude: Any,
-    latitude: Any,
-    times: Any,
-    values: Mapping[Field, Any],
+    longitude: ArrayLike,
+    latitude: ArrayLike,
+    times: ArrayLike,
+    values: Mapping[Field, ArrayLike],
     plane: Plane | None = None,
 ) -> tuple[Dataset, Plane]:
     """Stations or floats at fixed places, all read at the same times, as scattered data on a map.
@@ -189,9 +194,7 @@ def sphere_points(
 
 @dataclass(frozen=True)
 class SphereGrid:
-    """The axes of a region, longitudes and latitudes increasing, and the unit that the file
-    gives.
-    """
+    """The axes of a region, longitudes and latitudes increasing, and the unit of the file."""
 
     longitude: np.ndarray
     latitude: np.ndarray
@@ -214,7 +217,7 @@ class SphereGrid:
 
 
 def selected(
-    source: Any, names: Sequence[str], region: Region
+    source: str | Path | xarray.Dataset, names: Sequence[str], region: Region
 ) -> Iterator[tuple[str, np.ndarray, SphereGrid]]:
     """Each variable in the region as an array of longitude, latitude and time, with its grid."""
     ds = opened(source, names)
@@ -248,7 +251,7 @@ def selected(
             ds.close()
 
 
-def whole_region(source: Any, name: str) -> Region:
+def whole_region(source: str | Path | xarray.Dataset, name: str) -> Region:
     """The region that a variable of a file covers."""
     ds = opened(source, [name])
     try:
@@ -283,7 +286,7 @@ def reaches(found: np.ndarray, west: float, east: float, kind: str, name: str) -
         )
 
 
-def opened(source: Any, names: Sequence[str]) -> Any:
+def opened(source: str | Path | xarray.Dataset, names: Sequence[str]) -> xarray.Dataset:
     """An xarray dataset, from a file if need be."""
     if hasattr(source, "data_vars"):
         return source
@@ -306,9 +309,7 @@ def opened(source: Any, names: Sequence[str]) -> Any:
 
 
 def axis_of(array: Any, kind: str, name: str) -> str:
-    """The dimension of a variable that is longitude, latitude or time, by its name or its
-    attributes.
-    """
+    """Which dimension of a variable is longitude, latitude or time, by name or attributes."""
     axis, unit = {
         "longitude": ("X", "degrees_east"),
         "latitude": ("Y", "degrees_north"),
@@ -367,7 +368,9 @@ def latitudes(values: np.ndarray, region: Region, name: str) -> tuple[np.ndarray
     return values[order].astype(float), order
 
 
-def moments(ds: Any, axis: Any, region: Region, name: str) -> tuple[np.ndarray, np.ndarray]:
+def moments(
+    ds: xarray.Dataset, axis: Any, region: Region, name: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Times in the region, and where they are; a store may say of what its numbers are counts."""
     values = axis.values
     text = axis.attrs.get("units") or ds.attrs.get("time_units")
@@ -470,9 +473,7 @@ def without_mean(values: np.ndarray, times: np.ndarray, anomaly: str) -> np.ndar
 
 
 def group_means(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the times of each group (along the last axis) without missing values, and
-    the groups.
-    """
+    """Means over the times of each group (last axis) without missing values, and the groups."""
     found = np.unique(groups)
     means = []
     for group in found:

@@ -172,9 +172,7 @@ def shortens(expr: sp.Expr, expansion: sp.Expr, order: int) -> bool:
 
 
 def integrate(rest: sp.Expr, variable: sp.Expr) -> sp.Expr | None:
-    """∫ rest d(variable), treating everything else as constant; None when SymPy finds no
-    closed form.
-    """
+    """∫ rest d(variable) with all else constant; None when SymPy finds no closed form."""
     dummy = sp.Dummy(real=True)
     held = {d: sp.Dummy(real=True) for d in rest.atoms(sp.Derivative) if d != variable}
     plain = rest.xreplace(held).xreplace({variable: dummy}) if rest != variable else dummy

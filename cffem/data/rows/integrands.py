@@ -90,9 +90,7 @@ def without_divergence(entry: sp.Expr, solenoidal: VectorField | None) -> sp.Exp
 
 
 def test_families(components: int, dim: int, projected: bool) -> list[Family]:
-    """Test vectors: φ itself, φ e_i for vectors, curls of φ where the equation holds up to a
-    gradient.
-    """
+    """Test vectors: φ, φ e_i for vectors, curls of φ where a gradient is left open."""
 
     def unit(axis: int) -> Order:
         return tuple(int(k == axis) for k in range(4))

@@ -252,9 +252,7 @@ class GridSampling:
     def integrate(
         self, values: np.ndarray, order: Order, memory: dict, key: Hashable
     ) -> np.ndarray:
-        """∫ values ∂^order φ_k for all test functions, sharing work between orders through
-        `memory`.
-        """
+        """∫ values ∂^order φ_k for all test functions; orders share work through `memory`."""
         steps = [order[COORDINATES.index(c)] for c in self.symbols]
         result = values
         for number in reversed(range(len(self.axes))):
@@ -334,9 +332,7 @@ def block_counts(usual: tuple[int, ...], centres: list[int]) -> list[int]:
 
 
 def along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
-    """A matrix applied along one axis of an array, without the copies that moving axes about
-    costs.
-    """
+    """A matrix applied along one axis of an array, without copies for moving axes."""
     shape = (*values.shape[:axis], len(matrix), *values.shape[axis + 1 :])
     if axis == values.ndim - 1:
         return values @ matrix.T

@@ -81,9 +81,7 @@ Support = tuple[
 
 
 class PointSampling:
-    """Integrals of scattered data against test functions; the interface is that of
-    `GridSampling`.
-    """
+    """Integrals of scattered data against test functions, as `GridSampling` has them."""
 
     def __init__(self, data: Dataset, orders: Order) -> None:
         if data.points is None:
@@ -156,9 +154,7 @@ class PointSampling:
         )
 
     def _candidates(self) -> Iterator[Width]:
-        """Wider test functions than the spectrum asks for, with what they would make of the
-        noise.
-        """
+        """Wider test functions than the spectrum asks for, and how much noise they would keep."""
         count, extent = len(self.data.coordinates[COORDINATES[3]]), np.ptp(self.points, axis=0)
         halves = sorted(
             {self.time.half}
@@ -337,9 +333,7 @@ class PointSampling:
     def integrate(
         self, values: np.ndarray, order: Order, memory: dict, key: Hashable
     ) -> np.ndarray:
-        """∫ values ∂^order φ_k for all test functions, sharing work between orders through
-        `memory`.
-        """
+        """∫ values ∂^order φ_k for all test functions; orders share work through `memory`."""
         label = (key, order[3])
         if label not in memory:
             memory[label] = values @ self.time.matrices[order[3]].T
@@ -455,9 +449,7 @@ class PointMesh:
 
     @cached_property
     def laplacian(self) -> sparse.csr_matrix:
-        """Graph Laplacian of the mesh in units of the mean point distance: what smooths nodal
-        values.
-        """
+        """Graph Laplacian of the mesh in units of the mean point distance; it smooths values."""
         pairs = np.concatenate(
             [self.simplices[:, [i, j]] for i in range(self.dim + 1) for j in range(i)]
         )

@@ -119,9 +119,7 @@ class Tail:
 
     @classmethod
     def of(cls, energy: np.ndarray, noise: np.ndarray) -> Tail:
-        """The tail of data whose coefficients have these mean squares, of which noise makes
-        some.
-        """
+        """The tail of data whose coefficients have these mean squares, noise included."""
         known = np.clip(energy - noise, 0, None)
         last = len(energy) - 1
         upper, lower = known[-2:].sum(), known[last - 3 : last - 1].sum() if last >= 4 else 0.0

@@ -116,9 +116,7 @@ class Axis:
 
     @property
     def resolved(self) -> bool:
-        """Whether the readings are many and regular enough for the error of the weights not
-        to matter.
-        """
+        """Whether readings are so many and regular that the error of the weights is negligible."""
         return self.uniform and self.half >= BUMPS.resolved_half
 
     @cached_property
@@ -192,9 +190,7 @@ class Axis:
         return replace(self, tail=Tail(max(f.ratio for f in tails), max(f.signal for f in tails)))
 
     def _window(self, centre: int) -> np.ndarray:
-        """Indices of the readings under a bump; where readings are crowded there are more of
-        them.
-        """
+        """Indices of the readings under a bump; more of them where readings are crowded."""
         first, last, points = centre - self.half, centre + self.half, self.coordinates
         if self.whole:
             return np.arange(len(points))
@@ -242,9 +238,7 @@ def spectral_corner(data: np.ndarray, axis: int) -> int:
 def chord_error(
     grid: np.ndarray, values: np.ndarray, weights: np.ndarray, first: int, last: int
 ) -> float:
-    """Weighted squared distance of the values between two indices from the chord through
-    their ends.
-    """
+    """Weighted squared distance of the values between two indices from their chord."""
     slope = (values[last] - values[first]) / (grid[last] - grid[first])
     part = slice(first, last + 1)
     distance = values[part] - values[first] - slope * (grid[part] - grid[first])

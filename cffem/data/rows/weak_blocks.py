@@ -125,9 +125,7 @@ class WeakRowPlan:
     def evaluate(
         self, values: Mapping[sp.Expr, np.ndarray], exact: bool = False, sampling: Any = None
     ) -> np.ndarray:
-        """All rows [y, A] of some values; `exact` values carry no noise, so powers are plain
-        powers.
-        """
+        """All rows [y, A] of some values; `exact` ones carry no noise: powers are plain powers."""
         sampling = self.sampling if sampling is None else sampling
         smooth = values if exact or not self.differentiates else self.denoise(values)
         memory: dict[Any, np.ndarray] = {}

@@ -237,7 +237,9 @@ class Discretisation:
     # Forms
     # ----------------------------------------------------------------------------------------------
 
-    def form_of(self, weak: WeakTerm, equation: Field, closed: bool = False, sign: int = 1) -> Any:
+    def form_of(
+        self, weak: WeakTerm, equation: Field, closed: bool = False, sign: int = 1
+    ) -> ufl.Form:
         """The UFL form of a weak term with the natural traces that the boundary conditions leave.
 
         Args:
@@ -446,7 +448,7 @@ class Discretisation:
             found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
         return found
 
-    def _auxiliary_form(self, auxiliary: Auxiliary) -> Any:
+    def _auxiliary_form(self, auxiliary: Auxiliary) -> ufl.Form:
         value = self.spaces.parts(self.state)[auxiliary.field]
         mass = auxiliary.mass(
             value, self.tests[auxiliary.field], ufl.dx(domain=self.mesh.ufl_domain())
@@ -472,7 +474,7 @@ class Discretisation:
                 ) * self.boundary.measure(self.boundary.tags[part])
         return mass - form
 
-    def _constraint_form(self) -> Any:
+    def _constraint_form(self) -> ufl.Form:
         """c(w, μ) and its transpose c(v, λ), so that the multiplier acts along the
         constraint's gradient.
         """

@@ -48,7 +48,7 @@ class Assembled:
         self._matrices: dict[int, Any] = {}
         self._constant: np.ndarray | None = None
 
-    def compiled(self, key: Any) -> Any:
+    def compiled(self, key: Any) -> fem.Form:
         """A compiled form: "form", "constant", or the order of a Jacobian."""
         if key not in self._compiled:
             ingredient = self.ingredient
@@ -58,7 +58,7 @@ class Assembled:
             self._compiled[key] = _compat.form(ufl_form, self.equation.comm)
         return self._compiled[key]
 
-    def matrix(self, order: int) -> Any:
+    def matrix(self, order: int) -> PETSc.Mat:
         """The Jacobian with respect to the state (0), rate (1) or acceleration (2), without
         boundary conditions.
         """
@@ -94,7 +94,7 @@ class Assembled:
         self._matrices.clear()
 
 
-class Together(Assembled):
+class Combined(Assembled):
     """Several ingredients without matrices of their own as one, their factors being constants of
     its forms.
 
@@ -154,7 +154,7 @@ class Equation:
         self._pattern: Pattern | None = None
         self._reduced: Any = None
         self._active: list[tuple[float, Assembled]] = []
-        self._together: Together | None = None
+        self._together: Combined | None = None
         self._current: Any = None
         # What the system matrix was last made of, for callers that would make it again; None after
         # any other use of it.
@@ -337,7 +337,7 @@ class Equation:
         if len(parts) < 2:
             return parts
         if self._together is None:
-            self._together = Together(parts, self)
+            self._together = Combined(parts, self)
         return [(1.0, self._together)] if self._together.use(parts) else parts
 
     def _add_term(
@@ -360,7 +360,7 @@ class Equation:
         states: tuple[Any, Any, Any],
         time: float,
         rows: Any = None,
-    ) -> Any:
+    ) -> PETSc.Mat:
         """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated;
         always the same object.
 
@@ -390,7 +390,7 @@ class Equation:
         self._reduced = None if reduced is system else reduced
         return reduced
 
-    def eliminated(self, matrix: PETSc.Mat, rows: Any, into: Any = None) -> Any:
+    def eliminated(self, matrix: PETSc.Mat, rows: Any, into: Any = None) -> PETSc.Mat:
         """A matrix for increments: periodic unknowns identified, and the given rows and columns
         replaced by the identity.
 
@@ -433,7 +433,7 @@ class Equation:
             if part.ingredient.jacobians[order] is not None
         ]
 
-    def assembled_matrix(self, form: ufl.Form, matrix: PETSc.Mat | None = None) -> Any:
+    def assembled_matrix(self, form: ufl.Form, matrix: PETSc.Mat | None = None) -> PETSc.Mat:
         """The matrix of a bilinear form of the state space, in the place of an earlier one of
         the same form where that is given.
         """
@@ -445,7 +445,7 @@ class Equation:
         self._pattern.assemble(form, matrix)
         return matrix
 
-    def _new_system(self) -> Any:
+    def _new_system(self) -> PETSc.Mat:
         """An empty matrix with room for every ingredient, whatever the coefficients are now."""
         everything = [*self.fixed, *((1.0, part) for part in self.terms.values())]
         template = next(
@@ -501,7 +501,7 @@ class Equation:
         work.scatter_reverse(la.InsertMode.add)
         return work.array[: self.spaces.owned].copy()
 
-    def new_vector(self) -> Any:
+    def new_vector(self) -> PETSc.Vec:
         """A PETSc vector for a state, owned values only."""
         vector = PETSc.Vec().createMPI((self.spaces.owned, None), comm=self.comm)
         vector.set(0.0)

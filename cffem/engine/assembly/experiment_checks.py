@@ -26,12 +26,11 @@ from cffem.forms.orders import derivatives
 from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.algebra.splitting import as_written, is_stand_in
 from cffem.symbols.coordinates import t
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
 from cffem.symbols.problem.experiment import Experiment
-from cffem.symbols.problem.term_checks import nearest
 
 # Nodal values that miss more than this share of what is given on the boundary are refused.
 MISSED = 0.5

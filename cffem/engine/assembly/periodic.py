@@ -157,7 +157,7 @@ class Periodicity:
         self.matrix.mult(self._full, self._reduced)
         state[:] = self._reduced.array_r
 
-    def gather(self, vector: Any) -> None:
+    def gather(self, vector: PETSc.Vec) -> None:
         """Apply Zᵀ to a PETSc vector, in place."""
         self.matrix.multTranspose(vector, self._reduced)
         self._reduced.copy(vector)

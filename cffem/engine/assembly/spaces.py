@@ -19,12 +19,13 @@ from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
 from cffem.engine.store.numbering import Numbering
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field, VectorField
-from cffem.symbols.problem.term_checks import nearest
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
+    from mpi4py import MPI
 
 
 SCALAR_FAMILIES = ("Lagrange", "DG", "serendipity")
@@ -44,7 +45,7 @@ VECTOR_FAMILIES = {
 }
 
 
-def basix_element(mesh: Mesh, unknown: Field, description: Any) -> Any:
+def basix_element(mesh: Mesh, unknown: Field, description: Any) -> _ElementBase:
     """The Basix element of a field from (family, degree) or from a Basix element.
 
     Raises:
@@ -74,7 +75,7 @@ def basix_element(mesh: Mesh, unknown: Field, description: Any) -> Any:
     return element
 
 
-def _named_element(mesh: Mesh, unknown: Field, description: Any, dimension: int) -> Any:
+def _named_element(mesh: Mesh, unknown: Field, description: Any, dimension: int) -> _ElementBase:
     if not isinstance(description, tuple | list) or len(description) != 2:
         raise InputError(
             f"the element of {unknown} must be (family, degree), for instance ('Lagrange', 2), "
@@ -130,7 +131,7 @@ class Spaces:
         self._work: Any = None
 
     @property
-    def comm(self) -> Any:
+    def comm(self) -> MPI.Comm:
         """The mesh's communicator."""
         return self.mesh.comm
 
@@ -144,7 +145,7 @@ class Spaces:
         """How many unknowns this rank owns; they come first in local arrays."""
         return self.space.dofmap.index_map.size_local * self.space.dofmap.index_map_bs
 
-    def parts(self, function: Any) -> dict[Field, Any]:
+    def parts(self, function: fem.Function) -> dict[Field, Any]:
         """UFL expressions of the fields in a function or argument of the state space."""
         return dict(
             zip(self.fields, ufl.split(function) if self.mixed else (function,), strict=True)
@@ -184,7 +185,7 @@ class Spaces:
             mask[dofs[dofs < self.owned]] = 1.0
         return mask
 
-    def function(self, unknown: Field, state: np.ndarray) -> Any:
+    def function(self, unknown: Field, state: np.ndarray) -> fem.Function:
         """A DOLFINx function of one field with the values of a state (local array, owned
         values suffice).
         """

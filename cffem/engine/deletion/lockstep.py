@@ -27,6 +27,7 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+    from petsc4py import PETSc
 
     from cffem.engine.model import Model
 
@@ -123,7 +124,7 @@ class Lockstep:
         self.directions.take(value)
         return value
 
-    def _add_changes(self, changes: Mapping[str, float], vector: Any, image: Any) -> None:
+    def _add_changes(self, changes: Mapping[str, float], vector: PETSc.Vec, image: Any) -> None:
         """Add what linear terms that are changed add to J."""
         weights = self.about.stage.weights(self.about.gamma, self.second_order)
         for name, amount in changes.items():

@@ -148,7 +148,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def interpolate(
-    function: Any, value: Any, unknown: Field, time: float, what: str, gaps: bool = False
+    function: fem.Function, value: Any, unknown: Field, time: float, what: str, gaps: bool = False
 ) -> None:
     """Set a function of a field's own space to data at a time; collective, and so are its errors.
 
@@ -223,7 +223,9 @@ def _place(point: np.ndarray) -> str:
     return f"({', '.join(f'{c:.6g}' for c in point)})"
 
 
-def check_on_mesh(value: Any, unknown: Any, mesh: Mesh, what: str, callables: bool = True) -> None:
+def check_on_mesh(
+    value: Any, unknown: Field, mesh: Mesh, what: str, callables: bool = True
+) -> None:
     """Refuse data that do not fit a field on this mesh: another shape, another mesh, or a
     coordinate that is not there.
 

@@ -35,7 +35,7 @@ FAR = 0.9
 
 
 def put(
-    function: Any, value: Any, unknown: Field, time: float, what: str, sharp: SharpData
+    function: fem.Function, value: Any, unknown: Field, time: float, what: str, sharp: SharpData
 ) -> None:
     """Set a function of a field's own space to initial values; collective, and so are its
     errors.
@@ -56,7 +56,7 @@ def put(
 
 
 def _projected(
-    function: Any, expr: sp.Expr, unknown: Field, what: str, sharp: SharpData
+    function: fem.Function, expr: sp.Expr, unknown: Field, what: str, sharp: SharpData
 ) -> np.ndarray | None:
     """The values of the projection, where the interpolated function will not do."""
     parts = data.components(expr, unknown.shape, sharp.mesh.geometry.dim, what)

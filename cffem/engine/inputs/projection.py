@@ -7,7 +7,7 @@ With the constraint's form c(w, μ), the projection P w of w minimises ‖P w �
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -76,7 +76,7 @@ def project_onto_constraint(
     return result
 
 
-def mass_form(discretisation: Discretisation) -> Any:
+def mass_form(discretisation: Discretisation) -> ufl.Form:
     """The mass form of the unknown fields, and of auxiliary fields so that the matrix is
     regular.
     """

@@ -20,7 +20,6 @@ import numpy as np
 import sympy as sp
 import ufl
 from dolfinx import fem
-from dolfinx import mesh as dolfinx_mesh
 
 from cffem import _compat
 from cffem.engine.inputs.moments import Facets, moments, orthonormal
@@ -40,7 +39,7 @@ class SharpBoundary(SharpData):
         topology, dim = self.mesh.topology, self.mesh.topology.dim
         topology.create_connectivity(dim - 1, dim)
         topology.create_connectivity(dim, dim - 1)
-        exterior = dolfinx_mesh.exterior_facet_indices(topology)
+        exterior = _compat.exterior_facets(self.mesh)
         to_cells, to_facets = (
             topology.connectivity(dim - 1, dim),
             topology.connectivity(dim, dim - 1),

@@ -227,7 +227,7 @@ class SharpData:
             raise InputError(f"{expr} has no finite integral on some cells of the mesh")
         return found
 
-    def fill(self, function: Any, values: np.ndarray) -> None:
+    def fill(self, function: fem.Function, values: np.ndarray) -> None:
         """Give a function its values on the owned cells, and those of other ranks."""
         rows = function.function_space.dofmap.list[: self.cells.count]
         function.x.array[rows.ravel()] = values.ravel()
@@ -296,7 +296,7 @@ class Follower:
         function: the function, or several, that hold the moments.
     """
 
-    def __init__(self, data: SharpData, expr: sp.Expr, degree: int, function: Any):
+    def __init__(self, data: SharpData, expr: sp.Expr, degree: int, function: fem.Function):
         self.data, self.expr, self.degree, self.function = data, expr, degree, function
         self._present: float | None = None
         self._kept: dict[float, np.ndarray] = {}

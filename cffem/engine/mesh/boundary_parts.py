@@ -14,6 +14,7 @@ import ufl
 from dolfinx import fem
 from dolfinx import mesh as dolfinx_mesh
 
+from cffem._compat import exterior_facets
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
@@ -38,8 +39,7 @@ class Boundary:
         self.declared = [c for c in declared if isinstance(c, BoundaryCondition)]
         self.periodic = [c for c in declared if isinstance(c, Periodic)]
         self.facet_dimension = self.mesh.topology.dim - 1
-        self.mesh.topology.create_connectivity(self.facet_dimension, self.mesh.topology.dim)
-        self.exterior = dolfinx_mesh.exterior_facet_indices(self.mesh.topology)
+        self.exterior = exterior_facets(self.mesh)
         self.tags, self.facets = self._parts(domain)
         self.check_names([*self.declared, *self.periodic])
         skip = {name for p in self.periodic for name in (p.on, p.to)}
@@ -99,7 +99,7 @@ class Boundary:
         return symbols
 
     @cached_property
-    def measure(self) -> Any:
+    def measure(self) -> ufl.Measure:
         """The boundary measure with one tag for each part."""
         names = list(self.tags)
         indices = (
@@ -120,6 +120,16 @@ class Boundary:
             values[order].astype(np.int32),
         )
         return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)
+
+    @cached_property
+    def whole(self) -> Any:
+        """The measure of the whole boundary.
+
+        The measure ds without tags takes DOLFINx's word for what the boundary of an interval is.
+        """
+        ones = np.ones(len(self.exterior), dtype=np.int32)
+        marked = dolfinx_mesh.meshtags(self.mesh, self.facet_dimension, self.exterior, ones)
+        return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)(1)
 
     def facets_of(self, names: tuple[str, ...]) -> np.ndarray:
         """Exterior facets of some parts."""

@@ -84,7 +84,7 @@ class Measurement:
         self._second: Any = None
         self._directions = [fem.Function(model.spaces.space) for _ in self._gradients]
 
-    def _gradient(self, function: Any) -> tuple[Any, Any]:
+    def _gradient(self, function: fem.Function) -> tuple[Any, Any]:
         derivative = gateaux(self.form, function, ufl.TestFunction(self.model.spaces.space))
         return derivative, None if derivative.empty() else _compat.form(derivative, self.model.comm)
 
@@ -215,7 +215,7 @@ class Measurement:
             _fill(function, values)
 
 
-def _fill(function: Any, values: np.ndarray) -> None:
+def _fill(function: fem.Function, values: np.ndarray) -> None:
     function.x.array[: len(values)] = values
     function.x.scatter_forward()
 
@@ -251,13 +251,13 @@ def _check_fields(model: Model, observable: Observable) -> None:
             )
 
 
-def measure_of(discretisation: Discretisation, observable: Observable) -> Any:
+def measure_of(discretisation: Discretisation, observable: Observable) -> ufl.Measure:
     """The UFL measure of the cells or facets that an observable names."""
     domain, name = discretisation.mesh.ufl_domain(), observable.on
     if name in (None, "domain"):
         return ufl.dx(domain=domain)
     if name == "boundary":
-        return ufl.ds(domain=domain)
+        return discretisation.boundary.whole
     boundary, marked = discretisation.boundary, discretisation.domain
     if name in boundary.tags:
         return boundary.measure(boundary.tags[name])

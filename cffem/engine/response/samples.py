@@ -155,7 +155,7 @@ class TermSamples:
             self._riesz.destroy()
 
 
-def _fill(function: Any, values: np.ndarray) -> None:
+def _fill(function: fem.Function, values: np.ndarray) -> None:
     function.x.array[: len(values)] = values
     function.x.scatter_forward()
 

@@ -24,6 +24,7 @@ import numpy as np
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.time.march import Stage
+from cffem.engine.time.start import held_at_start
 from cffem.engine.time.trajectories import Levels
 from cffem.symbols.problem.interventions import delete
 
@@ -86,7 +87,7 @@ class Linearisation:
             yield False
             return
         kept = self.stage, self.gamma
-        essential = self.stage.essential.holding(self.model._held_at_start())
+        essential = self.stage.essential.holding(held_at_start(self.model))
         self.stage, self.gamma = (
             Stage(self.equation, essential, self.model.petsc_options, self.stage.record),
             None,
@@ -161,7 +162,7 @@ def unset_at_start(model: Model) -> np.ndarray:
     fields nothing is solved for.
     """
     algebraic = 1 - model.marching.dynamic
-    return algebraic * model._held_at_start() if starts_consistently(model) else algebraic
+    return algebraic * held_at_start(model) if starts_consistently(model) else algebraic
 
 
 class Response(float):

@@ -181,7 +181,7 @@ class WeakRows(StrongRows):
         """Bounding boxes of this rank's exterior facets."""
         topology, dimension = self.mesh.topology, self.mesh.topology.dim
         topology.create_connectivity(dimension - 1, dimension)
-        facets = mesh.exterior_facet_indices(topology)
+        facets = _compat.exterior_facets(self.mesh)
         if not len(facets):
             return np.empty((0, self.dimension)), np.empty((0, self.dimension))
         topology.create_connectivity(dimension - 1, 0)

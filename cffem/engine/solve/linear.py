@@ -125,7 +125,7 @@ class LinearSolver:
         self._scaled: Any = None  # the matrix in that scale
 
     @property
-    def operator(self) -> Any:
+    def operator(self) -> PETSc.Mat:
         """What is factorised: the matrix itself, or the one in which all fields are of one
         scale.
         """
@@ -211,7 +211,7 @@ class LinearSolver:
         )
         self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
 
-    def _create(self, percentage: int) -> Any:
+    def _create(self, percentage: int) -> PETSc.KSP:
         """A new solver, set up, with this percentage of additional workspace for factors."""
         ksp = self.ksp = PETSc.KSP().create(self.matrix.comm)
         ksp.setOptionsPrefix(self.prefix)

@@ -4,8 +4,11 @@
 A residual F(w) is judged against what it is made of: against the residual of the start, against Σ_k
 |c_k F_k|, the sizes of the terms whose sum it is, and against the rounding errors of that sum,
 which are those of |J| |w|. Fields of a coupled system are compared in the scale of
-`cffem.engine.solve.scaling`. Whatever is raised while a residual or a Jacobian is made arrives as
-it is.
+`cffem.engine.solve.scaling`, and the equation of each of them must also be solved by the measure of
+its own terms, however large the others are. An equation with one term only, exp(u) = 0 or div(v) =
+0, is its own measure: it is solved where its residual is rounding, or where its field has come to
+rest, as one that vanishes does. Whatever is raised while a residual or a Jacobian is made arrives
+as it is.
 """
 
 from __future__ import annotations
@@ -106,10 +109,7 @@ class ResidualScale:
         values; collective.
         """
         starts, columns, values = matrix.getValuesCSR()
-        fields = np.zeros(len(state), dtype=np.int64) if self.blocks is None else self.blocks.owned
-        largest = np.zeros(1 if self.blocks is None else self.blocks.count)
-        np.maximum.at(largest, fields, np.abs(state))
-        self.comm.Allreduce(MPI.IN_PLACE, largest, op=MPI.MAX)
+        largest = self.largest(state)
         sizes = np.abs(values) * (
             largest[0] if self.blocks is None else largest[self.blocks.columns[columns]]
         )
@@ -133,6 +133,26 @@ class ResidualScale:
             MatrixEquilibration(self.blocks, matrix, rows).weights(sizes),
             True,
         )
+
+    def fields(self, values: np.ndarray) -> np.ndarray:
+        """The size of a residual in the equation of each field; collective."""
+        if self.blocks is None:
+            return np.array([self(values)])
+        # Relative to the largest value, whose square may be no number of this precision.
+        most = self.largest(values)
+        units = np.where(most > 0, most, 1.0)
+        with np.errstate(invalid="ignore"):
+            shares = values / units[self.blocks.owned]
+        squares = np.bincount(self.blocks.owned, shares**2, minlength=len(most))
+        return units * np.sqrt(summed(self.comm, squares))
+
+    def largest(self, values: np.ndarray) -> np.ndarray:
+        """The largest absolute value of each field; collective."""
+        fields = np.zeros(len(values), dtype=np.int64) if self.blocks is None else self.blocks.owned
+        result = np.zeros(1 if self.blocks is None else self.blocks.count)
+        np.maximum.at(result, fields, np.abs(values))
+        self.comm.Allreduce(MPI.IN_PLACE, result, op=MPI.MAX)
+        return result
 
     def __call__(self, values: np.ndarray) -> float:
         """The size of a residual; collective."""
@@ -173,6 +193,10 @@ class Newton:
         self.scale = ResidualScale(blocks, stage.essential.owned, equation.comm)
         self.history: list[float] = []
         self.moves: list[float] = []
+        # By field: its first residual and the present one, |J| |w| + |F|, its largest values at the
+        # last two iterates, and whether the last step is nothing beside these.
+        self._first = self._now = self._floors = self._before = self._largest = np.zeros(0)
+        self._still = np.zeros(0, dtype=bool)
 
     def solve(self, state: Any) -> None:
         """Solve from a state, which is overwritten.
@@ -194,8 +218,11 @@ class Newton:
                 stage.step(matrix, self.what, settings.linear)
                 stage.record.newton_steps += 1
                 self.moves.append(stage.size(stage.increment.array_r))
+                move = self.scale.largest(stage.increment.array_r)
+                self._still = move <= settings.reduction * np.maximum(self._before, self._largest)
                 if not self._advance(state, trial, size):
-                    if size <= settings.rounded * floor:
+                    rounded = size <= settings.rounded * floor or self._still.all()
+                    if rounded and self._rounded(settings.rounded):
                         break
                     raise self._failed("no step lowers the residual")
         finally:
@@ -214,16 +241,43 @@ class Newton:
         if not math.isfinite(size):
             raise self._failed("the residual is not finite", "not finite")
         self.history.append(size)
+        self._now, self._floors = self.scale.fields(residual), self.scale.fields(sums)
+        self._before, self._largest = self._largest, self.scale.largest(state.array_r)
+        if len(self.history) == 1:
+            self._first, self._before = self._now, self._largest
+            self._still = np.zeros(len(self._now), dtype=bool)
         return size, self.scale(sums)
 
     def _converged(self, size: float, floor: float, state: Any) -> bool:
         settings = self.settings
-        if size <= settings.exact * floor:
+        if size <= settings.exact * floor and self._rounded(settings.exact):
             return True
         if len(self.history) == 1 or size > settings.reduction * self.history[0]:
             return False
+        if self._sizes is None:
+            return self._solved(self._first)
         # A start far away has a residual that says nothing about the solution.
-        return self._sizes is None or size <= settings.reduction * self.scale(self._sizes(state))
+        sizes = self._sizes(state)
+        enough = size <= settings.reduction * self.scale(sizes) or bool(self._still.all())
+        return enough and self._solved(self.scale.fields(sizes))
+
+    def _rounded(self, share: float) -> bool:
+        """Whether the equation of every field leaves this share of |J| |w| only, or its field
+        does not move any more.
+        """
+        return bool(np.all((self._now <= share * self._floors) | self._still))
+
+    def _solved(self, sizes: np.ndarray) -> bool:
+        """Whether the equation of every field is solved by the measure of its own terms.
+
+        Args:
+            sizes: those of the terms, by field; where the residual is all that there is of them,
+                it must be rounding.
+        """
+        settings = self.settings
+        measured = self._now <= settings.reduction * sizes
+        alone = (sizes <= 2 * self._now) & (self._now <= settings.rounded * self._floors)
+        return bool(np.all(measured | alone | self._still))
 
     def _advance(self, state: Any, trial: Any, size: float) -> bool:
         """Go along the step as far as the residual becomes smaller; whether it does."""
@@ -235,7 +289,8 @@ class Newton:
             stage.essential.complete(trial.array)
             self._residual(trial)
             reached = self.scale(stage.right.array_r)
-            if reached <= (1.0 - settings.decrease * length) * size:
+            share = 1.0 - settings.decrease * length
+            if reached <= share * size or self._lowers_each(share):
                 trial.copy(state)
                 return True
             # The minimum of the parabola through both sizes and the slope, within limits.
@@ -247,6 +302,19 @@ class Newton:
             length = min(max(best, 0.1 * length), 0.5 * length)
         self._residual(state)
         return False
+
+    def _lowers_each(self, share: float) -> bool:
+        """Whether a step lowers the residual in every equation of a system whose residual is
+        more than rounding: next to the rounding of a large one a small one is not seen.
+        """
+        if self.scale.blocks is None or self._rounded(self.settings.rounded):
+            return False
+        reached = self.scale.fields(self.stage.right.array_r)
+        return bool(
+            np.all(
+                (reached <= share * self._now) | (reached <= self.settings.rounded * self._floors)
+            )
+        )
 
     def _failed(self, why: str, cause: str = "start") -> SolveError:
         text = (

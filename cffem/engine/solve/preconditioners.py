@@ -33,6 +33,8 @@ from cffem.symbols.errors import InputError
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
+    from cffem.symbols.fields import Field
+
 
 def extent(mesh: Mesh) -> float:
     """The largest extent of a mesh along an axis; collective."""
@@ -161,7 +163,7 @@ class SaddlePoint:
         self.work = [self.mass.createVecLeft() for _ in range(3)]
         self.viscosity, self.inertia = 1.0, 0.0
 
-    def _mine(self, unknown: Any) -> np.ndarray:
+    def _mine(self, unknown: Field) -> np.ndarray:
         dofs = self.spaces.dofs(unknown)
         return dofs[dofs < self.spaces.owned].astype(np.int64)
 

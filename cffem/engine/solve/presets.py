@@ -25,8 +25,7 @@ import numpy as np
 from petsc4py import PETSc
 
 from cffem.forms.elements import H1, HCURL, carrier
-from cffem.symbols.errors import InputError
-from cffem.symbols.problem.term_checks import nearest
+from cffem.symbols.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.dirichlet import EssentialConditions
@@ -133,7 +132,7 @@ class SolverPlan:
             )
         return self.held
 
-    def balance(self, vector: Any) -> None:
+    def balance(self, vector: PETSc.Vec) -> None:
         """Give the pinned row of a right-hand side what makes the floating multiplier's part
         compatible with a free row.
         """
@@ -144,7 +143,7 @@ class SolverPlan:
             )
             vector.array[self.floating.pinned] = -total
 
-    def shift(self, vector: Any) -> None:
+    def shift(self, vector: PETSc.Vec) -> None:
         """Add to the floating multiplier the constant that makes its pinned entry zero, as in
         a solve with that row held.
         """

@@ -119,7 +119,7 @@ class MatrixEquilibration:
         self.rows[own] = self.columns[own] = 1.0
         self._groups, self._count = groups[blocks.owned], int(groups.max(initial=0)) + 1
 
-    def scaled(self, matrix: PETSc.Mat, into: Any = None) -> Any:
+    def scaled(self, matrix: PETSc.Mat, into: Any = None) -> PETSc.Mat:
         """The scaled matrix, in the place of an earlier one of the same pattern where that is
         given; collective.
         """

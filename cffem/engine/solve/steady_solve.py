@@ -22,14 +22,17 @@ from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.steady_stability import is_looked_for, stability
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.time.start import put
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.model import Model
     from cffem.engine.time.march import Stage
 
 
-def solve_steady(model: Model, change: Intervention, stage: Stage) -> Any:
+def solve_steady(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
     """The steady solution as a vector, which the caller frees; collective.
 
     Args:
@@ -72,7 +75,7 @@ def tell_of_instability(model: Model, state: np.ndarray, record: SolveRecord) ->
             log.warning("%s", found)
 
 
-def started(model: Model, change: Intervention, stage: Stage) -> Any:
+def started(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
     """Newton's start of a problem that has nothing else: zero, or what `initial` or a coarser
     level says.
     """
@@ -84,7 +87,7 @@ def started(model: Model, change: Intervention, stage: Stage) -> Any:
     values = {**dict(model.experiment.initial), **dict(change.initial)}
     for unknown in model.library.equations:
         if unknown in values:
-            model.put(state.array, unknown, values[unknown])
+            put(model, state.array, unknown, values[unknown])
     stage.essential.set_values(state.array, 0.0)
     return state
 

@@ -22,8 +22,9 @@ from cffem.engine.assembly.equation import add
 from cffem.engine.collective import summed
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import LinearSolver, SolveRecord
+from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.presets import factorised
-from cffem.engine.solve_errors import SolveError, as_raised
+from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
 
@@ -149,15 +150,20 @@ class Linearised:
         self.mass.mult(self.vectors[1], out)
         out.array[:] *= self.signs
 
-    def mult(self, _matrix: Any, vector: Any, out: Any) -> None:
-        """out = J⁻¹ M vector, as PETSc calls it."""
-        self.weighted(vector.array_r, self.vectors[2])
+    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
+        """out = C⁻¹ J⁻¹ M C vector, as PETSc calls it; C are the units of the fields."""
         assert self.stage.solver is not None
+        self.weighted(self.units * vector.array_r, self.vectors[2])
         # Multipliers have no rate. Left in, they make a nilpotent part whose zero eigenvalues
         # rounding moves to either side.
-        out.array[:] = self.stage.solver.apply(self.vectors[2].array_r[:, None])[:, 0] * (
-            self.signs != 0
-        )
+        found = self.stage.solver.apply(self.vectors[2].array_r[:, None])[:, 0]
+        out.array[:] = found / self.units * (self.signs != 0)
+
+    @property
+    def units(self) -> np.ndarray | float:
+        """The scale of each unknown in which the solver compares several fields."""
+        scaling = None if self.stage.solver is None else self.stage.solver.scaling
+        return 1.0 if scaling is None else scaling.columns
 
     def largest(self, start: Any, steps: int) -> float:
         """About the largest eigenvalue of J⁻¹ M, by a few steps of the power method; collective."""
@@ -208,13 +214,17 @@ def stability(
     start.array[:] = np.cos(1.7 * np.arange(*start.getOwnershipRange()) ** 1.5) * (about.signs != 0)
     largest = about.largest(start, settings.vectors // 4)
     solver.setInitialSpace([start])
-    with as_raised():
-        solver.solve()
-    found = SteadyStability(0.0, None)
-    if solver.getConverged():
+    found, converged = SteadyStability(0.0, None), 0
+    try:
+        with as_raised():
+            solver.solve()
+        converged = solver.getConverged()
+    except PETSc.Error as error:  # of LAPACK, where rates are 1e20 and more apart
+        log.info("the stability was not found: %s", petsc_words(error))
+    if converged:
         value = solver.getEigenpair(0, start).real
         if value < -settings.vanishing * largest:
-            found = SteadyStability(-1.0 / value, start.array_r.copy())
+            found = SteadyStability(-1.0 / value, about.units * start.array_r)
     for thing in (solver, shell, start, about):
         thing.destroy()
     model.equation.holds = None
@@ -289,7 +299,7 @@ def _marched(
 
 
 @dataclass(frozen=True)
-class RestStep:
+class TowardsSteadyStep:
     """One step of a march towards rest.
 
     Attributes:
@@ -314,7 +324,7 @@ def towards_rest(
     change: Intervention = FACTUAL,
     signs: np.ndarray | None = None,
     first: float = 1.0,
-) -> RestStep:
+) -> TowardsSteadyStep:
     """One step of backward Euler, linearised where it starts; collective.
 
     Args:
@@ -354,4 +364,6 @@ def towards_rest(
     for thing in {id(each): each for each in (mass, matrix, system, signs, about)}.values():
         thing.destroy()
     equation.holds = None
-    return RestStep(result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs)
+    return TowardsSteadyStep(
+        result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs
+    )

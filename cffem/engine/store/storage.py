@@ -25,6 +25,7 @@ from cffem.engine.collective import collectively
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from mpi4py import MPI
 
 
@@ -208,7 +209,7 @@ def described(spaces: Spaces) -> dict[str, Any]:
     }
 
 
-def element_name(element: Any) -> str:
+def element_name(element: _ElementBase) -> str:
     """What distinguishes one element from another, in words.
 
     Example:

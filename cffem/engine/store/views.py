@@ -22,6 +22,8 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
     from cffem.engine.solution import Solution
 
 
@@ -80,7 +82,7 @@ def _unwritten(error: RuntimeError, file: Path) -> Exception:
     return OSError(int(found[1]), os.strerror(int(found[1])), str(file))
 
 
-def shown_element(element: Any) -> Any:
+def shown_element(element: _ElementBase) -> Any:
     """The Lagrange element that shows a field exactly; None where its own does."""
     base = element.sub_elements[0] if element.block_size > 1 else element
     if carrier(element).space == H1 and base.basix_element.family.name == "P":

@@ -102,7 +102,7 @@ class Stage:
         self.solver_of(self.matrix(states, gamma, time)).refresh()
         self.equation.holds = key
 
-    def matrix(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> Any:
+    def matrix(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> PETSc.Mat:
         """The matrix of the equation linearised at (W, Ẇ, Ẅ), for increments."""
         weights = self.weights(gamma, states[2] is not None)
         return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
@@ -183,7 +183,7 @@ class Stage:
         def residual(state: Any) -> None:
             self.residual(state, base, velocity, gamma, time)
 
-        def assemble(state: Any) -> Any:
+        def assemble(state: Any) -> PETSc.Mat:
             return self.matrix(self.rates(state, base, velocity, gamma), gamma, time)
 
         def sizes(state: Any) -> np.ndarray:

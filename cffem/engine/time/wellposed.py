@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -25,6 +25,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import VectorField
 
 if TYPE_CHECKING:
+    from cffem.symbols.fields import Field
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -110,7 +111,7 @@ def why_backward(library: Library | System, coefficients: Mapping[str, float], d
 
 
 @lru_cache(maxsize=1024)
-def principal_symbol(expr: sp.Expr, unknown: Any, dim: int, size: int) -> np.ndarray | None:
+def principal_symbol(expr: sp.Expr, unknown: Field, dim: int, size: int) -> np.ndarray | None:
     """A_ijkl, the coefficient of ∂_k ∂_l u_j in the i-th component; None where it is not
     constant or not the highest order.
     """

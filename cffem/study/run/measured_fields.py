@@ -3,27 +3,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.data.dataset import Dataset
 from cffem.symbols.fields import VectorField
 
+if TYPE_CHECKING:
+    from cffem.symbols.fields import Field
 
-def parts(unknown: Any) -> list[Any]:
+
+def parts(unknown: Field) -> list[Any]:
     """The components of a field as a dataset names them."""
     return (
         [unknown[i] for i in range(unknown.dim)] if isinstance(unknown, VectorField) else [unknown]
     )
 
 
-def measures(data: Dataset, unknown: Any) -> bool:
+def measures(data: Dataset, unknown: Field) -> bool:
     """Whether all components of a field are in the data."""
     return all(part in data.values for part in parts(unknown))
 
 
-def largest(data: Dataset, unknown: Any) -> float:
+def largest(data: Dataset, unknown: Field) -> float:
     """The largest size of a measured component; missing values do not count."""
     found = [
         np.abs(array[np.isfinite(array)])

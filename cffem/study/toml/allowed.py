@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cffem.study.toml.study_keys import is_number, shown
-from cffem.symbols.errors import InputError
-from cffem.symbols.problem.term_checks import nearest
+from cffem.symbols.errors import InputError, nearest
 
 KSP = """
 preonly richardson cg gmres fgmres lgmres bcgs bicg minres symmlq cr gcr tfqmr chebyshev

@@ -28,7 +28,7 @@ from cffem.study.toml.allowed import check_petsc_options, inside
 from cffem.study.toml.named_data import read_dataset
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
 from cffem.symbols.coordinates import SPACE
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 from cffem.symbols.parser.parse import parse
@@ -39,7 +39,6 @@ from cffem.symbols.problem.conditions import Dirichlet, Neumann, Periodic, Robin
 from cffem.symbols.problem.experiment import Experiment, Window
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
-from cffem.symbols.problem.term_checks import nearest
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cffem.symbols.errors import InputError
-from cffem.symbols.problem.term_checks import nearest
+from cffem.symbols.errors import InputError, nearest
 
 MISSING: Any = object()
 

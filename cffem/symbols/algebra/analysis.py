@@ -24,14 +24,13 @@ from cffem.symbols.fields import Component, Field, ScalarField
 # What holds for every dimension holds in three, so terms whose dimension is not known yet are
 # written out there.
 GENERIC_DIMENSION = 3
+# Points at which two terms are compared numerically.
 SAMPLES = 3
 
 
 @lru_cache(maxsize=4096)
 def canonical(expr: sp.Expr, dim: int | None) -> Entries:
-    """The expanded components of an expression, in three dimensions where the dimension is
-    not known.
-    """
+    """The expanded components of an expression; in 3D where the dimension is not known."""
     return tuple(sp.expand(entry) for entry in to_components(expr, dim or GENERIC_DIMENSION))
 
 

@@ -88,9 +88,7 @@ def split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 
 
 def split_scalar(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """Split a monomial into its scalar factor and its vector or tensor factor (1 if it is a
-    scalar).
-    """
+    """Split a monomial into its scalar factor and its vector or tensor factor (or 1)."""
     scalar: list[sp.Expr] = []
     tensor: list[sp.Expr] = []
     for factor in sp.Mul.make_args(expr):
@@ -129,9 +127,7 @@ def gradient(arg: sp.Expr) -> sp.Expr:
 @normal_form(Div)
 @linear
 def divergence(arg: sp.Expr) -> sp.Expr:
-    """div(s T) = s div(T) + T·grad(s); div grad = lap, div curl = 0, div of a cross or outer
-    product.
-    """
+    """div(s T) = s div(T) + T·grad(s); div grad = lap, div curl = 0; cross, outer products."""
     scalar, tensor = split_scalar(arg)
     if scalar != 1:
         return (

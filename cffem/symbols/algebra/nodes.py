@@ -79,9 +79,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
 
     @classmethod
     def vanishes(cls, *args: sp.Expr) -> bool:
-        """Whether the node is zero because an argument is: zero has every shape and needs no
-        rule.
-        """
+        """Whether the node is zero because an argument is: zero has every shape."""
         return any(arg == 0 for arg in args)
 
     @property
@@ -176,9 +174,7 @@ class Div(LinearOperator):
 
 
 class Curl(LinearOperator):
-    """Curl: of a 3D vector a vector, of a 2D vector a scalar, of a 2D scalar the vector
-    (∂u/∂y, −∂u/∂x).
-    """
+    """Curl: 3D vector to vector, 2D vector to scalar, 2D scalar to (∂u/∂y, −∂u/∂x)."""
 
     __slots__ = ()
     symbol = "curl"
@@ -439,9 +435,7 @@ def reads_as_one(expr: sp.Expr) -> bool:
 
 
 def as_expr(value: Any) -> sp.Expr:
-    """Turn a user's value into an expression: numbers, SymPy objects, and tuples or matrices
-    as vectors.
-    """
+    """An expression from a number, a SymPy object, or a tuple or matrix as a vector."""
     if isinstance(value, sp.MatrixBase):
         if 1 not in value.shape:
             raise ShapeError(
@@ -461,9 +455,7 @@ def as_expr(value: Any) -> sp.Expr:
 
 
 def dimensions(expr: sp.Expr) -> set[int]:
-    """Every dimension of space that some part of the expression asks for: at most one if it
-    makes sense.
-    """
+    """The dimensions of space that parts of the expression ask for; more than one is wrong."""
     found = {field.dim for field in expr.atoms(Field) if field.dim is not None} | {
         len(vec.args) for vec in expr.atoms(Vec)
     }

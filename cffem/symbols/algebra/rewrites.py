@@ -29,9 +29,8 @@ from cffem.symbols.algebra.nodes import (
     as_expr,
 )
 from cffem.symbols.algebra.shapes import Shape, shape_of
-from cffem.symbols.errors import SymbolError
+from cffem.symbols.errors import SymbolError, nearest
 from cffem.symbols.fields import Component
-from cffem.symbols.problem.term_checks import nearest
 
 Rule = Callable[[sp.Expr], "sp.Expr | None"]
 _RULES: dict[str, Rule] = {}

@@ -16,6 +16,7 @@ import sympy as sp
 from cffem.symbols.errors import ParseError
 from cffem.symbols.parser.words import FUNCTIONS
 
+# Coefficient in the exponent of a number, which SymPy may write out.
 MAX_EXPONENT = 10_000
 
 BY_CLASS: dict[type, Callable[..., float]] = {

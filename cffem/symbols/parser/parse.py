@@ -227,9 +227,7 @@ class Builder:
         raise ParseError(self.undeclared(tree.word), tree.column)
 
     def undeclared(self, word: str) -> str:
-        """What to say about a name without meaning; u_xx and du are what people write for
-        derivatives.
-        """
+        """The message about an unknown name; people write u_xx and du for derivatives."""
         for name in (name for name, meaning in self.names.items() if isinstance(meaning, Field)):
             short = re.fullmatch(rf"{re.escape(name)}_?([xyzt]{{1,4}})", word)
             if short or word == f"d{name}":
@@ -558,9 +556,7 @@ def is_condition(expr: Any) -> bool:
 
 
 def sign_work(expr: sp.Expr) -> int:
-    """Work of finding the sign of a polynomial in a parameter of known sign: SymPy isolates
-    its roots.
-    """
+    """Work of finding the sign of a polynomial in a parameter: SymPy isolates its roots."""
     powers = [
         power
         for power in expr.atoms(sp.Pow)
@@ -570,9 +566,7 @@ def sign_work(expr: sp.Expr) -> int:
 
 
 def is_quadratic(expr: sp.Expr, variable: sp.Symbol) -> bool:
-    """Whether an expression is a polynomial of degree at most 2, seen without multiplying it
-    out.
-    """
+    """Whether an expression is a polynomial of degree at most 2, without expanding it."""
     if not expr.has(variable):
         return True
     if expr == variable:

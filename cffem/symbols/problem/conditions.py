@@ -21,6 +21,7 @@ import sympy as sp
 
 from cffem.symbols.algebra.splitting import as_written, is_second_derivative, stand_in
 from cffem.symbols.errors import InputError
+from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.problem.measured import as_data
 
@@ -158,7 +159,7 @@ class Robin(BoundaryCondition):
     brakes.
     """
 
-    coefficient: Any = 1
+    coefficient: DataLike = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

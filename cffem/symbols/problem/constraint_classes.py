@@ -19,6 +19,7 @@ from cffem.symbols.algebra.nodes import Curl, Div, dimension_of
 from cffem.symbols.algebra.shapes import Shape, shape_of
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import LibraryError
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.problem.term_checks import (
     check_fields,
@@ -50,7 +51,9 @@ class Constraint:
     expr: sp.Expr
     multiplier: Multiplier | None
 
-    def __init__(self, expr: Any, multiplier: Mapping[Field, tuple[str, int]] | None = None):
+    def __init__(
+        self, expr: ExpressionLike, multiplier: Mapping[Field, tuple[str, int]] | None = None
+    ):
         condition = named_expression("the constraint", expr)
         check_symbols("the constraint", condition, [*COORDINATES, *condition.atoms(Field)])
         check_fields([("the constraint", condition)])
@@ -119,7 +122,7 @@ class DivergenceFree(Constraint):
         self,
         field: VectorField,
         multiplier: Mapping[Field, tuple[str, int]] | None = None,
-        weight: Any = None,
+        weight: ExpressionLike = None,
     ):
         _require_vector(field, "divergence-free")
         factor = sp.S.One if weight is None else named_expression("the weight", weight)

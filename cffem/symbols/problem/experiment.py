@@ -18,6 +18,7 @@ import sympy as sp
 from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
+from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
@@ -104,11 +105,11 @@ class Experiment:
 
     mesh: Any
     elements: Mapping[Field, Any]
-    initial: Mapping[sp.Expr, Any] = field(default_factory=dict)
-    boundary: Sequence[Any] = ()
+    initial: Mapping[sp.Expr, DataLike] = field(default_factory=dict)
+    boundary: Sequence[BoundaryCondition | Periodic] = ()
     time: Window | None = None
     constraint: Any = None
-    forcing: Mapping[Field, Any] = field(default_factory=dict)
+    forcing: Mapping[Field, DataLike] = field(default_factory=dict)
     comm: Any = None
 
     def __post_init__(self) -> None:
@@ -148,7 +149,7 @@ class Experiment:
         if self.time is not None and not isinstance(self.time, Window):
             raise InputError(f"time must be a Window or None, not {self.time!r}")
 
-    def _check_known(self, unknown: Any, what: str) -> None:
+    def _check_known(self, unknown: Field, what: str) -> None:
         if unknown not in self.elements and not is_stand_in(unknown):
             known = ", ".join(sorted(str(f) for f in self.elements))
             raise InputError(

@@ -20,6 +20,7 @@ from cffem.symbols.operators import dot, inner
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.parser.words import CALLABLE, CONSTANTS
 
+# Terms of a generated library; a larger one is a mistake rather than a wish.
 MOST_TERMS = 500
 RESERVED = {"and", "or", "not", "x", "y", "z", "t", "n"}
 

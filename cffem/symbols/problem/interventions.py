@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 
 from cffem.symbols.coordinates import COORDINATES, t
-from cffem.symbols.errors import LibraryError
+from cffem.symbols.errors import LibraryError, nearest
+from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
-from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression, nearest
+from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression
 
 if TYPE_CHECKING:
     from sympy.printing.printer import Printer
+
+    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 # What becomes of essential conditions that a deleted equation cannot carry: released, or kept with
@@ -58,7 +61,7 @@ class Intervention:
     changes: tuple[Change, ...] = ()
     forcing: Values = ()
     initial: Values = ()
-    conditions: tuple[Any, ...] = ()
+    conditions: tuple[BoundaryCondition, ...] = ()
     released: bool = False
     carried: bool = False
 
@@ -220,20 +223,18 @@ def set(name: str, value: float) -> Intervention:
     return Intervention(((_name(name), "set", _finite(value, f"the coefficient of {name!r}")),))
 
 
-def force(forcing: Mapping[Field, Any]) -> Intervention:
+def force(forcing: Mapping[Field, DataLike]) -> Intervention:
     """Replace the forcing of these fields by functions of x, y, z, t."""
     return Intervention(forcing=_values(forcing, "forcing", derivatives=False))
 
 
-def start(initial: Mapping[sp.Expr, Any]) -> Intervention:
+def start(initial: Mapping[sp.Expr, DataLike]) -> Intervention:
     """Replace the initial values of these fields, or of their time derivatives dt(u)."""
     return Intervention(initial=_values(initial, "initial value", derivatives=True))
 
 
-def boundary(*conditions: Any) -> Intervention:
-    """Put these boundary conditions in the place of those on the same field and part of the
-    boundary.
-    """
+def boundary(*conditions: BoundaryCondition) -> Intervention:
+    """Replace the boundary conditions on the same fields and parts of the boundary."""
     if not conditions:
         raise LibraryError("boundary needs at least one boundary condition")
     return Intervention(conditions=conditions)

@@ -18,7 +18,8 @@ from cffem.symbols import term_tables as tables
 from cffem.symbols.algebra import analysis
 from cffem.symbols.algebra.shapes import Shape, shape_of
 from cffem.symbols.coordinates import COORDINATES, Parameter, t
-from cffem.symbols.errors import LibraryError
+from cffem.symbols.errors import LibraryError, nearest
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.term_checks import (
     check_distinct,
@@ -27,7 +28,6 @@ from cffem.symbols.problem.term_checks import (
     check_symbols,
     checked_terms,
     named_expression,
-    nearest,
 )
 
 
@@ -79,8 +79,8 @@ class Library(Mapping[str, sp.Expr]):
 
     def __init__(
         self,
-        anchor: Any = None,
-        terms: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        anchor: ExpressionLike | None = None,
+        terms: Mapping[str, ExpressionLike] | Iterable[tuple[str, ExpressionLike]] = (),
         unknown: Field | None = None,
         parameters: Mapping[Parameter | str, float] | None = None,
     ):
@@ -109,11 +109,11 @@ class Library(Mapping[str, sp.Expr]):
     @classmethod
     def from_terms(
         cls,
-        terms: str | Iterable[Any],
+        terms: str | Iterable[ExpressionLike],
         *,
         products: int = 1,
         order: int | None = None,
-        anchor: Any = None,
+        anchor: ExpressionLike | None = None,
         unknown: Field | None = None,
         fields: Iterable[Field] = (),
         parameters: Mapping[Parameter | str, float] | None = None,
@@ -303,7 +303,7 @@ class Library(Mapping[str, sp.Expr]):
             self.locate_or_refuse(name)
         return self._replaced({k: e for k, e in self._terms.items() if k in kept})
 
-    def with_terms(self, terms: Mapping[str, Any]) -> Library:
+    def with_terms(self, terms: Mapping[str, ExpressionLike]) -> Library:
         """The library with more terms, checked against the present ones."""
         for name in terms:
             if name in self._terms:
@@ -315,7 +315,7 @@ class Library(Mapping[str, sp.Expr]):
         if name not in self._terms:
             raise LibraryError(f"no term is called {name!r}; {nearest(name, self._terms)}")
 
-    def _replaced(self, terms: Mapping[str, Any]) -> Library:
+    def _replaced(self, terms: Mapping[str, ExpressionLike]) -> Library:
         kept = set().union(
             *(e.atoms(Parameter) for e in terms.values() if isinstance(e, sp.Basic)), set()
         )
@@ -347,7 +347,9 @@ class Library(Mapping[str, sp.Expr]):
         return tables.as_html([(self._anchor, self._rows())])
 
 
-def _unknown_of(anchor: sp.Expr | None, terms: Mapping[str, sp.Expr], unknown: Any) -> Field:
+def _unknown_of(
+    anchor: sp.Expr | None, terms: Mapping[str, sp.Expr], unknown: Field | None
+) -> Field:
     """The field the equation is for: the one said, else the one in the anchor, else the only
     one that fits.
     """

@@ -74,7 +74,7 @@ class MeasuredFields:
     def __str__(self) -> str:
         return "measured data"
 
-    def check(self, unknown: Any, dimension: int, what: str) -> None:
+    def check(self, unknown: Field, dimension: int, what: str) -> None:
         """Refuse a dataset of another dimension or without the field."""
         if self.dataset.dim != dimension:
             raise InputError(
@@ -85,7 +85,7 @@ class MeasuredFields:
             there = ", ".join(map(str, self.dataset.values))
             raise InputError(f"{what}: the data have no values of {unknown}, but of {there}")
 
-    def _arrays(self, unknown: Any) -> list[np.ndarray | None]:
+    def _arrays(self, unknown: Field) -> list[np.ndarray | None]:
         """The arrays of a field's components; empty where one is missing."""
         values = self.dataset.values
         if unknown in values or unknown.shape == ():
@@ -218,9 +218,7 @@ class TensorGrid:
     width: int
 
     def at(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Values at points (rows of `places`); nan outside the grid and where a needed value
-        is missing.
-        """
+        """Values at points (rows of `places`); nan outside the grid and where one is missing."""
         within = np.all([inside(axis, places[:, i]) for i, axis in enumerate(self.axes)], axis=0)
         clipped = [np.clip(places[:, i], axis[0], axis[-1]) for i, axis in enumerate(self.axes)]
         stencils = [

@@ -12,6 +12,7 @@ over the cells or facets it names, at the end, at a time, or over the window of 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ import sympy as sp
 from cffem.symbols.algebra.shapes import rank_name, shape_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, Parameter
 from cffem.symbols.errors import LibraryError, TermShapeError
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field, n
 from cffem.symbols.operators import dot, norm2
 from cffem.symbols.problem.term_checks import check_fields, check_symbols, named_expression
@@ -166,7 +168,12 @@ class PointAverage(Observable):
     radius: float = 0.0
 
     def __init__(
-        self, expr: Any, point: Any, radius: float, on: str | None = None, at: str | float = "end"
+        self,
+        expr: ExpressionLike,
+        point: Sequence[float] | float,
+        radius: float,
+        on: str | None = None,
+        at: str | float = "end",
     ):
         label = "the observable PointAverage"
         coordinates = tuple(point) if isinstance(point, tuple | list) else (point,)

@@ -15,10 +15,11 @@ import sympy as sp
 
 from cffem.symbols import term_tables as tables
 from cffem.symbols.coordinates import Parameter
-from cffem.symbols.errors import LibraryError
+from cffem.symbols.errors import LibraryError, nearest
+from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.library import Library
-from cffem.symbols.problem.term_checks import check_fields, nearest
+from cffem.symbols.problem.term_checks import check_fields
 
 
 class System(Mapping[str, sp.Expr]):
@@ -212,7 +213,7 @@ class System(Mapping[str, sp.Expr]):
             }
         )
 
-    def with_terms(self, terms: Mapping[str, Any]) -> System:
+    def with_terms(self, terms: Mapping[str, ExpressionLike]) -> System:
         """The system with more terms, given by full name."""
         new: dict[str, dict[str, Any]] = {k: {} for k in self._libraries}
         for name, expr in terms.items():

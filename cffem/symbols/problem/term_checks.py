@@ -7,7 +7,6 @@ disguise is found before anything is solved.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,19 +17,10 @@ from cffem.symbols.algebra.analysis import is_zero, ratio
 from cffem.symbols.algebra.nodes import as_expr, dimensions
 from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES, Parameter
-from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError
+from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError, nearest
 from cffem.symbols.fields import Field, Normal
 
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
-
-
-def nearest(name: object, known: Iterable[object]) -> str:
-    """The end of an error message: the known name most like this one, else the list of them."""
-    names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"the known names are {', '.join(names)}" if names else "there are none"
 
 
 def checked_name(name: Any, what: str = "term") -> str:
@@ -64,9 +54,7 @@ def checked_terms(terms: Any) -> dict[str, sp.Expr]:
 
 
 def named_expression(label: str, value: Any) -> sp.Expr:
-    """Turn a user's value into an expression whose shape makes sense, naming the term if it
-    does not.
-    """
+    """An expression from a user's value; if its shape makes no sense, the error names it."""
     try:
         expr = as_expr(value)
         shape_of(expr)

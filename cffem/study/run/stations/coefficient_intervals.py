@@ -15,6 +15,7 @@ from typing import Any
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.study.run.facts import TermDeletion
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import delete
@@ -24,7 +25,10 @@ Facts = dict[str, Any]
 
 
 def spreads(
-    run: Run, intervals: Mapping[str, list[float]], deletions: Facts, adjoints: Facts
+    run: Run,
+    intervals: Mapping[str, list[float]],
+    deletions: Mapping[str, Mapping[str, TermDeletion]],
+    adjoints: Facts,
 ) -> Facts:
     """For each experiment and coefficient, how much scores, observables and the solution
     itself change within its interval.
@@ -48,14 +52,19 @@ def spreads(
 
 
 def spread(
-    run: Run, model: Model, term: str, ends: list[float], facts: Facts, adjoints: Facts
+    run: Run,
+    model: Model,
+    term: str,
+    ends: list[float],
+    facts: Mapping[str, TermDeletion],
+    adjoints: Facts,
 ) -> Facts:
     """Move one coefficient to both ends of its interval; the largest change of each score and
     of each effect on an observable.
     """
     asked, observables = run.study.certification, run.study.observables
     norm, deleted = asked.norm, partial(delete, conditions=asked.conditions)
-    solved = [name for name, fact in facts.items() if fact["status"] == "solved"]
+    solved = {name: each.fact for name, each in facts.items() if each.fact.solved}
     scores, moved = dict.fromkeys(solved, 0.0), 0.0
     effects = {label: dict.fromkeys(solved, 0.0) for label in observables}
     for end in ends:
@@ -72,11 +81,11 @@ def spread(
             for name in solved:
                 without = model.solve(deleted(name) if name == term else deleted(name) & at_end)
                 scores[name] = max(
-                    scores[name], abs(there.distance(without, norm) - facts[name]["score"])
+                    scores[name], abs(there.distance(without, norm) - (solved[name].score or 0.0))
                 )
                 for label, (observable, _) in observables.items():
                     value = model.measurement(observable).value
-                    before = abs(adjoints[label]["value"] - facts[name]["observables"][label])
+                    before = abs(adjoints[label]["value"] - solved[name].observables[label])
                     effects[label][name] = max(
                         effects[label][name], abs(abs(value(there) - value(without)) - before)
                     )

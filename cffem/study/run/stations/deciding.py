@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cffem.study.run.facts import NO_BOUND, BoundFact, JudgedDeletion
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.decisions import IRRELEVANT, RELEVANT, UNRESOLVED, decide
 
@@ -60,7 +61,7 @@ class Verdict:
             return -math.inf
         return abs(self.score - self.epsilon) - self.margin
 
-    def plain(self) -> Facts:
+    def to_plain(self) -> Facts:
         """For the report."""
         return asdict(self)
 
@@ -70,7 +71,7 @@ def verdict(
     experiment: str,
     intervention: str,
     epsilon: float,
-    fact: Facts | None,
+    fact: JudgedDeletion | None,
     null: Facts | None,
     spread: float | None,
     relative: float | None = None,
@@ -87,14 +88,14 @@ def verdict(
         relative: what the norm of the factual solution is multiplied by, where the tolerance is
             relative.
     """
-    bound = (fact or {}).get("certificate") or {}
-    margin, uncertainty = bound.get("margin"), 0.0
+    bound = bound_of(fact)
+    margin, uncertainty = bound.margin, 0.0
     if margin is not None and spread is not None:
         margin += spread
     if margin is not None and relative is not None:
         epsilon, uncertainty = relative_tolerance(relative, bound, epsilon)
     decision, reason = decided(fact, null, bound, margin, epsilon, uncertainty, spread or 0.0)
-    kind, method = bound.get("kind"), bound.get("method")
+    kind, method = bound.kind, bound.method
     if margin is not None and not math.isfinite(margin):
         margin, kind, method = None, None, None
     if kind is not None and spread is not None:
@@ -104,28 +105,33 @@ def verdict(
         experiment,
         intervention,
         epsilon,
-        None if fact is None else fact["score"],
+        None if fact is None else fact.score,
         margin,
         spread,
-        bound.get("eta_factual"),
-        bound.get("eta_counterfactual"),
+        bound.eta_factual,
+        bound.eta_counterfactual,
         kind,
         method,
         decision,
         reason.text,
         str(reason.code),
-        share=None if fact is None else fact.get("share"),
+        share=None if fact is None else fact.share,
     )
 
 
-def relative_tolerance(relative: float, bound: Facts, epsilon: float) -> tuple[float, float]:
+def bound_of(fact: JudgedDeletion | None) -> BoundFact:
+    """The error bound of a deletion, or that there is none."""
+    return NO_BOUND if fact is None or fact.bound is None else fact.bound
+
+
+def relative_tolerance(relative: float, bound: BoundFact, epsilon: float) -> tuple[float, float]:
     """The tolerance ε‖u_h‖ of the level that a bound is about, and how far ε‖u‖ may be from it.
 
     Example:
-        >>> relative_tolerance(0.5, {"size": 2.0, "eta_factual": 0.1}, 1.1)
+        >>> relative_tolerance(0.5, BoundFact(size=2.0, eta_factual=0.1), 1.1)
         (1.0, 0.05)
     """
-    size, error = bound.get("size"), bound.get("eta_factual")
+    size, error = bound.size, bound.eta_factual
     return (
         epsilon if size is None else relative * size,
         math.inf if error is None else relative * error,
@@ -203,12 +209,14 @@ def at_limit(
     )
 
 
-def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None) -> Verdict:
+def vanishing(
+    term: str, experiment: str, intervention: str, fact: JudgedDeletion | None
+) -> Verdict:
     """The verdict for a field that vanishes in the factual solution, so that a relative
     tolerance is zero.
     """
-    bound = (fact or {}).get("certificate") or {}
-    score, margin = (fact or {}).get("score"), bound.get("margin")
+    bound = bound_of(fact)
+    score, margin = None if fact is None else fact.score, bound.margin
     if score is not None and margin is not None and score > margin:
         decision, reason = RELEVANT, Reason(Code.NONE)
     else:
@@ -228,10 +236,10 @@ def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None)
         score,
         margin,
         None,
-        bound.get("eta_factual"),
-        bound.get("eta_counterfactual"),
-        bound.get("kind"),
-        bound.get("method"),
+        bound.eta_factual,
+        bound.eta_counterfactual,
+        bound.kind,
+        bound.method,
         decision,
         reason.text,
         str(reason.code),
@@ -239,9 +247,9 @@ def vanishing(term: str, experiment: str, intervention: str, fact: Facts | None)
 
 
 def decided(
-    fact: Facts | None,
+    fact: JudgedDeletion | None,
     null: Facts | None,
-    bound: Facts,
+    bound: BoundFact,
     margin: float | None,
     epsilon: float,
     uncertainty: float = 0.0,
@@ -263,9 +271,9 @@ def decided(
         )
     if fact is None:
         return UNRESOLVED, Reason(Code.ZERO_COEFFICIENT, "not deleted: its coefficient is zero")
-    if fact["status"] != "solved":
-        if fact.get("share") is None:
-            return UNSOLVABLE, Reason(Code.UNSOLVABLE, fact["reason"])
+    if not fact.fact.solved or fact.score is None:
+        if fact.share is None:
+            return UNSOLVABLE, Reason(Code.UNSOLVABLE, fact.fact.reason)
         return in_part(fact, bound, margin, epsilon, uncertainty)
     if not math.isfinite(spread):
         return UNRESOLVED, Reason(
@@ -273,14 +281,12 @@ def decided(
             "within the intervals of the fitted coefficients the model has no solution",
         )
     if margin is None:
-        code = Code(bound.get("code", Code.NO_THEOREM))
-        return decide(fact["score"], epsilon), Reason(
-            code, f"no error bar: {bound.get('reason', 'none was computed')}"
-        )
-    decision = decide(fact["score"], epsilon, margin=margin + uncertainty)
+        missing = bound.missing or Reason(Code.NO_THEOREM)
+        return decide(fact.score, epsilon), Reason(missing.code, f"no error bar: {missing}")
+    decision = decide(fact.score, epsilon, margin=margin + uncertainty)
     if decision != UNRESOLVED:
         return decision, Reason(Code.NONE)
-    if decide(fact["score"], epsilon, margin=margin) != UNRESOLVED:
+    if decide(fact.score, epsilon, margin=margin) != UNRESOLVED:
         moved = (
             f"the error bar of ‖u_h‖, which ε is relative to, moves ε by {uncertainty:.2g} and so "
             "across the score"
@@ -290,18 +296,24 @@ def decided(
 
 
 def in_part(
-    fact: Facts, bound: Facts, margin: float | None, epsilon: float, uncertainty: float
+    fact: JudgedDeletion,
+    bound: BoundFact,
+    margin: float | None,
+    epsilon: float,
+    uncertainty: float,
 ) -> tuple[str, Reason]:
     """The decision on a deletion without a solution, from what a part of it does.
 
     Example:
-        >>> fact = {"share": 0.4, "score": 3.0, "profile": {"reach": 0.5}}
-        >>> decision, reason = in_part(fact, {}, 0.5, 1.0, 0.0)
+        >>> from cffem.study.run.facts import DeletionFact
+        >>> without = DeletionFact("unsolvable", None)
+        >>> fact = JudgedDeletion(without, 3.0, share=0.4, reach=0.5)
+        >>> decision, reason = in_part(fact, NO_BOUND, 0.5, 1.0, 0.0)
         >>> print(f"{decision}: {reason}")
         relevant: already without 40 % of its coefficient; beyond 50 % no solution was found
     """
-    share, score = percent(fact["share"]), fact["score"]
-    reach = percent(fact["profile"]["reach"])
+    share, score = percent(fact.share or 0.0), fact.score or 0.0
+    reach = percent(fact.reach or 0.0)
     none = f"beyond {reach} no solution was found"
     if score <= epsilon:
         text = (
@@ -309,7 +321,7 @@ def in_part(
             f"{none}"
         )
     elif margin is None:
-        why = bound.get("reason", "none was computed")
+        why = bound.missing or ""
         change = f"without {share} of its coefficient the solution changes by {score:.2g}"
         text = f"{change}, for which there is no error bar: {why}; {none}"
     elif decide(score, epsilon, margin=margin + uncertainty) == RELEVANT:
@@ -329,7 +341,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def reaching(margin: float, spread: float, fact: Facts) -> Reason:
+def reaching(margin: float, spread: float, fact: JudgedDeletion) -> Reason:
     """Why an error bar reaches ε: the larger of its two parts, discretisation and
     coefficients, is what can be mended.
     """
@@ -338,16 +350,17 @@ def reaching(margin: float, spread: float, fact: Facts) -> Reason:
             Code.MARGIN_COEFFICIENTS,
             "the error bar reaches ε; most of it comes from the intervals of the coefficients",
         )
-    return Reason(Code.MARGIN_DISCRETISATION, fact.get("unrefined", "the error bar reaches ε"))
+    return Reason(Code.MARGIN_DISCRETISATION, fact.unrefined or "the error bar reaches ε")
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of a study from those of its experiments on one term.
 
     Example:
+        >>> from cffem.study.run.facts import DeletionFact
         >>> def single(experiment, score):
-        ...     certificate = {"margin": 0.1, "kind": "guaranteed", "method": ""}
-        ...     fact = {"status": "solved", "score": score, "certificate": certificate}
+        ...     certificate = BoundFact(margin=0.1, kind="guaranteed", method="")
+        ...     fact = JudgedDeletion(DeletionFact("solved", score), score, certificate)
         ...     return verdict("lap", experiment, "deletion", 1.0, fact, None, None)
         >>> combined([single("a", 0.5), single("b", 2.0)]).decision
         'relevant'

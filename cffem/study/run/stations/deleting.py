@@ -10,37 +10,46 @@ other coefficients refitted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cffem.bounds import NoCertificate
+from cffem.bounds import DeletionBound, NoCertificate
 from cffem.bounds.certificate import GUARANTEED
 from cffem.bounds.entrance import certify_deletions
 from cffem.bounds.levels.refining import Refinement, statements
-from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
 from cffem.engine.deletion.outcomes import HANDED, Deletion
 from cffem.engine.deletion.refit import Refit, deleting
 from cffem.engine.model import Model
 from cffem.engine.solution import Solution
 from cffem.study.run.counted import norm_of
+from cffem.study.run.facts import (
+    NO_BOUND,
+    SOLVED,
+    WHOLE,
+    BoundFact,
+    DeletionFact,
+    DeletionFacts,
+    FactualFact,
+    JudgedDeletion,
+    LevelFact,
+    PartialFact,
+    RefinementFact,
+    TermDeletion,
+)
 from cffem.study.run.running import Run
 from cffem.study.run.stations.misfit import Comparison
 from cffem.study.run.stations.profiling import profiles
 from cffem.symbols.problem.interventions import Intervention
 from cffem.verdicts.certification import Certification
-from cffem.verdicts.decisions import UNRESOLVED, decide
+from cffem.verdicts.decisions import UNRESOLVED
 from cffem.verdicts.until_decided import decide_by_refinement
 
 if TYPE_CHECKING:
     from cffem.study.report.camera import Camera
 
-Facts = dict[str, Any]
+Fact = TypeVar("Fact")
 ALONE, REFITTED = "deletion", "deletion with refit"
-# What is known of a deletion for each field that is judged by itself.
-FIELD_FACTS = ("score", "certificate", "level", "levels", "unrefined")
 
 
 class Deletions:
@@ -62,7 +71,7 @@ class Deletions:
     def __init__(
         self,
         run: Run,
-        factual: Facts,
+        factual: Mapping[str, FactualFact],
         nulls: Mapping[str, Mapping[str, Any]],
         refits: Callable[[str], Mapping[str, float]] | None,
     ):
@@ -76,9 +85,9 @@ class Deletions:
         """The intervention classes of this study."""
         return (ALONE, REFITTED) if self.run.study.refit == "remaining" else (ALONE,)
 
-    def all(self) -> Facts:
+    def all(self) -> DeletionFacts:
         """The facts of all deletions by class, experiment and term."""
-        found: Facts = {}
+        found: dict[str, dict[str, dict[str, TermDeletion]]] = {}
         for kind in self.classes:
             models = self.run.models
             # Two pieces of work for each term: the deletion and its error bound.
@@ -96,7 +105,7 @@ class Deletions:
     # Deletions
     # ----------------------------------------------------------------------------------------------
 
-    def sweep(self, kind: str, name: str) -> Facts:
+    def sweep(self, kind: str, name: str) -> dict[str, DeletionFact]:
         """All deletions from one experiment: those of an earlier run, and all others in one
         sweep, each of which is stored as soon as it is there.
         """
@@ -121,7 +130,10 @@ class Deletions:
                 )
             finally:
                 run.watch.label = None
-        return {term: run.checkpoint[key]["value"] for term, key in keys.items()}
+        return {
+            term: DeletionFact.from_plain(run.checkpoint[key]["value"])
+            for term, key in keys.items()
+        }
 
     def label(self, name: str, terms: Sequence[str]) -> str:
         """What the progress display calls the deletion of some terms."""
@@ -149,21 +161,21 @@ class Deletions:
             self.run.keep_field(key, deletion.solution)
             if kind == ALONE:
                 self.photograph(name, deletion.term, deletion.solution)
-        fact = {
-            "score": deletion.score if deletion.status == "solved" else None,
-            "scores": self.scores(model, deletion.solution),
-            "status": deletion.status,
-            "reason": deletion.reason,
-            "cause": deletion.cause,
-            "conditions": deletion.conditions,
-            "record": asdict(deletion.record),
-            "strategy": deletion.strategy,
-            "error": deletion.error,
-            "coefficients": deletion.intervention.apply(model.coefficients),
-            "observables": self.observed(model, deletion.solution) if kind == ALONE else {},
-            "misfit": self.misfit(name, deletion.solution) if kind == ALONE else None,
-        }
-        self.run.store(key, fact, self.label(name, [deletion.term]))
+        fact = DeletionFact(
+            deletion.status,
+            deletion.score if deletion.status == SOLVED else None,
+            self.scores(model, deletion.solution),
+            deletion.reason,
+            deletion.cause,
+            deletion.conditions,
+            deletion.record,
+            deletion.strategy,
+            deletion.error,
+            deletion.intervention.apply(model.coefficients),
+            self.observed(model, deletion.solution) if kind == ALONE else {},
+            self.misfit(name, deletion.solution) if kind == ALONE else None,
+        )
+        self.run.store(key, fact.to_plain(), self.label(name, [deletion.term]))
 
     def observed(self, model: Model, solution: Solution | None) -> dict[str, float]:
         """The observables of a deleted solution."""
@@ -191,13 +203,13 @@ class Deletions:
             self.comparisons[name] = Comparison(self.run.models[name], data)
         return self.comparisons[name].sums(solution).relative
 
-    def change(self, kind: str, name: str, term: str, fact: Facts) -> Intervention:
+    def change(self, kind: str, name: str, term: str, fact: DeletionFact) -> Intervention:
         """The intervention of a deletion that is known."""
-        refit: Refit = "none" if kind == ALONE else {term: fact["coefficients"]}
+        refit: Refit = "none" if kind == ALONE else {term: fact.coefficients}
         conditions = self.run.study.certification.conditions
         return deleting(self.run.models[name], (term,), refit, conditions)[term]
 
-    def solution(self, kind: str, name: str, term: str, fact: Facts) -> Any:
+    def solution(self, kind: str, name: str, term: str, fact: DeletionFact) -> Solution:
         """A deleted solution that was stored, or solved once more."""
         change = self.change(kind, name, term, fact)
         return self.run.solved(f"{kind}/{name}/{term}", self.run.models[name], change)
@@ -205,20 +217,20 @@ class Deletions:
     # Error bounds
     # ----------------------------------------------------------------------------------------------
 
-    def certified(self, kind: str, name: str, facts: Facts) -> Facts:
+    def certified(
+        self, kind: str, name: str, facts: Mapping[str, DeletionFact]
+    ) -> dict[str, TermDeletion]:
         """The deletions from one experiment with their error bounds; those that are not known yet
         are asked for all together.
         """
-        run, nulls = self.run, self.nulls.get(name, {})
+        run, nulls, fields = self.run, self.nulls.get(name, {}), self.run.study.fields
         keys = {
             term: f"certificates/{kind}/{name}/{term}"
             for term, fact in facts.items()
-            if fact["status"] == "solved" and term not in nulls
+            if fact.solved and term not in nulls
         }
-        parts = {term: self.part(kind, name, term, fact) for term, fact in facts.items()}
-        run.progress.done += (
-            len(facts) - len(keys) - sum(part is not None for part in parts.values())
-        )
+        parts = {term: self.parts(kind, name, term, fact) for term, fact in facts.items()}
+        run.progress.done += len(facts) - len(keys) - sum(map(bool, parts.values()))
         pending = {term: facts[term] for term in keys if keys[term] not in run.checkpoint}
         for term in keys:
             if term not in pending:
@@ -226,40 +238,47 @@ class Deletions:
         if pending:
             run.begin(f"error bounds of {self.label(name, list(pending))}")
             self.certify(kind, name, pending, keys)
-        bounds = {term: run.checkpoint[key]["value"] for term, key in keys.items()}
-        found = {term: self.with_bounds(fact, bounds.get(term)) for term, fact in facts.items()}
+        bounds = {
+            term: by_field(BoundFact.from_plain, run.checkpoint[key]["value"])
+            for term, key in keys.items()
+        }
         return {
-            term: fact if parts[term] is None else {**fact, "partial": parts[term]}
-            for term, fact in found.items()
+            term: replace(TermDeletion.of(fact, fields, bounds.get(term)), parts=parts[term])
+            for term, fact in facts.items()
         }
 
-    def part(self, kind: str, name: str, term: str, fact: Facts) -> Facts | None:
-        """The profile of a deletion that has no solution; None of any other."""
+    def parts(
+        self, kind: str, name: str, term: str, fact: DeletionFact
+    ) -> Mapping[str, PartialFact]:
+        """What is known by field of parts of a deletion that has no solution; nothing of others."""
         run = self.run
-        if fact["status"] == "solved" or kind != ALONE or term in self.nulls.get(name, {}):
-            return None
-        size = self.factual[name]
-        sizes = size["norms"] if run.study.fields else {"": size["norm"]}
-        return run.once(
-            f"profiles/{kind}/{name}/{term}",
-            lambda: profiles(run, run.models[name], term, fact, sizes),
-            f"profile of {self.label(name, [term])}",
+        if fact.solved or kind != ALONE or term in self.nulls.get(name, {}):
+            return {}
+
+        def compute() -> dict[str, Any]:
+            found = profiles(run, run.models[name], term, fact, self.factual[name].sizes)
+            return {field: part.to_plain() for field, part in found.items()}
+
+        label = f"profile of {self.label(name, [term])}"
+        return by_field(
+            PartialFact.from_plain, run.once(f"profiles/{kind}/{name}/{term}", compute, label)
         )
 
-    def certify(self, kind: str, name: str, pending: Facts, keys: Mapping[str, str]) -> None:
+    def certify(
+        self, kind: str, name: str, pending: Mapping[str, DeletionFact], keys: Mapping[str, str]
+    ) -> None:
         """Find error bounds of deletions, and store each as soon as it is there."""
         run, wanted = self.run, self.run.study.certification
         asked = {
             field: replace(wanted, norm=norm_of(wanted.norm, field)) for field in run.study.fields
-        } or {"": wanted}
+        } or {WHOLE: wanted}
 
-        def take(term: str, bounds: Mapping[str, Any]) -> None:
+        def take(term: str, bounds: Mapping[str, DeletionBound | NoCertificate]) -> None:
             found = {
-                field: plain_bound(with_residuals(bound, pending[term]["error"]))
+                field: BoundFact.of(with_residuals(bound, pending[term].error)).to_plain()
                 for field, bound in bounds.items()
             }
-            label = f"error bound of {self.label(name, [term])}"
-            run.store(keys[term], found if run.study.fields else found[""], label)
+            run.store(keys[term], found, f"error bound of {self.label(name, [term])}")
             if kind != ALONE or not run.study.observables:
                 run.checkpoint.release_field(f"{kind}/{name}/{term}")
 
@@ -267,78 +286,61 @@ class Deletions:
         solutions = StoredSolutions(self, kind, name, pending)
         certify_deletions(run.models[name], changes, asked, solutions, take)
 
-    def with_bounds(self, fact: Facts, bounds: Facts | None) -> Facts:
-        """A deletion with its error bound, or with one for each field that is judged by itself."""
-        if bounds is None or not self.run.study.fields:
-            return {**fact, "certificate": bounds, "fields": {}}
-        fields = {
-            field: {"score": fact["scores"][field], "certificate": bounds[field]}
-            for field in self.run.study.fields
-        }
-        return {**fact, "certificate": None, "fields": fields}
-
     # Refinement
     # ----------------------------------------------------------------------------------------------
 
-    def refined(self, kind: str, name: str, facts: Facts) -> Facts:
+    def refined(
+        self, kind: str, name: str, found: Mapping[str, TermDeletion]
+    ) -> dict[str, TermDeletion]:
         """The deletions of an experiment; those that an error bar left open are decided on
         finer levels, if the budget allows.
         """
-        asked, factual = self.run.study.certification, self.factual[name]
-        if not self.run.study.fields:
-            return self.refined_in(kind, name, facts, asked, factual["norm"], "")
-        result = {term: {**fact, "fields": dict(fact["fields"])} for term, fact in facts.items()}
-        for field, size in factual["norms"].items():
-            mine = {term: in_field(fact, field) for term, fact in facts.items() if fact["fields"]}
-            own = replace(asked, norm=norm_of(asked.norm, field))
-            for term, fact in self.refined_in(kind, name, mine, own, size, f"/{field}").items():
-                result[term]["fields"][field] = {k: fact[k] for k in FIELD_FACTS if k in fact}
+        wanted, result = self.run.study.certification, dict(found)
+        for field, size in self.factual[name].sizes.items():
+            asked = replace(wanted, norm=norm_of(wanted.norm, field)) if field else wanted
+            judged = {term: each.judged[field] for term, each in found.items()}
+            for term, finer in self.refined_in(kind, name, judged, asked, size or 0.0, field):
+                each = result[term]
+                result[term] = replace(each, judged={**each.judged, field: finer})
         return result
 
     def refined_in(
         self,
         kind: str,
         name: str,
-        facts: Facts,
+        judged: Mapping[str, JudgedDeletion],
         asked: Certification,
         size: float,
-        suffix: str,
-    ) -> Facts:
-        """The same in one norm, in which the factual solution has this size."""
+        field: str,
+    ) -> Iterator[tuple[str, JudgedDeletion]]:
+        """The terms that were open in one norm, in which the factual solution has this size, with
+        what finer levels say.
+        """
         epsilon = asked.threshold(size)
-        left = [
-            term
-            for term, fact in facts.items()
-            if fact["certificate"] is not None and undecided(fact, epsilon, asked)
-        ]
+        left = {term: each for term, each in judged.items() if each.undecided(epsilon, asked)}
         if not left:
-            return facts
+            return
         self.run.progress.begin(f"refinement ({kind})", len(left))
-        changes = {term: self.change(kind, name, term, facts[term]) for term in left}
-        first = {term: known_bound(facts[term]) for term in left}
+        changes = {term: self.change(kind, name, term, each.fact) for term, each in left.items()}
+        first = {term: each.known_bound() for term, each in left.items()}
         levels = Refinement(self.run.models[name], asked, first, changes)
-        result = dict(facts)
-        for term in left:
-            key = f"refinement/{kind}/{name}/{term}{suffix}"
-            finer = self.run.once(
-                key, lambda term=term: on_levels(term, asked, levels, facts[term]), term
+        for term, each in left.items():
+            key = f"refinement/{kind}/{name}/{term}" + (f"/{field}" if field else "")
+            found = self.run.once(
+                key,
+                lambda term=term, each=each: on_levels(term, asked, levels, each).to_plain(),
+                term,
             )
-            if "score" in finer:
-                result[term] = {**facts[term], **finer}
-            else:
-                result[term] = {
-                    **facts[term],
-                    "unrefined": finer["reason"],
-                    "levels": finer["levels"],
-                }
+            yield term, each.refined(RefinementFact.from_plain(found))
         levels.destroy()
-        return result
 
-    def deleted_solutions(self, name: str, facts: Facts) -> Mapping[str, Any]:
+    def deleted_solutions(
+        self, name: str, found: Mapping[str, TermDeletion]
+    ) -> Mapping[str, Solution]:
         """The deleted solutions of an experiment by term, taken from the checkpoint when they
         are asked for.
         """
-        solved = {term: fact for term, fact in facts.items() if fact["status"] == "solved"}
+        solved = {term: each.fact for term, each in found.items() if each.fact.solved}
         return StoredSolutions(self, ALONE, name, solved)
 
     # Pictures
@@ -358,7 +360,7 @@ class Deletions:
             self.cameras[name] = Camera(self.run.models[name].factual)
         return self.cameras[name]
 
-    def drawing(self, facts: Facts) -> Any:
+    def drawing(self, facts: DeletionFacts) -> Any:
         """All pictures of the first experiment as `Fields`, on rank 0; those of an earlier
         run are taken from its fields.
         """
@@ -376,7 +378,7 @@ class Deletions:
         return drawing
 
 
-class StoredSolutions(Mapping[str, Any]):
+class StoredSolutions(Mapping[str, Solution]):
     """Deleted solutions by term, each read when it is asked for; the last one is remembered.
 
     Args:
@@ -385,16 +387,18 @@ class StoredSolutions(Mapping[str, Any]):
         facts: the deletions that have solutions.
     """
 
-    def __init__(self, deletions: Deletions, kind: str, name: str, facts: Facts):
+    def __init__(
+        self, deletions: Deletions, kind: str, name: str, facts: Mapping[str, DeletionFact]
+    ):
         self.deletions, self.kind, self.name, self.facts = deletions, kind, name, facts
-        self._last: tuple[str, Any] = ("", None)
+        self._last: dict[str, Solution] = {}
 
-    def __getitem__(self, term: str) -> Any:
-        if term != self._last[0]:
-            self._last = ("", None)  # before the next one comes into memory
+    def __getitem__(self, term: str) -> Solution:
+        if term not in self._last:
+            self._last.clear()  # before the next one comes into memory
             found = self.deletions.solution(self.kind, self.name, term, self.facts[term])
-            self._last = (term, found)
-        return self._last[1]
+            self._last[term] = found
+        return self._last[term]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.facts)
@@ -403,83 +407,38 @@ class StoredSolutions(Mapping[str, Any]):
         return len(self.facts)
 
 
-def undecided(fact: Facts, epsilon: float, asked: Certification) -> bool:
-    """Whether a deletion has no error bar, or one that reaches the tolerance as far as that
-    is known.
-    """
-    certificate = fact["certificate"] or {}
-    margin = certificate.get("margin")
-    if margin is None:
-        return True
-    return (
-        decide(
-            fact["score"], epsilon, margin=margin + asked.uncertainty(certificate["eta_factual"])
-        )
-        == UNRESOLVED
-    )
+def by_field(read: Callable[[Any], Fact], plain: Mapping[str, Any]) -> dict[str, Fact]:
+    """Facts by field, or one for the whole, from the checkpoint."""
+    return {field: read(each) for field, each in plain.items()}
 
 
-def known_bound(fact: Facts) -> Any:
-    """The bound of a deletion on the user's own discretisation, as refinement asks for it:
-    about δ* where there are levels.
-    """
-    certificate = fact["certificate"]
-    if "margin" not in certificate:
-        return NoCertificate(certificate["reason"])
-    score, rest = (certificate["constants"].get(name) for name in (COMBINED, COMBINED_REST))
-    known = {"size": certificate["size"], "eta_factual": certificate["eta_factual"]}
-    if score is not None and rest is not None and rest + fact["error"] < certificate["margin"]:
-        return SimpleNamespace(score=score, margin=rest + fact["error"], **known)
-    return SimpleNamespace(score=fact["score"], margin=certificate["margin"], **known)
-
-
-def on_levels(term: str, asked: Certification, levels: Refinement, fact: Facts) -> Facts:
+def on_levels(
+    term: str, asked: Certification, levels: Refinement, judged: JudgedDeletion
+) -> RefinementFact:
     """Refine until one term is decided; its score and certificate on the level where that was."""
     found = decide_by_refinement([term], asked.epsilon, levels, relative=bool(asked.relative))[term]
+    tried = tuple(LevelFact(*level) for level in found.tried)
     if found.decision == UNRESOLVED:
-        return {"level": 0, "reason": found.reason, "levels": levels_tried(found)}
+        return RefinementFact(tried, reason=found.reason)
     if found.level:
-        certificate = plain_bound(found.bound)
-        certificate["method"] += f", {levels.words} {found.level} times"
+        bound = BoundFact.of(found.bound)
+        how = f"{levels.words} {found.level} times"
     else:
         inequality, formula = statements(found.score, found.margin)
-        certificate = {
-            **fact["certificate"],
-            "margin": found.margin,
-            "inequality": inequality,
-            "formula": formula,
-        }
-        certificate["method"] += ", for the combination of all levels"
-    return {
-        "level": found.level,
-        "score": found.score,
-        "certificate": certificate,
-        "levels": levels_tried(found),
-    }
+        known = judged.bound or NO_BOUND
+        bound = replace(known, margin=found.margin, inequality=inequality, formula=formula)
+        how = "for the combination of all levels"
+    bound = replace(bound, method=f"{bound.method}, {how}")
+    return RefinementFact(tried, found.level, found.score, bound)
 
 
-def levels_tried(found: Any) -> list[Facts]:
-    """Score and margin on every level, from the user's discretisation to the finest."""
-    return [
-        {"level": level, "score": score, "margin": margin} for level, score, margin in found.tried
-    ]
-
-
-def in_field(fact: Facts, field: str) -> Facts:
-    """A deletion as one field sees it; as a whole where fields are not judged by themselves,
-    or there is no error bar.
-    """
-    return {
-        **fact,
-        **fact["fields"].get(field, {"score": fact["scores"].get(field, fact["score"])}),
-    }
-
-
-def with_residuals(bound: Any, error: float) -> Any:
+def with_residuals(
+    bound: DeletionBound | NoCertificate, error: float
+) -> DeletionBound | NoCertificate:
     """An error bound of a deletion that was not solved to all digits; guaranteed bounds see
     the residuals themselves.
     """
-    if not bound or not error or bound.certificate.kind == GUARANTEED:
+    if isinstance(bound, NoCertificate) or not error or bound.certificate.kind == GUARANTEED:
         return bound
     kept = bound.certificate
     hypothesis = (
@@ -492,27 +451,3 @@ def with_residuals(bound: Any, error: float) -> Any:
         margin=margin,
         certificate=replace(kept, value=margin, hypotheses=(*kept.hypotheses, hypothesis)),
     )
-
-
-def plain_bound(bound: Any) -> Facts:
-    """An error bound as plain data."""
-    if not bound:
-        return {"reason": bound.reason, "code": str(bound.code)}
-    certificate = bound.certificate
-    return {
-        "margin": float(bound.margin),
-        "size": None if math.isnan(bound.size) else float(bound.size),
-        "eta_factual": _number(bound.eta_factual),
-        "eta_counterfactual": _number(bound.eta_counterfactual),
-        "kind": certificate.kind,
-        "method": certificate.method,
-        "inequality": certificate.inequality,
-        "formula": certificate.formula,
-        "hypotheses": [list(pair) for pair in certificate.hypotheses],
-        "constants": {str(k): _number(v) for k, v in certificate.constants.items()},
-        "cost": {str(k): _number(v) for k, v in certificate.cost.items()},
-    }
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

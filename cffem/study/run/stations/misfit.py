@@ -21,6 +21,7 @@ from cffem.bounds.levels.ladders import RAISED, Ladder
 from cffem.data.dataset import Dataset
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
+from cffem.study.run.facts import WHOLE, TermDeletion
 from cffem.study.run.measured_fields import measures, parts
 from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
@@ -28,6 +29,7 @@ from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 
 Facts = dict[str, Any]
@@ -100,18 +102,17 @@ def misfits(
     return found
 
 
-def discretisation_errors(deletions: Facts, sizes: Mapping[str, float]) -> dict[str, float | None]:
+def discretisation_errors(
+    deletions: Mapping[str, Mapping[str, TermDeletion]], sizes: Mapping[str, float]
+) -> dict[str, float | None]:
     """The relative error of each factual solution, as far as the error bars of its deletions
     know it.
     """
     found: dict[str, float | None] = {}
     for name, facts in deletions.items():
-        certificates = [fact["certificate"] or {} for fact in facts.values()]
-        known = [
-            c["eta_factual"]
-            for c in certificates
-            if c.get("eta_factual") is not None and math.isfinite(c["eta_factual"])
-        ]
+        bounds = [each.judged[WHOLE].bound for each in facts.values() if WHOLE in each.judged]
+        errors = [bound.eta_factual for bound in bounds if bound is not None]
+        known = [error for error in errors if error is not None and math.isfinite(error)]
         found[name] = min(known) / sizes[name] if known and sizes[name] else None
     return found
 
@@ -310,7 +311,7 @@ class Locator:
         )
         self.points, self.count = whole[self.mine], len(points)
 
-    def values(self, solution: Solution, unknown: Any, time: float) -> np.ndarray:
+    def values(self, solution: Solution, unknown: Field, time: float) -> np.ndarray:
         """Values at one time, linear between the levels."""
         levels = [(0, 1.0)]
         if len(solution.times) > 1:

@@ -11,25 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.bounds.entrance import certify_deletions
 from cffem.engine.deletion.outcomes import Deletion
 from cffem.engine.deletion.profile import Profile, profile
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.counted import norm_of
+from cffem.study.run.facts import BoundFact, DeletionFact, PartialFact
 from cffem.symbols.problem.interventions import scale
+from cffem.symbols.reasons import Code, Reason
+from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.study.run.running import Run
 
-Facts = dict[str, Any]
 # A score that exceeds ε by this factor is likely to be clear of it with its error bar.
 CLEAR = 2.0
 
 
-def profiles(run: Run, model: Model, term: str, fact: Facts, sizes: Mapping[str, float]) -> Facts:
+def profiles(
+    run: Run,
+    model: Model,
+    term: str,
+    fact: DeletionFact,
+    sizes: Mapping[str, float | None],
+) -> dict[str, PartialFact]:
     """By field, or for all together: the profile of an unsolvable deletion and its partial one.
 
     Args:
@@ -39,55 +47,33 @@ def profiles(run: Run, model: Model, term: str, fact: Facts, sizes: Mapping[str,
         fact: the deletion that could not be solved.
         sizes: the norm of the factual solution by field, "" where fields are not judged apart.
     """
-    deletion = Deletion(term, float("nan"), "unsolvable", fact["reason"], cause=fact["cause"])
+    deletion = Deletion(term, float("nan"), "unsolvable", fact.reason, cause=fact.cause)
     found = {}
     for field, size in sizes.items():
         asked = run.study.certification
         asked = replace(asked, norm=norm_of(asked.norm, field)) if field else asked
         sampled = profile(model, term, asked.norm, conditions=asked.conditions, deletion=deletion)
-        found[field] = {
-            "profile": sampled.to_plain(),
-            **partial(model, term, sampled, asked, asked.threshold(size)),
-        }
+        found[field] = partial(model, term, sampled, asked, asked.threshold(size or 0.0))
     return found
 
 
-def partial(model: Model, term: str, sampled: Profile, asked: Any, epsilon: float) -> Facts:
+def partial(
+    model: Model, term: str, sampled: Profile, asked: Certification, epsilon: float
+) -> PartialFact:
     """The partial deletion that tells most, with its error bar where it may be relevant."""
-    from cffem.study.run.stations.deleting import plain_bound
-
+    profile = sampled.to_plain()
     if not sampled.rho:
-        return {"share": None, "score": None, "certificate": None}
+        return PartialFact(profile)
     largest = sampled.rho[sampled.scores.index(max(sampled.scores))]
     share = sampled.relevant_from(CLEAR * epsilon) or sampled.relevant_from(epsilon) or largest
     score = sampled.scores[sampled.rho.index(share)]
     if score <= epsilon:
-        return {"share": share, "score": score, "certificate": None}
+        return PartialFact(profile, share, score)
     change = scale(term, 1.0 - share)
     try:
         solution = model.solve(change)
         found = certify_deletions(model, {term: change}, {"": asked}, {term: solution})
-        certificate = plain_bound(found[term][""])
+        bound = BoundFact.of(found[term][""])
     except SolveError as error:
-        certificate = {"reason": str(error), "code": "no-error-bar"}
-    return {"share": share, "score": score, "certificate": certificate}
-
-
-def at_share(fact: Facts, field: str, certified: bool) -> Facts:
-    """An unsolvable deletion as its partial one: score and error bar at the share ρ.
-
-    Args:
-        fact: the deletion.
-        field: the field that is judged, "" for all together.
-        certified: whether the error bar may be used; that of fitted coefficients is not known for a
-            part of a deletion.
-    """
-    found = (fact.get("partial") or {}).get(field)
-    if fact["status"] == "solved" or found is None or found["share"] is None:
-        return fact
-    certificate = found["certificate"]
-    if not certified and certificate is not None:
-        why = "the intervals of fitted coefficients are not known for a part of a deletion"
-        certificate = {"reason": why, "code": "no-error-bar"}
-    kept = {key: found[key] for key in ("share", "score", "profile")}
-    return {**fact, **kept, "certificate": certificate}
+        bound = BoundFact(missing=Reason(Code.NO_THEOREM, str(error)))
+    return PartialFact(profile, share, score, bound)

@@ -16,6 +16,12 @@ import sympy as sp
 import cffem
 from cffem.study.report.report import Report, TermReport
 from cffem.study.run.description import observable_text
+from cffem.study.run.facts import (
+    WHOLE,
+    DeletionFacts,
+    FactualFact,
+    TermDeletion,
+)
 from cffem.study.run.measured_fields import measures
 from cffem.study.run.running import Run
 from cffem.study.run.stations.coefficient_intervals import total_spread
@@ -31,16 +37,16 @@ from cffem.study.run.stations.deciding import (
     with_identification,
     without_model,
 )
-from cffem.study.run.stations.deleting import ALONE, REFITTED, in_field
+from cffem.study.run.stations.deleting import ALONE, REFITTED
 from cffem.study.run.stations.detecting import ALLOWANCE
 from cffem.study.run.stations.identifying import alias_groups
-from cffem.study.run.stations.profiling import at_share
-from cffem.study.run.stations.solving import unsolved
 from cffem.symbols.problem.interventions import KEPT
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+
     from cffem.symbols.problem.observables import Observable
 
 
@@ -57,8 +63,8 @@ class Findings:
     constraint: Facts = field(default_factory=dict)
     design: Facts = field(default_factory=dict)
     screening: Facts = field(default_factory=dict)
-    factual: Facts = field(default_factory=dict)
-    deletions: Facts = field(default_factory=dict)
+    factual: Mapping[str, FactualFact] = field(default_factory=dict)
+    deletions: DeletionFacts = field(default_factory=dict)
     linearised: Facts = field(default_factory=dict)
     residuals: Facts = field(default_factory=dict)
     adjoints: Facts = field(default_factory=dict)
@@ -135,10 +141,10 @@ class Reporting:
         that does not exist.
         """
         certification, fact = self.study.certification, self.found.factual[experiment]
-        size = fact["norms"][field] if field and fact["norm"] is not None else fact["norm"]
+        size = fact.norms[field] if field and fact.norm is not None else fact.norm
         if size is None and certification.relative:
             return None
-        return certification.threshold(size)
+        return certification.threshold(size or 0.0)
 
     def _verdicts(self, kind: str) -> dict[str, list[Verdict]]:
         """Verdicts of one intervention class by term, one for each experiment."""
@@ -162,23 +168,23 @@ class Reporting:
         null = nulls_of(self.found.constraint, experiment).get(name)
         epsilon, reason = (
             self.threshold(experiment, field),
-            unsolved(self.found.factual[experiment]),
+            self.found.factual[experiment].unsolved,
         )
         if epsilon is None or (reason is not None and null is None):
             return without_model(
                 name, experiment, kind, epsilon, reason or Reason(Code.MODEL_UNSOLVED)
             )
-        fact = self.found.deletions[kind].get(experiment, {}).get(name)
-        if field and fact is not None:
-            fact = in_field(fact, field)
+        deletion = self._deletion(kind, experiment, name)
+        fact = None if deletion is None else deletion.judged[field]
         if epsilon == 0:
             return vanishing(name, experiment, kind, fact)
         spread, certification = (
             total_spread(self.found.spreads, experiment, name),
             self.study.certification,
         )
-        if fact is not None:
-            fact = at_share(fact, field, not self.estimated or spread is not None)
+        if deletion is not None and fact is not None:
+            known = not self.estimated or spread is not None
+            fact = fact.at_share(deletion.parts.get(field), known)
         relative = certification.epsilon if certification.relative else None
         return verdict(name, experiment, kind, epsilon, fact, null, spread, relative)
 
@@ -205,9 +211,7 @@ class Reporting:
                 name
             ),
             deletion=chosen.score,
-            misfit=(self.found.deletions[ALONE].get(chosen.experiment, {}).get(name) or {}).get(
-                "misfit"
-            ),
+            misfit=self._misfit(name, chosen),
             eta_factual=chosen.eta_factual,
             eta_counterfactual=chosen.eta_counterfactual,
             margin=chosen.margin,
@@ -223,7 +227,7 @@ class Reporting:
             conditions=self._conditions(name, chosen),
             proof=self._proof(name, chosen),
             share=chosen.share,
-            profile=self._partial(name, chosen).get("profile"),
+            profile=self._profile(name, chosen),
         )
 
     def _by_field(self, name: str) -> dict[str, str]:
@@ -234,27 +238,33 @@ class Reporting:
             for field in self.study.fields
         }
 
+    def _deletion(self, kind: str, experiment: str, name: str) -> TermDeletion | None:
+        """What is known of the deletion of a term; None where it was not deleted."""
+        return self.found.deletions[kind].get(experiment, {}).get(name)
+
+    def _misfit(self, name: str, chosen: Verdict) -> float | None:
+        """How far the deleted solution is from the data."""
+        found = self._deletion(ALONE, chosen.experiment, name)
+        return None if found is None else found.fact.misfit
+
     def _conditions(self, name: str, chosen: Verdict) -> str:
         """Which essential conditions were released; a part of a deletion keeps all."""
-        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
-        return fact.get("conditions", "") if chosen.share is None else ""
+        found = self._deletion(self.headline, chosen.experiment, name)
+        return "" if found is None or chosen.share is not None else found.fact.conditions
 
-    def _partial(self, name: str, chosen: Verdict) -> Facts:
-        """What is known of a part of a deletion that has no solution as a whole."""
-        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name) or {}
-        return dict((fact.get("partial") or {}).get(chosen.field) or {})
+    def _profile(self, name: str, chosen: Verdict) -> Facts | None:
+        """How far the solution moves while a term is taken away that cannot go as a whole."""
+        found = self._deletion(self.headline, chosen.experiment, name)
+        part = None if found is None else found.parts.get(chosen.field)
+        return None if part is None else dict(part.profile)
 
     def _proof(self, name: str, chosen: Verdict) -> Facts | None:
-        if chosen.share is not None:
-            return self._partial(name, chosen)["certificate"]
-        fact = self.found.deletions[self.headline].get(chosen.experiment, {}).get(name)
-        return (
-            None
-            if fact is None
-            else in_field(fact, chosen.field)["certificate"]
-            if chosen.field
-            else fact["certificate"]
-        )
+        found = self._deletion(self.headline, chosen.experiment, name)
+        if found is None:
+            return None
+        whole = found.parts if chosen.share is not None else found.judged
+        bound = whole[chosen.field].bound
+        return None if bound is None else bound.to_plain()
 
     def _unselected(self, name: str) -> tuple[str, Reason]:
         """Irrelevant where the screen provably kept every active term; else nobody deleted
@@ -372,7 +382,7 @@ class Reporting:
             "norm": certification.norm,
             "epsilon": self.threshold(first),
             "relative": certification.relative,
-            "factual_norm": self.found.factual[first]["norm"],
+            "factual_norm": self.found.factual[first].norm,
             "intervention": "deletion",
             "interventions": list(self.found.deletions),
             "refit": self.study.refit,
@@ -394,9 +404,7 @@ class Reporting:
 
     def _notes(self) -> str:
         """What was changed or chosen in the models, as sentences."""
-        notes = dict.fromkeys(
-            note for fact in self.found.factual.values() for note in fact.get("notes", ())
-        )
+        notes = dict.fromkeys(note for fact in self.found.factual.values() for note in fact.notes)
         return "".join(f" Note: {note}." for note in notes)
 
     def _when(self, name: str) -> str:
@@ -418,9 +426,9 @@ class Reporting:
             "elements": {
                 str(key): element_text(value) for key, value in experiment.elements.items()
             },
-            "factual_norm": self.found.factual[name]["norm"],
+            "factual_norm": self.found.factual[name].norm,
             "epsilon": self.threshold(name),
-            "notes": list(self.found.factual[name].get("notes", ())),
+            "notes": list(self.found.factual[name].notes),
         }
 
     def _constraint(self) -> Facts:
@@ -506,7 +514,7 @@ class Reporting:
         """Why the deleted problem of some experiment could not be solved; None where all could."""
         found = (facts.get(term) for facts in self.found.deletions[ALONE].values())
         return next(
-            (fact["reason"] for fact in found if fact is not None and fact["status"] != "solved"),
+            (each.fact.reason for each in found if each is not None and not each.fact.solved),
             None,
         )
 
@@ -514,7 +522,7 @@ class Reporting:
         if term in self.nulls:
             return "vanishes on the constraint class"
         if chosen["deletion"] is None:
-            lost = next(filter(None, map(unsolved, self.found.factual.values())), None)
+            lost = next((f.unsolved for f in self.found.factual.values() if f.unsolved), None)
             return "not deleted: its coefficient is zero" if lost is None else lost.text
         if chosen["margin"] is None:
             return f"no error bar: {chosen['why']}"
@@ -522,8 +530,8 @@ class Reporting:
 
     def _change(self, experiment: str, term: str, label: str) -> Facts:
         """|O(u) − O(u_j)| with its error bar in one experiment."""
-        fact = self.found.deletions[ALONE][experiment].get(term)
-        if fact is None or label not in fact["observables"]:
+        found = self._deletion(ALONE, experiment, term)
+        if found is None or label not in found.fact.observables:
             return {
                 "deletion": None,
                 "margin": None,
@@ -531,7 +539,9 @@ class Reporting:
                 "method": None,
                 "why": "",
             }
-        change = abs(self.found.adjoints[experiment][label]["value"] - fact["observables"][label])
+        change = abs(
+            self.found.adjoints[experiment][label]["value"] - found.fact.observables[label]
+        )
         bound = self.found.observable_bounds[experiment][label].get(
             term, {"reason": "none was computed"}
         )
@@ -555,7 +565,7 @@ class Reporting:
         sets["aliased"] = sorted({term for group in self.groups for term in group["terms"]})
         sets["pruning"] = self._pruning(terms)
         sets["verdicts"] = [
-            single.plain()
+            single.to_plain()
             for kind in self.single
             for each in self.single[kind].values()
             for single in each
@@ -565,38 +575,40 @@ class Reporting:
     def _cost(self) -> Facts:
         found, comm = self.found, self.run.comm
         everything = [
-            fact
+            each.fact
             for kinds in found.deletions.values()
-            for facts in kinds.values()
-            for fact in facts.values()
+            for terms in kinds.values()
+            for each in terms.values()
         ]
+        solves = [fact.record for fact in found.factual.values()]
         records = [
-            fact["record"]
-            for fact in (*found.factual.values(), *everything)
-            if fact["record"] is not None
+            record
+            for record in (*solves, *(fact.record for fact in everything))
+            if record is not None
         ]
         memory = comm.allgather(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return {
             "factual": len(found.factual),
             "deleted": len(everything),
-            "strategies": dict(Counter(fact["strategy"] for fact in everything)),
+            "strategies": dict(Counter(fact.strategy for fact in everything)),
             "linearised": sum(len(each["scores"]) for each in found.linearised.values()),
             "adjoint": sum(len(each) for each in found.adjoints.values()),
-            "linear_solves": sum(record["solves"] for record in records),
-            "iterations": sum(record["iterations"] for record in records),
-            "factorisations": sum(record["factorisations"] for record in records),
-            "newton_steps": sum(record["newton_steps"] for record in records),
-            "worst_residual": max((record["worst_residual"] for record in records), default=None),
+            "linear_solves": sum(record.solves for record in records),
+            "iterations": sum(record.iterations for record in records),
+            "factorisations": sum(record.factorisations for record in records),
+            "newton_steps": sum(record.newton_steps for record in records),
+            "worst_residual": max((record.worst_residual for record in records), default=None),
             "seconds": self.run.seconds(),
             "ranks": comm.size,
             "peak_memory": round(sum(memory), 1),
             "notices": self._notices(),
             "refinement": [
-                {"term": term, "experiment": name, "intervention": kind, **level}
-                for kind, each in found.deletions.items()
-                for name, facts in each.items()
-                for term, fact in facts.items()
-                for level in fact.get("levels", ())
+                {"term": term, "experiment": name, "intervention": kind, **level.to_plain()}
+                for kind, names in found.deletions.items()
+                for name, terms in names.items()
+                for term, each in terms.items()
+                if WHOLE in each.judged
+                for level in each.judged[WHOLE].tried
             ],
         }
 
@@ -604,17 +616,18 @@ class Reporting:
         """What one must know about factual and deleted solutions: that they are unstable, or
         not the only ones.
         """
-        found = [("", fact) for fact in self.found.factual.values()]
+        found = [("", fact.record) for fact in self.found.factual.values()]
         for kinds in self.found.deletions.values():
             found += [
-                (f"without {term}, ", fact)
-                for facts in kinds.values()
-                for term, fact in facts.items()
+                (f"without {term}, ", each.fact.record)
+                for terms in kinds.values()
+                for term, each in terms.items()
             ]
         told = [
             f"{where}{text}"
-            for where, fact in found
-            for text in (fact["record"] or {}).get("notices", ())
+            for where, record in found
+            if record is not None
+            for text in record.notices
         ]
         return list(dict.fromkeys(told))
 
@@ -635,10 +648,15 @@ class Reporting:
                     "scikit-learn",
                 )
             ),
-            "unknowns": first["unknowns"],
-            "cells": first["cells"],
+            "unknowns": first.unknowns,
+            "cells": first.cells,
             "meshes": {
-                name: {key: found[key] for key in ("unknowns", "cells", "cell", "steps")}
+                name: {
+                    "unknowns": found.unknowns,
+                    "cells": found.cells,
+                    "cell": found.cell,
+                    "steps": found.steps,
+                }
                 for name, found in self.found.factual.items()
             },
             "seed": self.study.seed,
@@ -657,7 +675,7 @@ def versions(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def element_text(element: Any) -> str:
+def element_text(element: _ElementBase) -> str:
     """An element as people write it.
 
     Example:

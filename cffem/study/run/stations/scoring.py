@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cffem.bounds.observable_bounds import certify_observable
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
+from cffem.study.run.facts import DeletionFacts, TermDeletion
 from cffem.study.run.running import Run
 from cffem.study.run.stations.deleting import ALONE, Deletions
 from cffem.symbols.errors import InputError
@@ -104,7 +105,7 @@ def adjoint(name: str, model: Model, observable: Observable) -> Facts:
     }
 
 
-def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
+def observable_bounds(run: Run, deletions: Deletions, facts: DeletionFacts) -> Facts:
     """Error bars of what each deletion does to each observable, in each experiment."""
 
     def bounds(name: str, model: Model, observable: Observable) -> Facts:
@@ -114,7 +115,11 @@ def observable_bounds(run: Run, deletions: Deletions, facts: Facts) -> Facts:
 
 
 def bounds_of(
-    deletions: Deletions, name: str, model: Model, observable: Observable, facts: Facts
+    deletions: Deletions,
+    name: str,
+    model: Model,
+    observable: Observable,
+    facts: Mapping[str, TermDeletion],
 ) -> Facts:
     """Margins of one observable by term, or why there is none."""
     solutions = deletions.deleted_solutions(name, facts)
