@@ -137,7 +137,7 @@ def test_the_given_level_is_the_finest_and_costs_no_more_than_itself():
 def test_levels_that_resolve_nothing_give_no_estimate():
     # Twelve half waves on twelve cells: the coarser levels see something else.
     model = cf.Model(*transient(modes=12))
-    with pytest.raises(NotSaturated, match="does not resolve|do not shrink"):
+    with pytest.raises(NotSaturated, match=r"does not resolve|do not shrink"):
         LevelsAround(model, BELOW)
 
 

@@ -68,17 +68,14 @@ def counted(monkeypatch):
 def test_deletions_of_an_experiment_share_factors_and_so_do_their_error_bounds(
     tmp_path, monkeypatch
 ):
-    # So that the levels of a small problem are those of a large one.
-    monkeypatch.setattr("cffem.bounds.levels.three_levels.SMALL", 0.0)
     count, steps = counted(monkeypatch), Steps()
     study = read_study(written(tmp_path, ACCURATE), MPI.COMM_SELF)
     with using(Settings(progress=steps)):
         study.run(tmp_path / "out")
     assert count["sweeps"] == 1
     assert count["deletions"] == 3
-    # The user's model and two finer in space, one each with half and a quarter of the time step.
-    assert count["factors", 8] == 3
-    assert count["factors", 16] == count["factors", 32] == 1
+    # The user's model and two coarser ones, with two and four times the time step.
+    assert count["factors", 8] == count["factors", 4] == count["factors", 2] == 1
     assert {steps.shown["deletion", term] for term in ("u", "u_x", "lap")} == {9}
 
 
