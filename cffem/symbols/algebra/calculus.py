@@ -145,8 +145,7 @@ def divergence(arg: sp.Expr) -> sp.Expr:
         return Dot(Grad(a), b) + a * Div(b)
     if isinstance(arg, Vec) and not any(has_jump(part) for part in arg.args):
         return sp.Add(*(part.diff(s) for part, s in zip(arg.args, SPACE, strict=False)))
-    if is_a(arg, Transpose) and is_a(arg.args[0], Grad):
-        return Grad(Div(arg.args[0].args[0]))
+    # div(∇vᵀ) = grad(div v) is a rewrite: its trace is ∇vᵀ n, that of grad(div v) is (div v) n.
     return Div.build(arg)
 
 
