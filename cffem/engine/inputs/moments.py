@@ -363,7 +363,8 @@ def moments(expr: sp.Expr, cells: Cells, degree: int, accuracy: Accuracy = ACCUR
                 scratch, finer = np.zeros_like(total), own + whole + 2
                 other = _add(scratch, branch, ready, cells, basis, finer, expr)
                 change += float(np.abs(other - found).sum())
-    _check_sampled(expr, *cells.comm.allreduce(np.array([change, size])), accuracy)
+    change, size = cells.comm.allreduce(np.array([change, size]))
+    _check_sampled(expr, change, size, accuracy)
     return total
 
 
