@@ -56,7 +56,7 @@ class Accuracy:
     """
 
     share: tuple[float, float, float] = (1e-9, 1e-6, 1e-3)
-    curved: tuple[float, float, float] = (1e-12, 1e-8, 1e-6)
+    curved: tuple[float, float, float] = (1e-12, 1e-8, 3e-7)
     small: float = 1 / 64
     coarse: float = 1e-3
     degree: int = 5
