@@ -84,6 +84,10 @@ from cffem.symbols.problem.observables import Flux as Flux
 from cffem.symbols.problem.observables import Front as Front
 from cffem.symbols.problem.observables import Integral as Integral
 from cffem.symbols.problem.observables import PointAverage as PointAverage
+from cffem.symbols.problem.observations import Part as Part
+from cffem.symbols.problem.observations import Sensors as Sensors
+from cffem.symbols.problem.observations import Series as Series
+from cffem.symbols.problem.observations import Trace as Trace
 from cffem.symbols.problem.system import System as System
 from cffem.verdicts.certification import Certification as Certification
 from cffem.verdicts.decisions import decide as decide

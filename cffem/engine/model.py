@@ -47,15 +47,18 @@ from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
 
 if TYPE_CHECKING:
+    from cffem import Design
     from cffem.engine.deletion.profile import Profile
     from cffem.engine.response.adjoint import ObservableScores
     from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
     from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
     from cffem.engine.response.tangent import Response, Responses
+    from cffem.engine.response.observation_operator import ObservationOperator
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
+    from cffem.symbols.problem.observations import Observation
     from cffem.symbols.problem.system import System
 
 # Told every level (number, state, rate), and every implicit stage, of a march.
@@ -395,6 +398,28 @@ class Model:
         if observable not in self._measurements:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
+
+    def observation(self, observation: Observation) -> ObservationOperator:
+        """An observation on this model, made once: its `values` on a solution, `derivatives`
+        along others, and adjoint.
+        """
+        from cffem.engine.response.observation_operator import ObservationOperator
+
+        return self.once(
+            ("observation", observation), lambda: ObservationOperator(self, observation)
+        )
+
+    def sensitivities(self, observation: Observation, names: Iterable[str] | None = None) -> Design:
+        """𝒪 ∂u/∂α_j in units of the noise, as a `Design`: what these sensors can tell of the
+        coefficients, before any reading exists.
+
+        Args:
+            observation: the sensors.
+            names: the terms; default: all of the library, those with coefficient zero included.
+        """
+        from cffem.engine.response.sensitivities import sensitivities
+
+        return sensitivities(self, observation, names)
 
     def observable_scores(
         self, observable: Observable, names: str | Iterable[str] | None = None
