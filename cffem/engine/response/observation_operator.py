@@ -26,7 +26,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
 from cffem.symbols.problem.observations import (
     Channel,
-    Noise,
+    ReadingNoise,
     Observation,
     Observations,
     Part,
@@ -50,7 +50,7 @@ ROUNDING = 1e-9
 class ReadingBlock(Protocol):
     """Some readings of one model."""
 
-    noise: Noise
+    noise: ReadingNoise
     labels: tuple[str, ...]
 
     def values(self, solution: Solution) -> np.ndarray:
@@ -81,7 +81,7 @@ class LinearReadings:
         rows: csr_array,
         index: np.ndarray,
         times: np.ndarray,
-        noise: Noise,
+        noise: ReadingNoise,
         labels: Sequence[str],
     ):
         self.model, self.rows, self.index = model, rows, index
@@ -225,7 +225,7 @@ class ObservationOperator:
         self.model, self.observation = model, observation
         parts = observation.parts if isinstance(observation, Observations) else (observation,)
         self.blocks = [reading_block(part, model) for part in parts]
-        self.noise = Noise.joined([block.noise for block in self.blocks])
+        self.noise = ReadingNoise.joined([block.noise for block in self.blocks])
         self.labels = tuple(label for block in self.blocks for label in block.labels)
         self._ends = np.cumsum([len(block.labels) for block in self.blocks])
 
@@ -374,7 +374,7 @@ def _(observation: PartObservation, model: Model) -> ReadingBlock:
     size = count * len(channels)
     deviation = np.tile(np.sqrt(weights.sum() / weights), len(channels) * len(times))
     level = 1.0 if observation.noise is None else float(observation.noise)
-    noise = Noise(level * deviation, None, observation.noise is not None)
+    noise = ReadingNoise(level * deviation, None, observation.noise is not None)
     what = f"{type(observation).__name__}({observation.on!r})"
     labels = [f"{c} on {what}" for c in channels for _ in range(count)] * len(times)
     index = np.tile(np.arange(size), len(times))

@@ -55,9 +55,9 @@ class Observation:
             return NotImplemented
         return Observations((*_parts(self), *_parts(other)))
 
-    def noise_of(self, size: int) -> Noise:
+    def noise_of(self, size: int) -> ReadingNoise:
         """The noise of that many readings."""
-        return Noise.of(self.noise, size)
+        return ReadingNoise.of(self.noise, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Sensors(Observation):
         self._check_repeated()
         if self.radius is not None and not (np.isfinite(self.radius) and self.radius > 0):
             raise InputError(f"the radius of sensors must be positive, not {self.radius!r}")
-        Noise.check(self.noise)
+        ReadingNoise.check(self.noise)
 
     def _check_times(self) -> None:
         count, times, moving = len(self.points), self.times, self.points.ndim == 3
@@ -235,7 +235,7 @@ class PartObservation(Observation):
         if self.times is not None:
             times = np.atleast_1d(numbers(self.times, f"the times of {type(self).__name__}"))
             object.__setattr__(self, "times", times)
-        Noise.check(self.noise, scalar=True)
+        ReadingNoise.check(self.noise, scalar=True)
 
 
 class Part(PartObservation):
@@ -294,7 +294,7 @@ class Series(Observation):
         if self.times is not None:
             times = np.atleast_1d(numbers(self.times, "the times of Series"))
             object.__setattr__(self, "times", times)
-        Noise.check(self.noise)
+        ReadingNoise.check(self.noise)
 
     @property
     def readings(self) -> tuple[Observable, ...]:
@@ -312,7 +312,7 @@ def replace_time(observable: Observable, time: float) -> Observable:
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class ReadingNoise:
     """The noise of readings, and how they are whitened by it.
 
     Attributes:
@@ -343,11 +343,11 @@ class Noise:
             )
 
     @classmethod
-    def of(cls, noise: Any, size: int) -> Noise:
+    def of(cls, noise: Any, size: int) -> ReadingNoise:
         """The noise of that many readings.
 
         Example:
-            >>> Noise.of(0.5, 2).whitened(np.array([1.0, 2.0]))
+            >>> ReadingNoise.of(0.5, 2).whitened(np.array([1.0, 2.0]))
             array([2., 4.])
         """
         cls.check(noise)
@@ -386,7 +386,7 @@ class Noise:
         return (values.T / self.deviation).T
 
     @classmethod
-    def joined(cls, noises: Sequence[Noise]) -> Noise:
+    def joined(cls, noises: Sequence[ReadingNoise]) -> ReadingNoise:
         """The noise of independent observations together; known and unknown levels do not mix."""
         if len({noise.known for noise in noises}) > 1:
             raise InputError(
