@@ -26,12 +26,12 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
 from cffem.symbols.problem.observations import (
     Channel,
-    ReadingNoise,
     Observation,
     Observations,
     Part,
     PartObservation,
     PlacedReadings,
+    ReadingNoise,
     Sensors,
     Series,
     channels_of,
