@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from cffem.engine.response.adjoint import ObservableScores
     from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
+    from cffem.engine.response.observation_operator import ObservationOperator
     from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
     from cffem.engine.response.tangent import Response, Responses
-    from cffem.engine.response.observation_operator import ObservationOperator
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
@@ -127,6 +127,7 @@ class Model:
         self.essential = EssentialConditions(self.discretisation)
         self.record = SolveRecord()
         self._norms: dict[str, Norm] = {}
+        self._owns_norms = True
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
 
@@ -159,6 +160,27 @@ class Model:
         result.experiment = dataclasses.replace(self.experiment, time=window)
         check_time(result.library, result.experiment)
         result.record = SolveRecord()
+        result._owns_norms = False
+        result._variants = Variants(self.equation, self.essential, self.petsc_options)
+        result._begin(lent=True)
+        return result
+
+    def with_coefficients(self, coefficients: Mapping[str, float]) -> Model:
+        """The same model with other coefficients; it shares spaces, forms and matrices with this
+        one, which must outlive it.
+
+        Args:
+            coefficients: α_j by term name; terms that are not named have coefficient zero.
+        """
+        new = checked_coefficients(self.library, coefficients)
+        # Fluxes between cells depend on what is upstream, that is on signs.
+        if self.discretisation.turned(new):
+            return Model(self.library, new, self.experiment, self.petsc_options, self.trajectories)
+        result = Model.__new__(Model)
+        result.__dict__.update(self.__dict__)
+        result.coefficients = new
+        result.record = SolveRecord()
+        result._norms, result._owns_norms = {}, True
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
         return result
@@ -592,11 +614,12 @@ class Model:
         self._made.clear()
         forget(self)
         self._variants.destroy()
+        if self._owns_norms:
+            for norm in self._norms.values():
+                norm.destroy()
+            self._norms.clear()
         if self._lent:
             return
-        for norm in self._norms.values():
-            norm.destroy()
-        self._norms.clear()
         self.equation.destroy()
         collect_garbage(self.comm)
 

@@ -52,6 +52,7 @@ class ReadingBlock(Protocol):
 
     noise: ReadingNoise
     labels: tuple[str, ...]
+    series: Sequence[np.ndarray]  # the readings of each sensor in the order of time
 
     def values(self, solution: Solution) -> np.ndarray:
         """𝒪[u] on all ranks."""
@@ -73,6 +74,7 @@ class LinearReadings:
         times: of each reading; NaN in a steady problem.
         noise: of the readings.
         labels: what each reading is, for people.
+        owners: the sensor of each reading.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class LinearReadings:
         times: np.ndarray,
         noise: ReadingNoise,
         labels: Sequence[str],
+        owners: Sequence[Any],
     ):
         self.model, self.rows, self.index = model, rows, index
+        self.series = in_time(owners, times)
         self.noise, self.labels = noise, tuple(labels)
         self.levels, self.fractions = time_places(times, model.times, self.labels)
         self._unset = unset_at_start(model)
@@ -160,6 +164,10 @@ class ObservableReadings:
                     placed.nodes = time_nodes(moved, model.times, compiled.linear)
                 self.measurements.append(placed)
         self.noise = series.noise_of(len(self.measurements))
+        each = len(self.measurements) // len(series.observables)
+        self.series = np.split(np.arange(len(self.measurements)), len(series.observables))
+        if each > 1:
+            self.series = [s[np.argsort(np.asarray(series.times))] for s in self.series]
 
     def values(self, solution: Solution) -> np.ndarray:
         """𝒪[u] on all ranks; collective."""
@@ -198,6 +206,7 @@ class ObservationOperator:
     Attributes:
         noise: of all readings.
         labels: what each reading is, for people.
+        series: the readings of each sensor in the order of time.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -228,6 +237,12 @@ class ObservationOperator:
         self.noise = ReadingNoise.joined([block.noise for block in self.blocks])
         self.labels = tuple(label for block in self.blocks for label in block.labels)
         self._ends = np.cumsum([len(block.labels) for block in self.blocks])
+        starts = [0, *self._ends[:-1]]
+        self.series = [
+            start + one
+            for start, block in zip(starts, self.blocks, strict=True)
+            for one in block.series
+        ]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -315,7 +330,10 @@ def _(observation: Any, model: Model) -> ReadingBlock:
         for channel, sensor, time in zip(channels, placed.sensors, placed.times, strict=True)
     ]
     noise = observation.noise_of(len(placed))
-    return LinearReadings(model, csr_array(vstack(blocks)), index, placed.times, noise, labels)
+    owners = [(str(c), s) for c, s in zip(channels, placed.sensors, strict=True)]
+    return LinearReadings(
+        model, csr_array(vstack(blocks)), index, placed.times, noise, labels, owners
+    )
 
 
 def _rows_around(
@@ -379,7 +397,7 @@ def _(observation: PartObservation, model: Model) -> ReadingBlock:
     labels = [f"{c} on {what}" for c in channels for _ in range(count)] * len(times)
     index = np.tile(np.arange(size), len(times))
     return LinearReadings(
-        model, csr_array(vstack(rows)), index, np.repeat(times, size), noise, labels
+        model, csr_array(vstack(rows)), index, np.repeat(times, size), noise, labels, index
     )
 
 
@@ -412,6 +430,19 @@ def checked_channels(channels: Iterable[Channel], model: Model) -> tuple[Channel
         else:
             found.append(own)
     return tuple(found)
+
+
+def in_time(owners: Sequence[Any], times: np.ndarray) -> list[np.ndarray]:
+    """The readings of each owner in the order of time.
+
+    Example:
+        >>> in_time(["a", "b", "a"], np.array([1.0, 0.0, 0.0]))
+        [array([2, 0]), array([1])]
+    """
+    found: dict[Any, list[int]] = {}
+    for k, owner in enumerate(owners):
+        found.setdefault(owner, []).append(k)
+    return [np.array(ks)[np.argsort(times[ks], kind="stable")] for ks in found.values()]
 
 
 def time_places(

@@ -121,9 +121,20 @@ def unanchored(model: Model) -> dict[str, tuple[str, ...]]:
     }
 
 
-def null_columns(model: Model, solution: Solution, names: Sequence[str]) -> dict[str, str]:
-    """The terms whose columns are zero in exact arithmetic, each with the reason."""
-    found = dict.fromkeys(_vanishing(solution, names), "vanishes on this solution")
+def null_columns(
+    model: Model, solution: Solution, names: Sequence[str], thorough: bool = True
+) -> dict[str, str]:
+    """The terms whose columns are zero in exact arithmetic, each with the reason.
+
+    Args:
+        model: the model.
+        solution: where the columns are taken.
+        names: the terms.
+        thorough: whether several stages are looked at, or the last one only.
+    """
+    stages = len(solution.stages or ())
+    looked = {0, stages // 2, stages - 1} if thorough else {stages - 1}
+    found = dict.fromkeys(_vanishing(solution, names, sorted(looked)), "vanishes on this solution")
     if model.experiment.constraint is not None:
         for null in model.once("class nulls", lambda: model.constraint_nulls(trajectory=False)):
             if null.term in names:
@@ -131,15 +142,15 @@ def null_columns(model: Model, solution: Solution, names: Sequence[str]) -> dict
     return found
 
 
-def _vanishing(solution: Solution, names: Sequence[str]) -> list[str]:
-    """Terms that are zero up to rounding at the first, middle and last stage of a solution."""
+def _vanishing(solution: Solution, names: Sequence[str], looked: Sequence[int]) -> list[str]:
+    """Terms that are zero up to rounding at some stages of a solution."""
     model, stages = solution.model, solution.stages
     assert stages is not None
     signs = np.random.default_rng(0).choice([-1.0, 1.0], model.spaces.owned)
     new = model.equation.new_vector
     vectors, out = (new(), new(), new()), new()
     sizes = np.zeros((2, len(names)))
-    for index in sorted({0, len(stages) // 2, len(stages) - 1}):
+    for index in looked:
         _, _, values, time = stages[index]
         for which, factor in enumerate((1.0, signs)):
             place: list[Any] = [None, None, None]
