@@ -104,10 +104,8 @@ class Calibration:
         case = problem.cases[0]
         matrix = problem.matrix(best)
         null: dict[str, str] = {}
-        for number, (one, solution) in enumerate(
-            zip(problem.cases, best.solutions or [], strict=True)
-        ):
-            here = null_columns(one.model, solution, self.names)
+        for number, solution in enumerate(best.solutions or []):
+            here = null_columns(solution.model, solution, self.names)
             null = here if number == 0 else {n: w for n, w in null.items() if n in here}
         if problem.loss != "linear":
             matrix = matrix * np.sqrt(robust_weights(best.residual, problem.loss))[:, None]
@@ -254,6 +252,15 @@ class Calibration:
             return CoefficientProfile(name, (value,), (0.0,), (-np.inf, np.inf), "; ".join(groups))
         unit = self.noise_level**2
         return profile_of(self._problem, self._best, index, spread, unit, self.quantile)
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective. The numbers stay; `model` and what solves again do not
+        work any more.
+        """
+        if "model" in vars(self):
+            self.model.destroy()
+        for case in self._problem.cases:
+            case.destroy()
 
     def __repr__(self) -> str:
         parts = [

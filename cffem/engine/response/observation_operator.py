@@ -52,7 +52,7 @@ class ReadingBlock(Protocol):
 
     noise: ReadingNoise
     labels: tuple[str, ...]
-    series: Sequence[np.ndarray]  # the readings of each sensor in the order of time
+    series: list[np.ndarray]  # the readings of each sensor in the order of time
 
     def values(self, solution: Solution) -> np.ndarray:
         """𝒪[u] on all ranks."""

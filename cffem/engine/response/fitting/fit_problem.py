@@ -77,36 +77,46 @@ class FitCase:
         self.data, self.names, self.options = data, tuple(names), options
         self.fixed = dict(coefficients)
         self.solves = self.tangents = 0
-        self._take(Model(library, coefficients, experiment, options))
+        self.model = Model(library, coefficients, experiment, options)
+        self.operator: ObservationOperator = self.model.observation(observation)
+        self._others: dict[tuple[str, ...], Model] = {}
 
-    def _take(self, model: Model) -> None:
-        self.model = model
-        self.operator: ObservationOperator = model.observation(self.observation)
-
-    def _at(self, coefficients: Mapping[str, float]) -> Intervention:
-        """The change that gives the model these coefficients. What is upstream depends on signs, so
-        that a model with fluxes between cells is made again where one of them has changed.
+    def model_for(self, coefficients: Mapping[str, float]) -> Model:
+        """The model, or another one where signs of coefficients have changed what is upstream for
+        fluxes between cells.
         """
-        if self.model.discretisation.turned(coefficients):
-            self.model.destroy()
-            self._take(Model(self.library, coefficients, self.experiment, self.options))
-        return Intervention(tuple((n, "set", float(coefficients[n])) for n in self.names))
+        discretisation = self.model.discretisation
+        if not discretisation.turned(coefficients):
+            return self.model
+        key = tuple(n for n in discretisation.upwind_terms if coefficients[n] < 0)
+        if key not in self._others:
+            self._others[key] = Model(self.library, coefficients, self.experiment, self.options)
+        return self._others[key]
 
     def solve(self, coefficients: Mapping[str, float]) -> Solution:
         """The solution at other coefficients, with its stages."""
         self.solves += 1
-        return self.model.solve(self._at({**self.fixed, **coefficients}), stages=True)
+        wanted = {**self.fixed, **coefficients}
+        change = Intervention(tuple((n, "set", float(wanted[n])) for n in self.names))
+        return self.model_for(wanted).solve(change, stages=True)
 
     def residual(self, solution: Solution) -> np.ndarray:
         """Readings minus data in units of the noise."""
-        return self.operator.noise.whitened(self.operator.values(solution) - self.data)
+        operator = solution.model.observation(self.observation)
+        return operator.noise.whitened(operator.values(solution) - self.data)
 
     def columns(self, solution: Solution) -> np.ndarray:
         """The derivative of the residual; columns that are zero in exact arithmetic are zero."""
         self.tangents += 1
-        matrix = sensitivity_matrix(solution, self.operator, self.names)
-        null = null_columns(self.model, solution, self.names, thorough=False)
+        operator = solution.model.observation(self.observation)
+        matrix = sensitivity_matrix(solution, operator, self.names)
+        null = null_columns(solution.model, solution, self.names, thorough=False)
         return matrix * np.array([name not in null for name in self.names])
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective."""
+        for model in (*self._others.values(), self.model):
+            model.destroy()
 
 
 @dataclass
