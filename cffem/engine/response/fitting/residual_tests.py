@@ -52,7 +52,7 @@ def residual_tests(
         >>> residual_tests(noise, [np.arange(200)], 3, True).misfit
         ''
         >>> residual_tests(3 * noise, [np.arange(200)], 3, True).misfit
-        'the residuals are 3.0 times what the noise explains: the model or the noise level is wrong'
+        'the residuals are 2.9 times what the noise explains: the model or the noise level is wrong'
     """
     freedom = len(residual) - fitted
     total = float(residual @ residual)
