@@ -37,6 +37,7 @@ _HOME: dict[str, str] = {
         "set start",
         "cffem.symbols.problem.constraint_classes": "Constraint CurlFree DivergenceFree ZeroMean",
         "cffem.symbols.problem.observables": "Average Energy Flux Front Integral PointAverage",
+        "cffem.symbols.problem.observations": "Part Sensors Series Trace",
         "cffem.symbols.problem.conditions": "Dirichlet Neumann Periodic Robin Tangential",
         "cffem.symbols.problem.experiment": "Experiment Window",
         "cffem.engine.solve.linear": "SolveError",
@@ -44,6 +45,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.solution": "Solution",
         "cffem.engine.mesh.region": "region_mesh",
         "cffem.engine.inputs.observed": "observed",
+        "cffem.engine.response.calibration": "calibrate",
         "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
         "taylor_test",
         "cffem.constraints.projections.choose": "projection",

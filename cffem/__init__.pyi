@@ -20,6 +20,7 @@ from cffem.engine.inputs.observed import observed as observed
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.region import region_mesh as region_mesh
 from cffem.engine.model import Model as Model
+from cffem.engine.response.calibration import calibrate as calibrate
 from cffem.engine.response.taylor import taylor_linearised as taylor_linearised
 from cffem.engine.response.taylor import taylor_observable as taylor_observable
 from cffem.engine.response.taylor import taylor_order as taylor_order
@@ -84,6 +85,10 @@ from cffem.symbols.problem.observables import Flux as Flux
 from cffem.symbols.problem.observables import Front as Front
 from cffem.symbols.problem.observables import Integral as Integral
 from cffem.symbols.problem.observables import PointAverage as PointAverage
+from cffem.symbols.problem.observations import Part as Part
+from cffem.symbols.problem.observations import Sensors as Sensors
+from cffem.symbols.problem.observations import Series as Series
+from cffem.symbols.problem.observations import Trace as Trace
 from cffem.symbols.problem.system import System as System
 from cffem.verdicts.certification import Certification as Certification
 from cffem.verdicts.decisions import decide as decide

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import ArrayLike
 
+    from cffem.data.readings import Readings
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
 DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude", "nav_lat")
@@ -204,7 +205,7 @@ class Dataset:
             )
         own = np.asarray(times)
         if own.ndim == 2:
-            return cls._from_readings(points, own.astype(float), values, projected)
+            return cls._brought_to_common_times(points, own.astype(float), values, projected)
         if points.shape[1] == 1:
             order = np.argsort(points[:, 0])
             arrays = component_arrays(values, (len(points), len(own)))
@@ -214,11 +215,35 @@ class Dataset:
         axes = named_axes({"t": times})
         arrays = component_arrays(values, (len(points), len(axes[COORDINATES[3]])))
         if combined_mask(arrays, None, (len(points), len(axes[COORDINATES[3]]))) is not None:
-            return cls._from_readings(points, axes[COORDINATES[3]], values, projected)
+            return cls._brought_to_common_times(points, axes[COORDINATES[3]], values, projected)
         return cls(axes, arrays, points, None, projected)
 
     @classmethod
-    def _from_readings(
+    def from_readings(cls, table: Any, noise: Any = None) -> Readings:
+        """Readings of sensors, each with its own place, time and field; gaps and moving sensors are
+        allowed. They are fitted with `cf.calibrate`.
+
+        Args:
+            table: a CSV file, a data frame, columns by name, or a list of dictionaries. Its columns
+                are x[, y, z], t (none where the problem is steady), field, component (of vectors:
+                0, 1, 2 or x, y, z; or "v[0]" as the field), value, noise, sensor (default: one for
+                each place). An empty value is a gap.
+            noise: the standard deviation of all readings, where there is no such column; None:
+                unknown.
+
+        Example:
+            >>> import cffem as cf
+            >>> cf.Dataset.from_readings(
+            ...     [{"x": 0.2, "t": 0.5, "field": "u", "value": 3.1},
+            ...      {"x": 0.7, "t": 0.4, "field": "u", "value": 2.6}], noise=0.1)
+            Readings(u: 2 of 2 sensors)
+        """
+        from cffem.data.readings import from_readings
+
+        return from_readings(table, noise)
+
+    @classmethod
+    def _brought_to_common_times(
         cls,
         points: np.ndarray,
         times: np.ndarray,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -36,14 +36,33 @@ class AliasGroup:
         estimates: least-squares values of the identified combinations, in the same order.
         null: basis of the directions of coefficient space (columns, original scale) along which
             nothing changes.
+        name: of the invariance that ties them, where it is known.
     """
 
     terms: tuple[str, ...]
     identified: sp.Basic
     estimates: tuple[float, ...]
     null: np.ndarray
+    name: str = ""
 
     def __str__(self) -> str:
+        said = self._said()
+        return f"{said} ({self.name})" if self.name else said
+
+    def named(self, invariances: Mapping[str, Mapping[str, float]]) -> AliasGroup:
+        """The group with the name of an invariance, a direction by term, whose part on these terms
+        is one of its null directions.
+        """
+        for name, direction in invariances.items():
+            along = np.array([direction.get(term, 0.0) for term in self.terms])
+            part = np.linalg.lstsq(self.null, along, rcond=None)[0]
+            outside = {term for term, value in direction.items() if value} - set(self.terms)
+            close = np.linalg.norm(self.null @ part - along) <= 1e-3 * np.linalg.norm(along)
+            if np.any(along) and close and not outside:
+                return replace(self, name=name)
+        return self
+
+    def _said(self) -> str:
         if self.identified == 0:
             return f"{', '.join(self.terms)}: not excited by this experiment"
         combinations = (

@@ -430,9 +430,35 @@ class Design:
         """
         total = self.grams.total("corrected") / self.grams.weight.sum()
         sigma = total[1:, 1:] / np.outer(self.scale, self.scale)
-        return aliasing.alias_groups(
+        groups = aliasing.alias_groups(
             self._tied(tolerance), sigma, total[1:, 0] / self.scale, self.scale, self.names, symbols
         )
+        return [group.named(self.notes.get("invariances", {})) for group in groups]
+
+    def deviations(self) -> dict[str, float]:
+        """Standard deviations of the coefficients by least squares, for rows in units of their
+        noise; infinite where a coefficient is not identified.
+
+        Example:
+            >>> design = Design.from_matrix(
+            ...     np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 1.0]]), np.zeros(2), ["a", "b", "c"]
+            ... )
+            >>> design.deviations()
+            {'a': 0.5, 'b': inf, 'c': inf}
+        """
+        free = self.rank_mask()
+        total = self.grams.total()[1:, 1:] / np.outer(self.scale, self.scale)
+        inverse = np.linalg.pinv(total, rcond=aliasing.ROUNDING**1.5, hermitian=True)
+        spread = np.sqrt(np.maximum(np.diag(inverse), 0.0)) / self.scale
+        return {
+            name: float(value) if kept else float("inf")
+            for name, value, kept in zip(self.names, spread, free, strict=True)
+        }
+
+    def rank_mask(self) -> np.ndarray:
+        """Whether each coefficient is identified by itself: no null vector has a part along it."""
+        tied = {term for group in self.alias_groups() for term in group.terms}
+        return np.array([name not in tied for name in self.names])
 
     def restricted_eigenvalue(self, s: int, seconds: float = 8.0) -> Bracket:
         """Bracket of the empirical restricted-eigenvalue constant κ̂(A; s)."""

@@ -47,15 +47,18 @@ from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
 
 if TYPE_CHECKING:
+    from cffem import Design
     from cffem.engine.deletion.profile import Profile
     from cffem.engine.response.adjoint import ObservableScores
     from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
+    from cffem.engine.response.observation_operator import ObservationOperator
     from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
     from cffem.engine.response.tangent import Response, Responses
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
+    from cffem.symbols.problem.observations import Observation
     from cffem.symbols.problem.system import System
 
 # Told every level (number, state, rate), and every implicit stage, of a march.
@@ -124,6 +127,7 @@ class Model:
         self.essential = EssentialConditions(self.discretisation)
         self.record = SolveRecord()
         self._norms: dict[str, Norm] = {}
+        self._owns_norms = True
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
 
@@ -156,6 +160,27 @@ class Model:
         result.experiment = dataclasses.replace(self.experiment, time=window)
         check_time(result.library, result.experiment)
         result.record = SolveRecord()
+        result._owns_norms = False
+        result._variants = Variants(self.equation, self.essential, self.petsc_options)
+        result._begin(lent=True)
+        return result
+
+    def with_coefficients(self, coefficients: Mapping[str, float]) -> Model:
+        """The same model with other coefficients; it shares spaces, forms and matrices with this
+        one, which must outlive it.
+
+        Args:
+            coefficients: α_j by term name; terms that are not named have coefficient zero.
+        """
+        new = checked_coefficients(self.library, coefficients)
+        # Fluxes between cells depend on what is upstream, that is on signs.
+        if self.discretisation.turned(new):
+            return Model(self.library, new, self.experiment, self.petsc_options, self.trajectories)
+        result = Model.__new__(Model)
+        result.__dict__.update(self.__dict__)
+        result.coefficients = new
+        result.record = SolveRecord()
+        result._norms, result._owns_norms = {}, True
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
         return result
@@ -396,6 +421,28 @@ class Model:
             self._measurements[observable] = Measurement(self, observable)
         return self._measurements[observable]
 
+    def observation(self, observation: Observation) -> ObservationOperator:
+        """An observation on this model, made once: its `values` on a solution, `derivatives`
+        along others, and adjoint.
+        """
+        from cffem.engine.response.observation_operator import ObservationOperator
+
+        return self.once(
+            ("observation", observation), lambda: ObservationOperator(self, observation)
+        )
+
+    def sensitivities(self, observation: Observation, names: Iterable[str] | None = None) -> Design:
+        """𝒪 ∂u/∂α_j in units of the noise, as a `Design`: what these sensors can tell of the
+        coefficients, before any reading exists.
+
+        Args:
+            observation: the sensors.
+            names: the terms; default: all of the library, those with coefficient zero included.
+        """
+        from cffem.engine.response.sensitivities import sensitivities
+
+        return sensitivities(self, observation, names)
+
     def observable_scores(
         self, observable: Observable, names: str | Iterable[str] | None = None
     ) -> ObservableScores:
@@ -567,11 +614,12 @@ class Model:
         self._made.clear()
         forget(self)
         self._variants.destroy()
+        if self._owns_norms:
+            for norm in self._norms.values():
+                norm.destroy()
+            self._norms.clear()
         if self._lent:
             return
-        for norm in self._norms.values():
-            norm.destroy()
-        self._norms.clear()
         self.equation.destroy()
         collect_garbage(self.comm)
 

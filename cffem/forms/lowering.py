@@ -41,7 +41,7 @@ from cffem.symbols.operators import (
     Normal,
     Outer,
     Sym,
-    Trace,
+    TensorTrace,
     Transpose,
     Vec,
 )
@@ -428,8 +428,8 @@ class Lowering:
     def sym(self, node: Sym) -> UflExpr:
         return ufl.sym(self.visit(node.args[0]))
 
-    @lower.register(Trace)
-    def trace(self, node: Trace) -> UflExpr:
+    @lower.register(TensorTrace)
+    def trace(self, node: TensorTrace) -> UflExpr:
         return ufl.tr(self.visit(node.args[0]))
 
     @lower.register(Vec)

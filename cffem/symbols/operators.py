@@ -24,7 +24,7 @@ from cffem.symbols.algebra.nodes import (
     Outer,
     Sym,
     TensorMap,
-    Trace,
+    TensorTrace,
     Transpose,
     Vec,
     as_expr,
@@ -49,7 +49,7 @@ __all__ = [
     "Outer",
     "Sym",
     "TensorMap",
-    "Trace",
+    "TensorTrace",
     "Transpose",
     "Vec",
     "as_expr",
@@ -134,7 +134,7 @@ def transpose(a: ExpressionLike) -> sp.Expr:
 
 def trace(a: ExpressionLike) -> sp.Expr:
     """Trace of a tensor."""
-    return Trace(a)
+    return TensorTrace(a)
 
 
 def norm2(a: ExpressionLike) -> sp.Expr:

@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+import ufl
+from dolfinx import fem
 from engine_support import unit
 from mpi4py import MPI
 
@@ -198,3 +200,28 @@ def test_other_changes_of_a_nonlinear_problem_start_at_the_factual_solution():
         forced = model.solve(cf.force({u: 0.01})).function(u).x.array
     assert forced.min() > -1e-9
     assert forced.max() > 0.9
+
+
+def test_a_failed_search_for_growing_modes_leaves_the_solution_as_it_is():
+    """Fields that only follow others have equal eigenvalues, which LAPACK may fail to find."""
+    v, q = cf.VectorField("v", dim=2), cf.VectorField("q", dim=2)
+    system = cf.System(
+        {
+            v: cf.Library(anchor=v, terms={}, unknown=v),
+            q: cf.Library(terms={"q": -q, "T": -cf.dot(cf.grad(v), v)}, unknown=q),
+        }
+    )
+    flow = (sp.sin(2 * x + y), sp.cos(x - 3 * y))
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={v: ("Lagrange", 1), q: ("Lagrange", 1)},
+        boundary=[],
+        forcing={v: flow},
+        initial={v: flow},
+    )
+    model = cf.Model(system, {"q/q": 1.0, "q/T": 1.0}, experiment)
+    w = model.factual.function(v)
+    exact = fem.assemble_scalar(fem.form(-ufl.dot(ufl.grad(w[1]), w) * ufl.dx))
+    found = model.measurement(cf.Integral(q[1])).value(model.factual)
+    assert found == pytest.approx(exact, rel=1e-10)
+    assert stability(model, model.factual.states[0]).stable

@@ -451,6 +451,14 @@ def test_a_field_at_another_place_or_time_is_refused(expr):
     )
 
 
+@pytest.mark.parametrize("whole", [sp.Integral(u, (x, 0, 1)), sp.Sum(u, (sp.Symbol("k"), 1, 2))])
+def test_integrals_and_sums_are_no_terms(whole):
+    refused(
+        "integrals, sums and limits|undeclared symbol k",
+        lambda: cf.Library(anchor=cf.dt(u), terms={"memory": whole, "u": u}),
+    )
+
+
 def test_an_anchor_with_a_factor_is_refused_with_what_to_do():
     refused(
         "divide the equation by 2, its coefficients",

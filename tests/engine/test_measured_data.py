@@ -16,7 +16,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import t, x, y
 from cffem.engine.inputs.field_data import require_values
-from cffem.symbols.problem.measured import MeasuredFields, Sensors, TensorGrid, stencil
+from cffem.symbols.problem.measured import MeasuredFields, ScatteredFit, TensorGrid, stencil
 
 u, E = cf.ScalarField("u"), cf.VectorField("E", dim=2)
 FIELD = sp.sin(2 * x + 1) * sp.exp(-y) * (1 + t)
@@ -64,7 +64,7 @@ def test_scattered_fits_are_exact_for_quadratics_and_of_third_order():
     for n in (20, 40, 80):
         places = np.random.default_rng(2).uniform(0, 1, (n * n, 2))
         places[:4] = [[0, 0], [0, 1], [1, 0], [1, 1]]
-        sensors = Sensors(places)
+        sensors = ScatteredFit(places)
         quadratic = 1 + places[:, 0] - 2 * places[:, 1] * places[:, 0] + places[:, 1] ** 2
         np.testing.assert_allclose(
             sensors.at(quadratic, where),

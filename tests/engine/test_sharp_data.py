@@ -5,6 +5,7 @@ whatever the mesh.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from engine_support import unit
 
 import cffem as cf
 from cffem import x, y, z
-from cffem.engine.inputs.moments import Cells, moments, orthonormal
+from cffem.engine.inputs.moments import ACCURACY, Cells, moments, orthonormal
 
 u = cf.ScalarField("u")
 BOX = sp.Piecewise((1, sp.And(sp.Abs(x - 0.5) < 0.1, sp.Abs(y - 0.5) < 0.1)), (0, True))
@@ -172,6 +173,47 @@ def test_diffusion_that_jumps_within_cells_has_the_mean_conductivity_of_each():
     }
     same = model(3, {"u/T": 1.0}, system, forcing={u: 1, k: means}, initial={k: means}, **given)
     assert mass(problem) == pytest.approx(mass(same), rel=1e-10)
+
+
+FRONT = 1 + sp.tanh((x - 0.31) / 1e-3)
+ROOT = sp.sqrt(sp.Abs(x - 0.31))
+
+
+@pytest.mark.parametrize(
+    ("expr", "exact"),
+    [(FRONT, 1.38), (ROOT, (0.31**1.5 + 0.69**1.5) * 2 / 3)],
+    ids=["front", "root"],
+)
+@pytest.mark.parametrize("cell", ["triangle", pytest.param("tetrahedron", marks=pytest.mark.slow)])
+def test_errors_of_many_parts_do_not_add_up(expr, exact, cell):
+    """A plane passes through thousands of parts; the error on all of them together counts."""
+    assert integral(expr, unit(cell, 3).mesh, 0) == pytest.approx(exact, rel=1e-3)
+
+
+def test_data_that_vary_too_fast_are_refused_with_what_is_known():
+    few = replace(ACCURACY, parts=2000)
+    domain = unit("tetrahedron", 2).mesh
+    with pytest.raises(cf.InputError, match=r"varies too fast for this mesh.*only; refine"):
+        moments(1 + sp.cos(200 * x), Cells(domain), 0, few)
+    assert np.isfinite(moments(1 + sp.cos(2 * x), Cells(domain), 0, few)).all()
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("cell", ["interval", "quadrilateral"])
+def test_a_peak_that_nodes_only_touch_starts_with_its_mass(cell, degree):
+    """The nodes see a third of it in 1D, or half, and more than there is elsewhere."""
+    space = (x, y)[: 1 + (cell != "interval")]
+    peak = sp.exp(-sum((s - 0.47) ** 2 for s in space) / 8e-4)
+    experiment = cf.Experiment(
+        mesh=unit(cell, 7),
+        elements={u: ("Lagrange", degree)},
+        initial={u: peak},
+        boundary=[],
+        time=cf.Window(0, 0.1, steps=1),
+    )
+    library = cf.Library(anchor=cf.dt(u), terms={"u": -u})
+    exact = (8e-4 * math.pi) ** (len(space) / 2)
+    assert mass(cf.Model(library, {"u": 0.0}, experiment)) == pytest.approx(exact, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ CASES = [
     ("cross-cross", cf.cross(cf.cross(B, C), E), 3),
     ("div-sym-grad", cf.div(cf.sym(cf.grad(E))), 3),
     ("div-sym-grad", cf.div(cf.sym(cf.grad(w))), 2),
+    ("div-transposed-grad", cf.div(cf.transpose(cf.grad(E))), 3),
+    ("div-transposed-grad", cf.div(cf.transpose(cf.grad(w))), 2),
     ("symmetric-part", cf.sym(cf.grad(w)), 2),
     ("conservative", cf.dot(E, cf.grad(u)), 3),
     ("conservative", cf.dot(w, cf.grad(u)), 2),

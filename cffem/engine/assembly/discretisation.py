@@ -391,6 +391,12 @@ class Discretisation:
             for name, weak in self.weak_terms.items()
         }
 
+    def turned(self, coefficients: Mapping[str, float]) -> bool:
+        """Whether other coefficients change what is upstream, so that fluxes between cells are
+        other ones.
+        """
+        return any((coefficients[name] < 0) != (name in self.signs) for name in self.upwind_terms)
+
     @cached_property
     def upwind_terms(self) -> dict[str, Upwind]:
         """The terms that carry discontinuous fields upwind."""

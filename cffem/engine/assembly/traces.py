@@ -26,7 +26,19 @@ from cffem.symbols.algebra.splitting import as_written, is_stand_in
 from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
-from cffem.symbols.operators import Vec, as_expr, component, cross, curl, div, dot, grad, n, sym
+from cffem.symbols.operators import (
+    Vec,
+    as_expr,
+    component,
+    cross,
+    curl,
+    div,
+    dot,
+    grad,
+    n,
+    sym,
+    transpose,
+)
 from cffem.symbols.problem.conditions import (
     BoundaryCondition,
     Dirichlet,
@@ -42,9 +54,9 @@ def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr
     """What the derivatives of a field in its natural traces become where the trace itself has a
     value.
 
-    The trace is ∂u/∂n for `lap(u)`, sym(grad v)·n for `div(sym(grad(v)))`, (div v) n for
-    `grad(div(v))` and n × curl E, in the plane curl E (n_y, −n_x), for `curl(curl(E))`, where only
-    the tangential part of the value counts.
+    The trace is ∂u/∂n for `lap(u)`, sym(grad v)·n for `div(sym(grad(v)))`, that of the transpose
+    likewise, (div v) n for `grad(div(v))` and n × curl E, in the plane curl E (n_y, −n_x), for
+    `curl(curl(E))`, where only the tangential part of the value counts.
     """
     if dimension == 1:
         return {unknown.diff(x): value * n[0], dot(n, grad(unknown)): value}
@@ -54,6 +66,7 @@ def replacements(unknown: Field, value: sp.Expr, dimension: int) -> dict[sp.Expr
     found = {
         dot(grad(unknown), n): value,
         dot(sym(grad(unknown)), n): value,
+        dot(transpose(grad(unknown)), n): value,
         div(unknown): dot(value, n),
     }
     if dimension == 3:

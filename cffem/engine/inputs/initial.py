@@ -31,7 +31,7 @@ from cffem.symbols.operators import as_expr
 MASS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 # Smooth data whose interpolant is farther from their projection than this share of its norm are
 # projected.
-FAR = 0.9
+FAR = 0.1
 
 
 def put(

@@ -29,6 +29,7 @@ from cffem.engine.inputs.enclosure import NotEnclosed, distances, divided, enclo
 from cffem.engine.inputs.level_sets import cut, is_affine, level_sets, resolved
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE
+from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -39,7 +40,8 @@ class Accuracy:
     """How exactly moments are found.
 
     Attributes:
-        share: the largest error on one part of a cell, as a share of ∫ |f|, by dimension.
+        share: the largest error on all parts of one size together, as a share of ∫ |f|, by
+            dimension.
         curved: the largest volume between a curved level set and the planes that stand for it, on
             one part of a cell, as a share of the cell or, where cells are small, of the `small`
             part of the domain, by dimension. A sphere has many more parts than a circle, hence is
@@ -49,15 +51,18 @@ class Accuracy:
         degree: data are compared with polynomials of this degree.
         depth: how often a cell is divided at most; beyond it what is left counts as it is sampled.
         parts: how many parts of cells there are at most on a rank.
+        sampled: the largest change by another rule, as a share of ∫ |f|, where parts run out;
+            beyond it data are refused.
     """
 
-    share: tuple[float, float, float] = (1e-9, 1e-7, 1e-5)
-    curved: tuple[float, float, float] = (1e-12, 1e-8, 1e-6)
+    share: tuple[float, float, float] = (1e-9, 1e-6, 1e-3)
+    curved: tuple[float, float, float] = (1e-12, 1e-8, 3e-7)
     small: float = 1 / 64
     coarse: float = 1e-3
     degree: int = 5
     depth: int = 40
     parts: int = 400_000
+    sampled: float = 1e-3
 
 
 ACCURACY = Accuracy()
@@ -347,12 +352,29 @@ def moments(expr: sp.Expr, cells: Cells, degree: int, accuracy: Accuracy = ACCUR
     """
     basis = orthonormal(cells.name, degree)
     total = np.zeros((cells.count, basis.dim))
+    size = change = 0.0
     for branch, parts in _in_order(smooth_pieces(expr, cells, accuracy), cells):
         own = 0 if branch.is_number else accuracy.degree
         whole = degree if len(SIMPLICES[cells.name]) == 1 else degree * cells.dim
-        for ready in refined(branch, parts, cells, accuracy) if branch != 0 else ():
-            _add(total, branch, ready, cells, basis, own + whole)
+        for ready, close in refined(branch, parts, cells, accuracy) if branch != 0 else ():
+            found = _add(total, branch, ready, cells, basis, own + whole, expr)
+            size += float(np.abs(found).sum())
+            if not close:
+                scratch, finer = np.zeros_like(total), own + whole + 2
+                other = _add(scratch, branch, ready, cells, basis, finer, expr)
+                change += float(np.abs(other - found).sum())
+    change, size = cells.comm.allreduce(np.array([change, size]))
+    _check_sampled(expr, change, size, accuracy)
     return total
+
+
+def _check_sampled(expr: sp.Expr, change: float, size: float, accuracy: Accuracy) -> None:
+    """Refuse data that vary too fast for as many parts as there may be."""
+    if np.isfinite(change) and change > accuracy.sampled * size:
+        raise InputError(
+            f"{expr} varies too fast for this mesh: its integral is known to about "
+            f"{change / size:.1%} only; refine the mesh there, or widen what varies"
+        )
 
 
 def by_rule(expr: sp.Expr, cells: Cells, degree: int, rule: int) -> np.ndarray:
@@ -378,14 +400,16 @@ def _in_order(
 
 def refined(
     expr: sp.Expr, parts: SubSimplices, cells: Cells, accuracy: Accuracy = ACCURACY
-) -> Iterator[SubSimplices]:
-    """Parts on which a smooth expression is close to a polynomial, in portions; collective."""
+) -> Iterator[tuple[SubSimplices, bool]]:
+    """Parts on which a smooth expression is close to a polynomial, in portions, and at last those
+    on which it is not, because there would be too many; collective.
+    """
     if (
         expr.is_polynomial(*SPACE)
         and sp.Poly(expr, *SPACE).total_degree() <= accuracy.degree
         and cells.affine
     ):
-        yield parts
+        yield parts, True
         return
     seen = 0.0
     for depth in range(accuracy.depth):
@@ -402,15 +426,17 @@ def refined(
         limit = accuracy.share[cells.dim - 1] * max(
             everything, 1e-2 * cells.comm.allreduce(largest, op=MPI.MAX)
         )
-        close = far <= limit
+        close = far * cells.comm.allreduce(len(parts)) <= limit
         ready, parts = parts.of(close), parts.of(~close)
-        yield ready
+        yield ready, True
         seen += cells.comm.allreduce(float(np.nansum(np.abs(middle[close]) * sizes[close])))
         left, most = cells.comm.allreduce(len(parts)), cells.comm.allreduce(len(parts), op=MPI.MAX)
-        if not left or most * 2**cells.dim > accuracy.parts:
+        if not left:
+            return
+        if most * 2**cells.dim > accuracy.parts:
             break
         parts = parts.divided()
-    yield parts
+    yield parts, False
 
 
 def _distances(
@@ -426,18 +452,34 @@ def _distances(
 
 
 def _add(
-    total: np.ndarray, expr: sp.Expr, parts: SubSimplices, cells: Cells, basis: Any, degree: int
-) -> None:
-    """Add the integrals over some parts."""
+    total: np.ndarray,
+    expr: sp.Expr,
+    parts: SubSimplices,
+    cells: Cells,
+    basis: Any,
+    degree: int,
+    uncut: sp.Expr | None = None,
+) -> np.ndarray:
+    """Add the moments on some parts, and return the integral over each.
+
+    `uncut` is the expression of which `expr` is a branch.
+    """
     simplex = (basix.CellType.interval, basix.CellType.triangle, basix.CellType.tetrahedron)[
         cells.dim - 1
     ]
     points, weights = basix.make_quadrature(simplex, degree)
     inside = np.column_stack([1.0 - points.sum(axis=1), points])
+    means = np.empty(len(parts))
     for first in range(0, len(parts), CHUNK):
         some = parts.of(np.arange(first, min(first + CHUNK, len(parts))))
         places = np.matmul(inside, some.corners)
         values = cells.values(expr, some.cells, places)
+        if uncut is not None and not np.isfinite(values).all():
+            # By rounding a point lies beyond the cut, where sqrt(x) of sqrt(|x|) has no value.
+            there = cells.values(uncut, some.cells, places)
+            values = np.where(np.isfinite(values), values, there)
+        means[first : first + len(some)] = values @ weights / weights.sum()
         scaled = values * weights * (some.volumes * math.factorial(cells.dim))[:, None]
         shape = basis.tabulate(0, places.reshape(-1, cells.dim))[0].reshape(*places.shape[:2], -1)
         np.add.at(total, some.cells, np.matmul(scaled[:, None], shape)[:, 0])
+    return means * cells.sizes(parts)

@@ -302,28 +302,40 @@ def linearised(solution: Solution, names: Iterable[str], norm: str = "L2") -> Re
         >>> abs(ratio / (sp.pi**2 / 0.5) - 1) < 1e-4
         True
     """
+    coefficients = solution.intervention.apply(solution.model.coefficients)
     names = tuple(names)
     for name in names:
-        delete(name).apply(
-            solution.model.coefficients
-        )  # an unknown name is an error before anything is solved
+        delete(name).apply(coefficients)  # an unknown name is an error before anything is solved
+    trajectories, record = responses(solution, {name: -coefficients[name] for name in names})
+    found = {name: Response(name, norm, path) for name, path in trajectories.items()}
+    return Responses(found, record)
+
+
+def responses(
+    solution: Solution, factors: Mapping[str, float]
+) -> tuple[dict[str, Solution], SolveRecord]:
+    """L_u⁻¹[factor · T_j[u]] as trajectories: with the factor −α_j the response to a deletion, with
+    1 the derivative ∂u/∂α_j, which terms with coefficient zero have, too.
+
+    Args:
+        solution: a solution with its stages; the derivative is taken there.
+        factors: by term.
+    """
     record = SolveRecord()
     about = Linearisation(solution, record)
-    starts = {name: np.zeros(about.model.spaces.owned) for name in names}
+    starts = {name: np.zeros(about.model.spaces.owned) for name in factors}
     with about.starting() as algebraic:
         if algebraic:
-            starts = {
-                name: about.solve(-about.coefficients[name] * about.term(name)) for name in names
-            }
+            starts = {name: about.solve(f * about.term(name)) for name, f in factors.items()}
     paths = {name: ResponsePath(about, start) for name, start in starts.items()}
     for _, index, values, time in about.stages:
         about.at(values, time)
         for name, path in paths.items():
-            path.stage(about, index, -about.coefficients[name] * about.term(name))
+            path.stage(about, index, factors[name] * about.term(name))
     about.destroy()
-    responses = {}
+    trajectories = {}
     for name, path in paths.items():
         trajectory = Solution(solution.model, solution.intervention, solution.times, record)
         trajectory.states, trajectory.velocities = path.states, path.velocities
-        responses[name] = Response(name, norm, trajectory)
-    return Responses(responses, record)
+        trajectories[name] = trajectory
+    return trajectories, record

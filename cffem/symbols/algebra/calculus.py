@@ -27,7 +27,7 @@ from cffem.symbols.algebra.nodes import (
     Node,
     Outer,
     Sym,
-    Trace,
+    TensorTrace,
     Transpose,
     Vec,
     as_expr,
@@ -145,8 +145,7 @@ def divergence(arg: sp.Expr) -> sp.Expr:
         return Dot(Grad(a), b) + a * Div(b)
     if isinstance(arg, Vec) and not any(has_jump(part) for part in arg.args):
         return sp.Add(*(part.diff(s) for part, s in zip(arg.args, SPACE, strict=False)))
-    if is_a(arg, Transpose) and is_a(arg.args[0], Grad):
-        return Grad(Div(arg.args[0].args[0]))
+    # div(∇vᵀ) = grad(div v) is a rewrite: its trace is ∇vᵀ n, that of grad(div v) is (div v) n.
     return Div.build(arg)
 
 
@@ -297,7 +296,7 @@ def full_contraction(a: sp.Expr, b: sp.Expr) -> sp.Expr:
 def contract_tensors(a: sp.Expr, b: sp.Expr) -> sp.Expr:
     """A : B, symmetric; with the identity it is the trace."""
     if is_identity(a) or is_identity(b):
-        return Trace(b if is_identity(a) else a)
+        return TensorTrace(b if is_identity(a) else a)
     return Inner.build(*sorted((a, b), key=default_sort_key))
 
 
@@ -354,17 +353,17 @@ def symmetric_part(arg: sp.Expr) -> sp.Expr:
     return Sym.build(arg.args[0] if is_a(arg, Transpose) else arg)
 
 
-@normal_form(Trace)
+@normal_form(TensorTrace)
 @tensor_linear
 def trace_of(arg: sp.Expr) -> sp.Expr:
     """tr grad = div, tr(a ⊗ b) = a·b, and the trace sees only the symmetric part."""
     if is_a(arg, Sym, Transpose):
-        return Trace(arg.args[0])
+        return TensorTrace(arg.args[0])
     if is_a(arg, Grad):
         return Div(arg.args[0])
     if is_a(arg, Outer):
         return Dot(*arg.args)
-    return Trace.build(arg)
+    return TensorTrace.build(arg)
 
 
 @normal_form(Vec)

@@ -26,7 +26,7 @@ from cffem.symbols.algebra.nodes import (
     Node,
     Outer,
     Sym,
-    Trace,
+    TensorTrace,
     Transpose,
     Vec,
     as_expr,
@@ -299,7 +299,7 @@ def _(expr: Sym, dim: int) -> Entries:
 
 
 @_entries.register
-def _(expr: Trace, dim: int) -> Entries:
+def _(expr: TensorTrace, dim: int) -> Entries:
     return (sp.Add(*_entries(expr.args[0], dim)[:: dim + 1]),)
 
 

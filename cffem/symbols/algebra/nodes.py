@@ -378,7 +378,7 @@ class Sym(TensorMap):
     latex_symbol = r"\operatorname{sym}"
 
 
-class Trace(TensorMap):
+class TensorTrace(TensorMap):
     """Trace of a tensor; the trace of a gradient is the divergence."""
 
     __slots__ = ()

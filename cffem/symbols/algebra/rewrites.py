@@ -197,6 +197,18 @@ def _div_sym_grad(expr: sp.Expr) -> sp.Expr | None:
     return None
 
 
+@named("div-transposed-grad")
+def _div_transposed_grad(expr: sp.Expr) -> sp.Expr | None:
+    """div(transpose(grad(v))) = grad(div(v))."""
+    if (
+        isinstance(expr, Div)
+        and isinstance(expr.args[0], Transpose)
+        and isinstance(expr.args[0].args[0], Grad)
+    ):
+        return Grad(Div(expr.args[0].args[0].args[0]))
+    return None
+
+
 @named("symmetric-part")
 def _symmetric_part(expr: sp.Expr) -> sp.Expr | None:
     """sym(A) = (A + Aᵀ)/2."""

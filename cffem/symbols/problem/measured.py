@@ -189,8 +189,8 @@ class MeasuredFields:
         return TensorGrid(axes, self._width)
 
     @cached_property
-    def _scattered(self) -> Sensors:
-        return Sensors(self.dataset.points)
+    def _scattered(self) -> ScatteredFit:
+        return ScatteredFit(self.dataset.points)
 
 
 def as_data(value: Any) -> Any:
@@ -236,7 +236,7 @@ class TensorGrid:
         return np.where(within, total, np.nan)
 
 
-class Sensors:
+class ScatteredFit:
     """Local quadratic fits to scattered values.
 
     Args:

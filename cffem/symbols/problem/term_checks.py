@@ -91,6 +91,11 @@ def check_symbols(
             f"{label} contains {shifted}, a derivative at another place or time; delays have no "
             "term here"
         )
+    for whole in sorted(expr.atoms(sp.Integral, sp.Sum, sp.Product, sp.Limit), key=str):
+        raise LibraryError(
+            f"{label} contains {whole}; integrals, sums and limits over places or times have no "
+            "term here"
+        )
     if expr.has(Normal) and not on_boundary:
         raise LibraryError(
             f"{label} uses the boundary normal n, which has no value inside the domain"

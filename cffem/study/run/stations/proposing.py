@@ -9,6 +9,7 @@ says what its rows would bring.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -157,12 +158,12 @@ def mode(
     given = any(isinstance(c, Dirichlet | Tangential) for c in conditions)
     shape = sp.S.One
     for coordinate, number, start, end in zip(SPACE, numbers, low, high, strict=False):
-        phase = (
-            number
-            * sp.pi
-            * (coordinate - sp.nsimplify(round(float(start), 6)))
-            / sp.nsimplify(round(float(end - start), 6))
+        # Six digits of the length, whatever its unit, read better than sixteen.
+        digits = 5 - math.floor(math.log10(end - start))
+        first, length = (
+            sp.nsimplify(round(float(value), digits)) for value in (start, end - start)
         )
+        phase = number * sp.pi * (coordinate - first) / length
         shape *= sp.sin(2 * phase) if periodic else sp.sin(phase) if given else sp.cos(phase)
     return shape
 

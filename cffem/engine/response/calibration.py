@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: MIT
+"""Calibration: the coefficients that explain readings of few sensors, by solving the model again.
+
+Regression on terms needs the whole field; a dozen sensors do not give it. Here the model is solved
+for trial coefficients and compared with the readings where they were taken (`fit_problem`).
+Intervals come from the sensitivity design at the solution, from profiles where the fit is
+nonlinear, and say "not identified" where sensors cannot tell. Deleting a term and fitting the
+others again gives Δχ²: whether the data need the term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from cffem.engine.response.fitting.coefficient_profile import (
+    CoefficientProfile,
+    held_fit,
+    profile_of,
+)
+from cffem.engine.response.fitting.fit_problem import FitCase, FitPoint, FitProblem
+from cffem.engine.response.fitting.residual_tests import ResidualTests, residual_tests
+from cffem.engine.response.sensitivities import null_columns, sensitivity_design, unanchored
+from cffem.engine.solve_errors import SolveError
+from cffem.symbols.errors import InputError, nearest
+from cffem.symbols.problem.observations import Observation
+
+if TYPE_CHECKING:
+    from cffem import Design
+    from cffem.engine.model import Model
+    from cffem.symbols.problem.experiment import Experiment
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
+
+LEVEL = 0.95  # of all intervals
+LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+
+
+@dataclass(frozen=True)
+class DeletionFit:
+    """A term deleted and the others fitted again.
+
+    Attributes:
+        name: the deleted term.
+        coefficients: of the other terms.
+        delta_chi2: by how much χ² grows; where the noise level is unknown, in units of its
+            estimate with the term.
+        p_value: the probability of a Δχ² that large if the term is not there (χ² with one degree of
+            freedom; the F distribution where the noise level is estimated).
+    """
+
+    name: str
+    coefficients: dict[str, float]
+    delta_chi2: float
+    p_value: float
+
+    @property
+    def needed(self) -> bool:
+        """Whether the data need the term, at the level of the intervals."""
+        return self.p_value < 1 - LEVEL
+
+
+class Calibration:
+    """Fitted coefficients; made by `calibrate`.
+
+    Attributes:
+        coefficients: by term, those that were held included.
+        chi2: Σ (residual/noise)²; with an unknown noise level in units of its estimate.
+        readings: how many readings there are.
+        noise_level: the estimated standard deviation where it is unknown, else 1.
+        iterations: steps with a tangent sweep.
+    """
+
+    def __init__(self, problem: FitProblem, best: FitPoint):
+        self._problem, self._best = problem, best
+        case = problem.cases[0]
+        self.names = problem.names
+        self.coefficients = {
+            **case.fixed,
+            **dict(zip(self.names, map(float, best.alpha), strict=True)),
+        }
+        self.readings = problem.size
+        self.noise_known = case.operator.noise.known
+        self.iterations = problem.iterations
+        self.residuals = best.residual[: self.readings]
+        freedom = self.readings - self.design.rank()
+        square = float(self.residuals @ self.residuals)
+        self.degrees = freedom
+        if self.noise_known:
+            self.noise_level = 1.0
+        else:
+            self.noise_level = float(np.sqrt(square / freedom)) if freedom > 0 else float("nan")
+        self.chi2 = square / self.noise_level**2
+
+    @cached_property
+    def design(self) -> Design:
+        """The sensitivity design at the fitted coefficients: rank, alias groups, deviations."""
+        problem, best = self._problem, self._best
+        case = problem.cases[0]
+        matrix = problem.matrix(best)
+        null: dict[str, str] = {}
+        for number, solution in enumerate(best.solutions or []):
+            here = null_columns(solution.model, solution, self.names)
+            null = here if number == 0 else {n: w for n, w in null.items() if n in here}
+        if problem.loss != "linear":
+            matrix = matrix * np.sqrt(robust_weights(best.residual, problem.loss))[:, None]
+        observed = {"observation": repr(case.observation), "noise known": self.noise_known}
+        return sensitivity_design(
+            matrix, self.names, self.coefficients, null, observed, unanchored(case.model)
+        )
+
+    @cached_property
+    def deviations(self) -> dict[str, float]:
+        """Standard deviations by term, from the design; infinite where not identified."""
+        return {n: self.noise_level * d for n, d in self.design.deviations().items()}
+
+    @property
+    def quantile(self) -> float:
+        """Deviations on each side of an interval: of Student's distribution where the noise level
+        is estimated.
+        """
+        if self.noise_known:
+            return float(stats.norm.ppf((1 + LEVEL) / 2))
+        return float(stats.t.ppf((1 + LEVEL) / 2, max(self.degrees, 1)))
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """95 % intervals by term, to first order about the fit; infinite where not identified."""
+        return {
+            name: (
+                self.coefficients[name] - self.quantile * spread,
+                self.coefficients[name] + self.quantile * spread,
+            )
+            for name, spread in self.deviations.items()
+        }
+
+    @property
+    def identified(self) -> tuple[str, ...]:
+        """The terms whose coefficients the readings determine."""
+        return tuple(name for name, spread in self.deviations.items() if np.isfinite(spread))
+
+    @cached_property
+    def model(self) -> Model:
+        """The model with the fitted coefficients, in the first experiment; it shares spaces and
+        matrices with the fit.
+        """
+        return self._problem.cases[0].model.with_coefficients(self.coefficients)
+
+    @cached_property
+    def tests(self) -> ResidualTests:
+        """Whether the residuals are what noise leaves."""
+        series, start = [], 0
+        for case in self._problem.cases:
+            series += [start + s for s in case.operator.series]
+            start += len(case.data)
+        return residual_tests(self.residuals, series, self.design.rank(), self.noise_known)
+
+    @property
+    def solves(self) -> int:
+        """Problems solved so far, those of deletions and profiles included."""
+        return self._problem.solves
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What one should know about the fit, in sentences."""
+        said = [self.tests.misfit] if self.tests.misfit else []
+        said += [str(group) for group in self.design.alias_groups()]
+        if self.readings < len(self.names):
+            said.append(f"{self.readings} readings cannot determine {len(self.names)} coefficients")
+        blind = self._blind()
+        if blind:
+            said.append(f"{blind[0]} feels no coefficient" + _and_more(len(blind) - 1))
+        low, high = self._problem.bounds
+        for name, a, b, value in zip(self.names, low, high, self._best.alpha, strict=True):
+            if min(value - a, b - value) <= 1e-6 * max(abs(value), 1e-12):
+                said.append(f"{name} is at its bound, {value:g}; its interval does not know of it")
+        return tuple(said)
+
+    def _blind(self) -> list[str]:
+        """Readings that no coefficient moves, as on a boundary with prescribed values."""
+        matrix = np.abs(self._problem.matrix(self._best)[: self.readings])
+        size = matrix.max(axis=0, initial=0.0)
+        share = (matrix / np.where(size > 0, size, 1.0)).max(axis=1, initial=0.0)
+        labels = [label for case in self._problem.cases for label in case.operator.labels]
+        # What is known at the start is read there by every sensor; only sensors that are blind at
+        # all times are worth a sentence.
+        sensors: dict[str, list[bool]] = {}
+        for label, value in zip(labels, share, strict=True):
+            sensors.setdefault(label.split(" at t = ")[0], []).append(bool(value < 1e-12))
+        return [sensor for sensor, all_blind in sensors.items() if all(all_blind)]
+
+    # What the data decide
+    # ----------------------------------------------------------------------------------------------
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            raise InputError(f"{name!r} was not fitted; {nearest(name, self.names)}")
+        return self.names.index(name)
+
+    def without(self, name: str) -> DeletionFit:
+        """Delete a term and fit the others again.
+
+        Args:
+            name: the term.
+
+        Raises:
+            SolveError: the equation without it has no solution on the way there.
+        """
+        index = self._index(name)
+        low, high = (side[index] for side in self._problem.bounds)
+        if not low <= 0 <= high:
+            raise InputError(f"the bounds of {name!r} leave out zero, so that it cannot be deleted")
+        try:
+            unit = self.noise_level**2
+            point = held_fit(self._problem, self._best, index, 0.0, self._best.cost, unit)
+        except SolveError as error:
+            raise SolveError(
+                f"without {name!r} no coefficients of the others were found that have a solution: "
+                f"{error}",
+                cause=error.cause,
+            ) from None
+        delta = max(point.cost - self._best.cost, 0.0) / self.noise_level**2
+        if self.noise_known:
+            p_value = float(stats.chi2.sf(delta, 1))
+        else:
+            p_value = float(stats.f.sf(delta, 1, max(self.degrees, 1)))
+        rest = {
+            other: float(value)
+            for other, value in zip(self.names, point.alpha, strict=True)
+            if other != name
+        }
+        held = {n: v for n, v in self.coefficients.items() if n not in self.names}
+        return DeletionFit(name, {**held, **rest}, float(delta), p_value)
+
+    def profile(self, name: str) -> CoefficientProfile:
+        """The profile likelihood of a coefficient, with an interval that does not take the fit to
+        be linear; where it is unbounded, the combination that is identified is named.
+
+        Args:
+            name: the term.
+        """
+        index = self._index(name)
+        spread = self.deviations[name]
+        if not np.isfinite(spread):
+            groups = [str(g) for g in self.design.alias_groups() if name in g.terms]
+            value = self.coefficients[name]
+            return CoefficientProfile(name, (value,), (0.0,), (-np.inf, np.inf), "; ".join(groups))
+        unit = self.noise_level**2
+        return profile_of(self._problem, self._best, index, spread, unit, self.quantile)
+
+    def destroy(self) -> None:
+        """Free PETSc objects; collective. The numbers stay; `model` and what solves again do not
+        work any more.
+        """
+        if "model" in vars(self):
+            self.model.destroy()
+        for case in self._problem.cases:
+            case.destroy()
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} = {self.coefficients[name]:.4g} ± {spread:.2g}"
+            if np.isfinite(spread)
+            else f"{name} not identified"
+            for name, spread in self.deviations.items()
+        ]
+        return f"Calibration({', '.join(parts)}; χ² = {self.chi2:.4g} of {self.readings} readings)"
+
+
+def _and_more(count: int) -> str:
+    return f", nor {'does' if count == 1 else 'do'} {count} more" if count > 0 else ""
+
+
+def robust_weights(residual: np.ndarray, loss: str) -> np.ndarray:
+    """ρ'(r²) of SciPy's losses: how much each reading counts at the solution."""
+    square = residual**2
+    if loss == "soft_l1":
+        return 1 / np.sqrt(1 + square)
+    if loss == "huber":
+        return np.where(square <= 1, 1.0, 1 / np.sqrt(np.maximum(square, 1.0)))
+    return 1 / (1 + square) if loss == "cauchy" else np.ones(len(residual))
+
+
+def calibrate(
+    library: Library | System,
+    experiment: Experiment | Sequence[Experiment],
+    readings: Any,
+    start: Mapping[str, float] | None = None,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    loss: str = "linear",
+    petsc_options: Mapping[str, Any] | None = None,
+) -> Calibration:
+    """Fit the coefficients of a library to readings by solving the model again.
+
+    Args:
+        library: the candidate terms.
+        experiment: the experiment, or several, whose readings are fitted together.
+        readings: what `cf.Dataset.from_readings` gives; or a pair of an observation (`cf.Sensors`,
+            `cf.Part`, `cf.Trace`, `cf.Series` or a sum) and its values; one for each experiment.
+        start: where the fit starts, by term (others: zero). None: zero for all, which a steady
+            problem cannot be solved with.
+        fixed: coefficients that are known and stay.
+        bounds: (low, high) by term.
+        prior: (mean, standard deviation) by term, from elsewhere.
+        loss: "linear" for Gaussian noise; "soft_l1", "huber" or "cauchy" against outliers.
+        petsc_options: for the linear solver.
+
+    Returns:
+        The fit: `.coefficients`, `.intervals`, `.chi2`, `.identified`, `.design`, `.model`,
+        `.tests`, `.profile(name)`, `.without(name)`.
+
+    Example:
+        >>> import cffem as cf, numpy as np, sympy as sp
+        >>> from mpi4py import MPI
+        >>> from dolfinx.mesh import create_unit_interval
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+        >>> experiment = cf.Experiment(
+        ...     mesh=create_unit_interval(MPI.COMM_SELF, 16), elements={u: ("Lagrange", 2)},
+        ...     initial={u: sp.sin(sp.pi * cf.x) + sp.sin(2 * sp.pi * cf.x)},
+        ...     boundary=[cf.Dirichlet(u, 0)], time=cf.Window(0, 0.5, steps=10))
+        >>> truth = cf.Model(library, {"u": 0.5, "lap": 0.1}, experiment)
+        >>> sensors = cf.Sensors([0.3, 0.6], [u], noise=0.01)
+        >>> values = truth.observation(sensors).values(truth.factual)
+        >>> fit = cf.calibrate(library, experiment, (sensors, values))
+        >>> {name: round(value, 6) for name, value in fit.coefficients.items()}
+        {'u': 0.5, 'lap': 0.1}
+    """
+    experiments = list(experiment) if isinstance(experiment, Sequence) else [experiment]
+    given = list(readings) if isinstance(experiment, Sequence) else [readings]
+    if len(given) != len(experiments) or not experiments:
+        raise InputError(f"there are {len(experiments)} experiments, but readings of {len(given)}")
+    known = {k: float(v) for k, v in (fixed or {}).items()}
+    names = tuple(n for n in library.names if n not in known)
+    for what in (start, known, bounds, prior):
+        _check_names(what or {}, library.names)
+    if not names:
+        raise InputError("all coefficients are fixed, so that nothing is left to fit")
+    if loss not in LOSSES:
+        raise InputError(f"the loss is one of {', '.join(LOSSES)}, not {loss!r}")
+    begin = {n: float((start or {}).get(n, 0.0)) for n in names}
+    if start is None and any(e.time is None for e in experiments):
+        raise InputError(
+            "a steady problem has no solution with all coefficients zero: give start={term: number}"
+        )
+    low, high = _bounds(bounds or {}, names)
+    cases = []
+    for one, values in zip(experiments, given, strict=True):
+        observation, data = observed_values(values)
+        case = FitCase(library, one, observation, data, {**begin, **known}, names, petsc_options)
+        if len(data) != len(case.operator):
+            raise InputError(
+                f"the observation has {len(case.operator)} readings, but {len(data)} values are "
+                "given"
+            )
+        cases.append(case)
+    if len({case.operator.noise.known for case in cases}) > 1:
+        raise InputError("either all experiments have the noise of their readings or none has")
+    problem = FitProblem(cases, names, (low, high), _prior(prior or {}, names), loss)
+    best = problem.fitted(np.array([begin[n] for n in names]))
+    return Calibration(problem, best)
+
+
+def observed_values(readings: Any) -> tuple[Observation, np.ndarray]:
+    """The observation and the values of readings."""
+    if isinstance(readings, tuple) and len(readings) == 2 and isinstance(readings[0], Observation):
+        observation, values = readings
+    elif hasattr(readings, "observation") and hasattr(readings, "readings"):
+        observation, values = readings.observation, readings.readings
+    else:
+        raise InputError(
+            "readings are what cf.Dataset.from_readings(table) gives, or a pair of an observation "
+            f"and its values, not {type(readings).__name__}; fields are fitted with cf.Screening"
+        )
+    try:
+        array = np.asarray(values, dtype=float).ravel()
+    except (TypeError, ValueError):
+        array = np.array([np.nan])
+    if not np.isfinite(array).all():
+        raise InputError("the values of readings must be finite numbers; leave out gaps")
+    return observation, array
+
+
+def _check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise InputError(f"the library has no term {unknown!r}; {nearest(str(unknown), names)}")
+
+
+def _bounds(
+    bounds: Mapping[str, tuple[float, float]], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    pairs = [bounds.get(name, (-np.inf, np.inf)) for name in names]
+    for name, (low, high) in zip(names, pairs, strict=True):
+        if not low < high:
+            raise InputError(f"the bounds of {name!r} need low < high, not ({low}, {high})")
+    low, high = np.array(pairs, dtype=float).T
+    return low, high
+
+
+def _prior(
+    prior: Mapping[str, tuple[float, float]], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    pairs = [prior.get(name, (0.0, np.inf)) for name in names]
+    for name, (_, spread) in zip(names, pairs, strict=True):
+        if not spread > 0:
+            raise InputError(f"the prior of {name!r} needs a positive deviation, not {spread}")
+    mean, spread = np.array(pairs, dtype=float).T
+    return mean, spread

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Profile likelihood of one coefficient: hold it, fit the others again, and follow Δχ².
+
+The signed root z(a) = ±√Δχ²(a) is a straight line where the fit is linear, so that a secant finds
+the ends of the interval, z = ±z_95, in a few fits. Where Δχ² stays below that however far one goes,
+the readings do not bound the coefficient on that side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cffem.engine.response.fitting.fit_problem import FitPoint, FitProblem, least_change
+from cffem.engine.solve_errors import SolveError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class ProfileSearch:
+    """How the ends of a profile are looked for.
+
+    Attributes:
+        closeness: accuracy of z at an end.
+        fits: fits on each side at most.
+        growth: factor by which a step may grow at most.
+        far: local standard deviations beyond which a side counts as unbounded.
+        coarse: relative accuracy of χ² that is enough where Δχ² is clear.
+        clear: Δχ² that leaves no doubt.
+        fine: accuracy of Δχ² elsewhere.
+    """
+
+    closeness: float = 0.02
+    fits: int = 10
+    growth: float = 3.0
+    far: float = 100.0
+    coarse: float = 3e-3
+    clear: float = 50.0
+    fine: float = 0.01
+
+
+SEARCH = ProfileSearch()
+
+
+@dataclass(frozen=True)
+class CoefficientProfile:
+    """The profile of one coefficient.
+
+    Attributes:
+        name: the term.
+        values: the coefficients at which the others were fitted again, increasing.
+        delta_chi2: Δχ² at each.
+        interval: where Δχ² is below its 95 % quantile; infinite ends are not bounded by the
+            readings.
+        reason: why an end is not bounded, in words; empty where both are.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    delta_chi2: tuple[float, ...]
+    interval: tuple[float, float]
+    reason: str = ""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the readings bound the coefficient on both sides."""
+        return bool(np.isfinite(self.interval).all())
+
+
+def shifted(problem: FitProblem, point: FitPoint, index: int, value: float) -> np.ndarray:
+    """The coefficients that least squares would give to first order with one of them held."""
+    matrix = problem.matrix(point)
+    others = [j for j in range(len(problem.names)) if j != index]
+    alpha = point.alpha.copy()
+    push = matrix[:, index] * (value - alpha[index])
+    alpha[index] = value
+    if others:
+        step = least_change(matrix[:, others], push, problem.settings.regularity)
+        alpha[others] -= step
+    return np.clip(alpha, *problem.bounds)
+
+
+def held_fit(
+    problem: FitProblem, near: FitPoint, index: int, value: float, base: float, unit: float
+) -> FitPoint:
+    """The others fitted with one coefficient held, as closely as Δχ² asks for.
+
+    Args:
+        problem: the least squares.
+        near: a fit to start from.
+        index: the coefficient.
+        value: where it is held.
+        base: the least χ².
+        unit: σ², by which χ² is divided where the noise level is estimated.
+
+    Raises:
+        SolveError: no way there has solutions.
+    """
+    point = brought(problem, near, index, value, SEARCH.coarse)
+    if point.cost - base > SEARCH.clear * unit:
+        return point
+    change = max(problem.settings.change, SEARCH.fine * unit / max(point.cost, unit))
+    return problem.fitted(point.alpha, {index: value}, min(change, SEARCH.coarse))
+
+
+def brought(
+    problem: FitProblem, near: FitPoint, index: int, value: float, change: float
+) -> FitPoint:
+    """The others fitted with one coefficient held, brought there in parts where a solve fails.
+
+    Raises:
+        SolveError: no way there has solutions.
+    """
+    for start in (shifted(problem, near, index, value), _moved(near, index, value)):
+        try:
+            return problem.fitted(start, {index: value}, change)
+        except SolveError as error:
+            failure = error
+    here, step = near, 0.5
+    while abs(here.alpha[index] - value) > 1e-12 * abs(near.alpha[index] - value):
+        target = here.alpha[index] + step * (value - here.alpha[index])
+        try:
+            start = shifted(problem, here, index, target)
+            here = problem.fitted(start, {index: target}, change)
+            step = min(1.0, 2 * step)
+        except SolveError:
+            step /= 2
+            if step < 2.0**-problem.settings.shortenings:
+                raise failure from None
+    return here
+
+
+def _moved(point: FitPoint, index: int, value: float) -> np.ndarray:
+    alpha = point.alpha.copy()
+    alpha[index] = value
+    return alpha
+
+
+def profile_of(
+    problem: FitProblem, best: FitPoint, index: int, deviation: float, unit: float, quantile: float
+) -> CoefficientProfile:
+    """The profile of one coefficient.
+
+    Args:
+        problem: the least squares.
+        best: its solution.
+        index: the coefficient.
+        deviation: its local standard deviation.
+        unit: σ², by which χ² is divided where the noise level is estimated.
+        quantile: of z at the ends.
+    """
+    centre = float(best.alpha[index])
+    found: list[tuple[float, float]] = [(centre, 0.0)]
+    ends, reasons = [], []
+    for side in (-1.0, 1.0):
+        end, more, reason = _end(problem, best, index, side, deviation, unit, quantile)
+        ends.append(end)
+        found += more
+        reasons += [reason] if reason else []
+    found.sort()
+    values, deltas = zip(*found, strict=True)
+    return CoefficientProfile(
+        problem.names[index], values, deltas, (ends[0], ends[1]), "; ".join(reasons)
+    )
+
+
+def _end(
+    problem: FitProblem,
+    best: FitPoint,
+    index: int,
+    side: float,
+    deviation: float,
+    unit: float,
+    quantile: float,
+) -> tuple[float, Sequence[tuple[float, float]], str]:
+    """One end of a profile, the places tried, and why there is none."""
+    centre, limit = float(best.alpha[index]), problem.bounds[0 if side < 0 else 1][index]
+    where = "below" if side < 0 else "above"
+    tried: list[tuple[float, float]] = []
+    inner, outer = (0.0, 0.0), None  # (distance, z) on either side of the end
+    distance, near = quantile * deviation, best
+    for _ in range(SEARCH.fits):
+        value = centre + side * distance
+        if side * (value - limit) > 0:
+            return float(limit), tried, ""
+        try:
+            point = held_fit(problem, near, index, value, best.cost, unit)
+        except SolveError:
+            # There is no solution there: the end is the last place that had one, or before it.
+            outer = (distance, np.inf)
+            distance = (inner[0] + distance) / 2
+            continue
+        delta = max(point.cost - best.cost, 0.0) / unit
+        tried.append((value, delta))
+        z = float(np.sqrt(delta))
+        if abs(z - quantile) <= SEARCH.closeness:
+            return value, tried, ""
+        if z < quantile:
+            inner, near = (distance, z), point
+        else:
+            outer = (distance, z)
+        if outer is None:
+            if distance > SEARCH.far * deviation:
+                return side * np.inf, tried, f"the readings do not bound it {where}"
+            factor = quantile / z if z > 0 else SEARCH.growth
+            distance *= min(max(factor, 1.05), SEARCH.growth)
+        elif np.isinf(outer[1]):
+            distance = (inner[0] + outer[0]) / 2
+        else:
+            share = (quantile - inner[1]) / (outer[1] - inner[1])
+            distance = inner[0] + float(np.clip(share, 0.05, 0.95)) * (outer[0] - inner[0])
+    if outer is None:
+        return side * np.inf, tried, f"the readings do not bound it {where}"
+    return centre + side * distance, tried, ""
