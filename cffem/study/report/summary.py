@@ -279,8 +279,8 @@ def start_finer(report: Report, terms: Sequence[TermReport]) -> str:
 def spend(report: Report, terms: Sequence[TermReport]) -> str:
     """The levels of an estimate are too large."""
     return (
-        f"give certification a larger budget for {joined(t.name for t in terms)}: the size that "
-        "is needed is said above"
+        f"give certification more effort or a larger budget for {joined(t.name for t in terms)}: "
+        "what is needed is said above"
     )
 
 

@@ -89,6 +89,10 @@ class Progress:
             return None
         return (time.monotonic() - self.started) * max(self.total - share, 0.0) / share
 
+    def note(self, text: str) -> None:
+        """Say a sentence about the run."""
+        log.info("%s", text)
+
     def show(self) -> None:
         """Show the state; nothing here."""
 
@@ -117,6 +121,10 @@ class LineProgress(Progress):
                 f"{self.stage}: {self.term} "
                 f"({self.done}/{self.total}){', ' + note if note else ''}{rest}"
             )
+
+    def note(self, text: str) -> None:
+        super().note(text)
+        self._line(text)
 
     def _line(self, text: str) -> None:
         print(f"[{duration(time.monotonic() - self.begun)}] {text}", file=self.stream, flush=True)
@@ -174,6 +182,12 @@ class LiveProgress(Progress):
             self.console.print(
                 Text(f"  {self.stage}: {self.term}{', ' + note if note else ''}"), highlight=False
             )
+
+    def note(self, text: str) -> None:
+        from rich.text import Text
+
+        super().note(text)
+        self.console.print(Text(f"  {text}"), highlight=False)
 
     def close(self) -> None:
         self._live.stop()

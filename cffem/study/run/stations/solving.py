@@ -5,6 +5,7 @@ that the screen found.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.counted import norm_of
 from cffem.study.run.facts import FactualFact
+from cffem.study.run.plan import Price, priced
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.reasons import Code, Reason
@@ -31,21 +33,38 @@ def factual(run: Run) -> dict[str, FactualFact]:
     such a model is left behind.
     """
     run.progress.begin("factual", len(run.models))
-    found = {
-        name: FactualFact.from_plain(
-            run.once(
-                f"factual/{name}",
-                lambda name=name, model=model: solved(run, name, model).to_plain(),
-                name,
-                len(model.times) - 1,
-            )
+    found, start = {}, time.perf_counter()
+    kept = [name for name in run.models if f"factual/{name}" in run.checkpoint]
+    for name, model in run.models.items():
+        plain = run.once(
+            f"factual/{name}",
+            lambda name=name, model=model: solved(run, name, model).to_plain(),
+            name,
+            len(model.times) - 1,
         )
-        for name, model in run.models.items()
-    }
+        found[name] = FactualFact.from_plain(plain)
+    if not kept:
+        announce(run, time.perf_counter() - start)
     for name, fact in found.items():
         if fact.unsolved is not None:
             run.models.pop(name).destroy()
     return found
+
+
+def announce(run: Run, seconds: float) -> None:
+    """Say what the rest of the study costs, from what the factual solves took."""
+    study, models = run.study, list(run.models.values())
+    if not models:
+        return
+    share, solves, bars, most = seconds / len(models), 0.0, 0.0, 0.0
+    classes = 2 if study.refit == "remaining" else 1
+    for model in models:
+        steps, count = max(len(model.times) - 1, 1), len(model.active)
+        price = Price.of(model, 0.0, share / steps)
+        solves += share * ((classes + 1) * count + len(study.observables))
+        bars += price.bars(steps, classes * count)
+        most += study.certification.effort * price.sweep(steps, classes * count)
+    run.progress.note(priced(solves, bars, most))
 
 
 def solved(run: Run, name: str, model: Model) -> FactualFact:
