@@ -103,6 +103,8 @@ def released(
             continue
         try:
             symbol = symbol_of(discretisation, unknown, coefficients)
+            if is_elliptic(symbol):
+                continue  # which carries all values, whatever the facets
             judge = Judge(discretisation, unknown, symbol, times)
             if space != H1 and (
                 judge.constrained
@@ -188,6 +190,21 @@ def symbol_of(
     if any(symbol != symbols[0] for symbol in symbols[1:]):
         raise NotJudged("its components are transported differently")
     return symbols[0]
+
+
+def is_elliptic(symbol: Symbol) -> bool:
+    """Whether the diffusion is constant and positive definite.
+
+    Example:
+        >>> is_elliptic(Symbol(sp.Matrix([[2, 0], [0, 1]]), sp.zeros(2, 1)))
+        True
+        >>> is_elliptic(Symbol(sp.Matrix([[2, 0], [0, 0]]), sp.zeros(2, 1)))
+        False
+    """
+    if symbol.diffusion.free_symbols or not all(entry.is_number for entry in symbol.diffusion):
+        return False
+    values = np.linalg.eigvalsh(np.array(symbol.diffusion.tolist(), dtype=float))
+    return bool(values[0] > ROUNDING * abs(values[-1]))
 
 
 @lru_cache(maxsize=1024)
