@@ -19,6 +19,7 @@ from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround
 from cffem.bounds.levels.compared import gram_matrix
 from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.levels.interpolation import interpolation
+from cffem.bounds.levels.refining import Refinement
 from cffem.engine.solve.linear import SolveError
 
 
@@ -159,6 +160,16 @@ def test_what_the_effort_does_not_allow_says_what_it_would_cost():
     found = Estimates(model, effort=1e-3)._by_levels_around(ABOUT, "u_x", "L2", None, None)
     assert isinstance(found, NoCertificate)
     assert "times the factual solve with its deletions for one term" in found.reason
+
+
+def test_refinement_goes_as_far_as_the_effort(monkeypatch):
+    monkeypatch.setattr("cffem.verdicts.certification.BUDGET", 10.0)
+    model = cf.Model(*transient(h=0.3, steps=4))
+    # Eight times the unknowns and steps for two of four problems.
+    for asked, there in (({}, True), ({"effort": 3.9}, False), ({"budget": 10.0}, False)):
+        levels = Refinement(model, cf.Certification(refine=True, **asked))
+        assert (levels.model(1) is not None) == there
+        assert levels.model(2) is None
 
 
 def test_a_mesh_that_nobody_can_make_again_has_no_coarser_levels():

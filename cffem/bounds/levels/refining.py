@@ -112,11 +112,18 @@ class Refinement:
             self._ladder = self._ladder or Ladder(self.given, self._way)
         except NotCovered:
             return None
-        return (
-            None
-            if self._ladder.size(level) > self.certification.largest
-            else self._ladder.model(level)
-        )
+        return self._ladder.model(level) if self._affordable(level) else None
+
+    def _affordable(self, level: int) -> bool:
+        """Whether a level is small, or the factual solve and one deletion there are within the
+        effort, in units of the study.
+        """
+        assert self._ladder is not None
+        asked, size = self.certification, self._ladder.size(level)
+        if size <= asked.largest or asked.budget is not None:
+            return bool(size <= asked.largest)
+        price = size / self._ladder.size(0) * 2 / (1 + len(self.given.active))
+        return bool(price <= asked.effort)
 
     def destroy(self) -> None:
         """Free the finer models; collective."""
