@@ -177,6 +177,7 @@ class Model:
         # Fluxes between cells depend on what is upstream, that is on signs.
         if self.discretisation.turned(new):
             return Model(self.library, new, self.experiment, self.petsc_options, self.trajectories)
+        check_transport(self.discretisation, new)
         result = Model.__new__(Model)
         result.__dict__.update(self.__dict__)
         result.coefficients = new

@@ -315,6 +315,26 @@ def test_discontinuous_transport_follows_the_sign_of_its_speed():
     assert fit.coefficients == pytest.approx(truth, rel=1e-5)
 
 
+def test_transport_whose_inflow_nobody_gives_is_refused_on_the_way():
+    library = cf.Library(anchor=cf.dt(u), terms={"u_x": -u.diff(x), "u": u})
+    experiment = cf.Experiment(
+        mesh=create_unit_interval(MPI.COMM_SELF, 10),
+        elements={u: ("DG", 1)},
+        initial={u: sp.exp(-40 * (x - 0.5) ** 2)},
+        time=cf.Window(0, 0.2, steps=5),
+    )
+    sensors = cf.Sensors([0.31, 0.52], [u], noise=0.01)
+    with pytest.raises(cf.InputError, match="u_x"):
+        cf.calibrate(library, experiment, (sensors, np.linspace(0, 1, 12)))
+
+
+def test_a_study_says_that_readings_are_calibrated_first():
+    library, experiment = reaction()
+    table = [{"x": 0.3, "t": 0.5, "field": "u", "value": 1.0}]
+    with pytest.raises(cf.InputError, match=r"coefficients=fit\.coefficients"):
+        cf.Study(library, experiment, data=cf.Dataset.from_readings(table))
+
+
 def body(comm, path):
     library, experiment = reaction(comm)
     sensors = cf.Sensors(POINTS, [u], noise=0.02)

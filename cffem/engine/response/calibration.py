@@ -203,7 +203,9 @@ class Calibration:
         return self.names.index(name)
 
     def without(self, name: str) -> DeletionFit:
-        """Delete a term and fit the others again.
+        """Delete a term and fit the others again. The experiment stays as it is, essential
+        conditions that the deleted equation could not carry included, so that the smaller model is
+        one of the larger ones and Δχ² has its distribution.
 
         Args:
             name: the term.
