@@ -419,7 +419,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 
 
 def channel_flow(comm):
-    """Steady flow past a cylinder with candidates that sensors of the velocity tell apart poorly."""
+    """Steady flow past a cylinder with candidates that velocities tell apart poorly."""
     library = cf.Library(
         terms={
             "viscosity": cf.lap(v),
