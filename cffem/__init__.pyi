@@ -20,6 +20,7 @@ from cffem.engine.inputs.observed import observed as observed
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.region import region_mesh as region_mesh
 from cffem.engine.model import Model as Model
+from cffem.engine.response.best_sensors import best_sensors as best_sensors
 from cffem.engine.response.calibration import calibrate as calibrate
 from cffem.engine.response.taylor import taylor_linearised as taylor_linearised
 from cffem.engine.response.taylor import taylor_observable as taylor_observable

@@ -562,6 +562,18 @@ def code_state() -> str:
     return f"sources {digest.hexdigest()[:12]}"
 
 
+def command_of(arguments: Sequence[str]) -> str:
+    """The command without the files that it writes.
+
+    Example:
+        >>> command_of(["--only", "heat", "--json", "figures.json"])
+        'cffem bench screening --only heat'
+    """
+    files = {k + 1 for k, word in enumerate(arguments) if word in ("--json", "--page")}
+    kept = [w for k, w in enumerate(arguments) if k not in files and k + 1 not in files]
+    return " ".join(["cffem bench screening", *kept])
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -601,7 +613,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     if options.json:
         written = {"figures": board.figures, "missed": board.missed, "records": board.to_plain()}
-        written["command"] = " ".join(["cffem bench screening", *arguments])
+        written["command"] = command_of(arguments)
         written["state"] = code_state()
         options.json.write_text(json.dumps(written, indent=1))
     if options.page:
@@ -610,6 +622,6 @@ def main(arguments: Sequence[str]) -> int:
         figures = {name: figure for part in parts for name, figure in part["figures"].items()}
         runs = [(part.get("command", "not recorded"), part.get("state", "")) for part in parts]
         if not parts or options.only:
-            runs.append((" ".join(["cffem bench screening", *arguments]), code_state()))
+            runs.append((command_of(arguments), code_state()))
         options.page.write_text(page([*joined, *board.records], {**figures, **board.figures}, runs))
     return 1 if board.missed else 0

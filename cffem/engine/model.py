@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
     from cffem.engine.response.observation_operator import ObservationOperator
+    from cffem.engine.response.observation_scores import ObservationDeletion
     from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
     from cffem.engine.response.tangent import Response, Responses
     from cffem.symbols.problem.experiment import Window
@@ -176,6 +177,7 @@ class Model:
         # Fluxes between cells depend on what is upstream, that is on signs.
         if self.discretisation.turned(new):
             return Model(self.library, new, self.experiment, self.petsc_options, self.trajectories)
+        check_transport(self.discretisation, new)
         result = Model.__new__(Model)
         result.__dict__.update(self.__dict__)
         result.coefficients = new
@@ -442,6 +444,21 @@ class Model:
         from cffem.engine.response.sensitivities import sensitivities
 
         return sensitivities(self, observation, names)
+
+    def observation_deletions(
+        self, observation: Observation, names: str | Iterable[str] | None = None, norm: str = "L2"
+    ) -> dict[str, ObservationDeletion]:
+        """δ_j^𝒪: how many standard deviations of what is measured each deletion changes (default:
+        of all terms with a nonzero coefficient), by solving every deleted problem.
+
+        Args:
+            observation: the sensors, with known noise.
+            names: the terms.
+            norm: of the score of the whole field that stands beside it.
+        """
+        from cffem.engine.response.observation_scores import observation_deletions
+
+        return observation_deletions(self, observation, self._chosen(names), norm)
 
     def observable_scores(
         self, observable: Observable, names: str | Iterable[str] | None = None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from cffem.data.dataset import Dataset
+from cffem.data.readings import Readings
 from cffem.engine.assembly.experiment_checks import checked_coefficients
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
@@ -295,6 +296,12 @@ def named_data(data: Any, experiments: Mapping[str, Experiment]) -> dict[str, Da
         if not isinstance(measured, Dataset):
             raise InputError(
                 f"the data of {name!r} are not a Dataset but a {type(measured).__name__}"
+            )
+        if isinstance(measured, Readings):
+            raise InputError(
+                f"the data of {name!r} are readings of {len(measured.sensors)} sensors; a study "
+                "needs fields: fit = cf.calibrate(library, experiment, readings) first, and give "
+                "the study coefficients=fit.coefficients"
             )
     return named
 

@@ -21,7 +21,7 @@ from cffem.scripts import demos
 NAMES = list(demos())
 # The heavier ones run with `-m slow`, and so do all on two ranks but the one that is run as a file.
 HEAVY = ("aliasing", "currents", "cylinder", "discovery", "observables", "ocean")
-WITHOUT_STUDY = ("currents", "ocean")  # what they show they print
+WITHOUT_STUDY = ("currents", "ocean", "thermometers")  # what they show they print
 ON_RANKS = ("toml",)
 SCHEMA = Path(cffem.study.report.report.__file__).with_name("report.schema.json")
 
@@ -34,6 +34,7 @@ def test_the_demos_are_there_and_have_titles():
         "maxwell",
         "observables",
         "template",
+        "thermometers",
         "toml",
     } <= set(NAMES)
     assert set(NAMES) >= {*HEAVY, *ON_RANKS}

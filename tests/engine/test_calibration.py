@@ -291,6 +291,8 @@ def test_velocities_alone_fix_ratios_of_a_steady_flow():
     assert found["friction"] / found["convection"] == pytest.approx(0.5, rel=1e-4)
     assert found["viscosity"] / found["convection"] == pytest.approx(0.05, rel=1e-4)
     assert found["coriolis"] == 0.0
+    # The scale, which nothing fixes, is that of the start.
+    assert 0.5 < found["convection"] < 1.2
     assert fit.identified == ()
     names = {group.terms: group.name for group in fit.design.alias_groups()}
     assert names == {("viscosity", "convection", "friction"): "scale", ("coriolis",): ""}
@@ -313,6 +315,26 @@ def test_discontinuous_transport_follows_the_sign_of_its_speed():
     data = exact(library, experiment, sensors, truth)
     fit = cf.calibrate(library, experiment, (sensors, data), {"u_x": 0.2, "u": 0.0})
     assert fit.coefficients == pytest.approx(truth, rel=1e-5)
+
+
+def test_transport_whose_inflow_nobody_gives_is_refused_on_the_way():
+    library = cf.Library(anchor=cf.dt(u), terms={"u_x": -u.diff(x), "u": u})
+    experiment = cf.Experiment(
+        mesh=create_unit_interval(MPI.COMM_SELF, 10),
+        elements={u: ("DG", 1)},
+        initial={u: sp.exp(-40 * (x - 0.5) ** 2)},
+        time=cf.Window(0, 0.2, steps=5),
+    )
+    sensors = cf.Sensors([0.31, 0.52], [u], noise=0.01)
+    with pytest.raises(cf.InputError, match="u_x"):
+        cf.calibrate(library, experiment, (sensors, np.linspace(0, 1, 12)))
+
+
+def test_a_study_says_that_readings_are_calibrated_first():
+    library, experiment = reaction()
+    table = [{"x": 0.3, "t": 0.5, "field": "u", "value": 1.0}]
+    with pytest.raises(cf.InputError, match=r"coefficients=fit\.coefficients"):
+        cf.Study(library, experiment, data=cf.Dataset.from_readings(table))
 
 
 def body(comm, path):
@@ -394,3 +416,55 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
         assert abs(count / seeds - 0.95) <= 3 * np.sqrt(0.95 * 0.05 / seeds), (name, hits)
     assert needed["u_x"] / seeds <= 0.05 + 3 * np.sqrt(0.95 * 0.05 / seeds)
     assert len(misfits) <= 3
+
+
+def channel_flow(comm):
+    """Steady flow past a cylinder with candidates that velocities tell apart poorly."""
+    library = cf.Library(
+        terms={
+            "viscosity": cf.lap(v),
+            "convection": -cf.dot(cf.grad(v), v),
+            "friction": -v,
+            "coriolis": cf.vector(v[1], -v[0]),
+        },
+        unknown=v,
+    )
+    p, height = cf.ScalarField("p"), sp.Rational(41, 100)
+    inflow = (sp.Rational(6, 5) * y * (height - y) / height**2, 0)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.channel(comm, h=0.1),
+        elements={v: ("Lagrange", 2)},
+        boundary=[
+            cf.Dirichlet(v, inflow, on="inlet"),
+            cf.Dirichlet(v, 0, on=("walls", "cylinder")),
+            cf.Neumann(v, 0, on="outlet"),
+        ],
+        constraint=cf.DivergenceFree(v, multiplier={p: ("Lagrange", 1)}),
+    )
+    return library, experiment
+
+
+@pytest.mark.slow
+def test_ten_velocities_behind_a_cylinder_without_pressure():
+    library, experiment = channel_flow(MPI.COMM_SELF)
+    truth = {"viscosity": 1e-3, "convection": 1.0, "friction": 5e-3}
+    generator = np.random.default_rng(5)
+    points = np.column_stack([generator.uniform(0.3, 1.8, 10), generator.uniform(0.05, 0.36, 10)])
+    plain = cf.Sensors(points, [v])
+    clean = exact(library, experiment, plain, truth)
+    noise = 0.03 * np.sqrt(np.mean(clean**2))
+    sensors = cf.Sensors(points, [v], noise=noise)
+    data = clean + noise * generator.normal(size=len(clean))
+    start = {"viscosity": 1.5e-3, "convection": 0.8, "friction": 1e-2}
+    fit = cf.calibrate(library, experiment, (sensors, data), start)
+    values, vectors = np.linalg.eigh(fit.design.normalised_gram())
+    assert abs(values[0]) < 1e-13 < values[1]
+    assert np.abs(vectors[:2, 0]) == pytest.approx([0.71, 0.70], abs=0.02)
+    assert fit.design.alias_groups()[0].name == "scale"
+    assert 0.4 < fit.chi2 / fit.readings < 1.8
+    held = cf.calibrate(library, experiment, (sensors, data), start, fixed={"convection": 1.0})
+    assert held.identified == ("viscosity", "friction", "coriolis")
+    assert held.chi2 == pytest.approx(fit.chi2, rel=1e-3)
+    for name, (low, high) in held.intervals.items():
+        assert low <= truth.get(name, 0.0) <= high
+    assert not held.without("coriolis").needed

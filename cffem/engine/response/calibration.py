@@ -25,7 +25,12 @@ from cffem.engine.response.fitting.coefficient_profile import (
 )
 from cffem.engine.response.fitting.fit_problem import FitCase, FitPoint, FitProblem
 from cffem.engine.response.fitting.residual_tests import ResidualTests, residual_tests
-from cffem.engine.response.sensitivities import null_columns, sensitivity_design, unanchored
+from cffem.engine.response.sensitivities import (
+    INVARIANT,
+    null_columns,
+    sensitivity_design,
+    unanchored,
+)
 from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.observations import Observation
@@ -203,7 +208,9 @@ class Calibration:
         return self.names.index(name)
 
     def without(self, name: str) -> DeletionFit:
-        """Delete a term and fit the others again.
+        """Delete a term and fit the others again. The experiment stays as it is, essential
+        conditions that the deleted equation could not carry included, so that the smaller model is
+        one of the larger ones and Δχ² has its distribution.
 
         Args:
             name: the term.
@@ -365,8 +372,27 @@ def calibrate(
     if len({case.operator.noise.known for case in cases}) > 1:
         raise InputError("either all experiments have the noise of their readings or none has")
     problem = FitProblem(cases, names, (low, high), _prior(prior or {}, names), loss)
-    best = problem.fitted(np.array([begin[n] for n in names]))
-    return Calibration(problem, best)
+    first = np.array([begin[n] for n in names])
+    return Calibration(problem, at_scale_of_start(problem, problem.fitted(first), first))
+
+
+def at_scale_of_start(problem: FitProblem, best: FitPoint, start: np.ndarray) -> FitPoint:
+    """The fit with the scale of its start, where an equation fixes ratios of its coefficients only
+    and the steps have moved along that direction.
+    """
+    matrix = problem.matrix(best)
+    size, alpha = np.linalg.norm(matrix, axis=0), best.alpha.copy()
+    for terms in unanchored(problem.cases[0].model).values():
+        mine = np.array([name in terms for name in problem.names])
+        length = np.linalg.norm(size * alpha * mine)
+        if not length > 0 or np.linalg.norm(matrix @ (alpha * mine)) > INVARIANT * length:
+            continue
+        factor = float((size * mine * start) @ (size * alpha)) / length**2
+        alpha = np.where(mine & (factor > 0), factor * alpha, alpha)
+    if np.any(alpha < problem.bounds[0]) or np.any(alpha > problem.bounds[1]):
+        return best
+    moved = problem.point(alpha)
+    return moved if moved.cost <= best.cost * (1 + INVARIANT) + INVARIANT else best
 
 
 def observed_values(readings: Any) -> tuple[Observation, np.ndarray]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import least_squares
 
+from cffem.engine.assembly.transport import check_transport
 from cffem.engine.model import Model
 from cffem.engine.response.observation_operator import ObservationOperator
 from cffem.engine.response.sensitivities import null_columns, sensitivity_matrix
@@ -87,6 +88,8 @@ class FitCase:
         """
         discretisation = self.model.discretisation
         if not discretisation.turned(coefficients):
+            if discretisation.upwind_terms:
+                check_transport(discretisation, coefficients)
             return self.model
         key = tuple(n for n in discretisation.upwind_terms if coefficients[n] < 0)
         if key not in self._others:
