@@ -231,3 +231,17 @@ def test_steady_anchors_are_believed_under_noise():
             {"u": -5.0},
             1e-2,
         )
+
+
+@pytest.mark.parametrize(("kind", "count"), [("growing", 7), ("random", 7), ("equal", 5)])
+def test_differences_of_few_frames_know_their_error(kind, count):
+    line, times = np.linspace(0, 2 * np.pi, 65), reading_times(kind, count, 0.5)
+    values = sum(np.exp(-0.1 * k * k * times) * np.sin(k * line + k)[:, None] for k in (1, 2, 3, 4))
+    data = cf.Dataset.from_arrays({x: line, t: times}, {u: values})
+    terms = {"u": u, "lap": u.diff(x, 2), "1": cf.parse("1", fields=[u]), "u_x": u.diff(x)}
+    library = cf.Library(anchor=dt(u), terms=terms)
+    fitted = cf.Screening().fit(cf.Design.from_fields(library, data, kind="strong"))
+    assert fitted.names_ == ("lap",)
+    low, high = fitted.intervals_[1]
+    assert low <= 0.1 <= high
+    assert fitted.coef_[1] == pytest.approx(0.1, rel=5e-3)

@@ -139,6 +139,20 @@ def test_a_misfit_is_said():
     assert fit.tests.misfit in fit.notes
 
 
+def test_a_fit_that_runs_backward_in_time_says_so_and_bounds_keep_it_from_that():
+    """Readings that grow where they are large are explained best by negative diffusion."""
+    library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u)})
+    _, experiment = reaction(steps=4)
+    sensors = cf.Sensors(POINTS, [u], noise=0.02)
+    growing = exact(library, experiment, sensors, {"lap": -1e-3})
+    fit = cf.calibrate(library, experiment, (sensors, growing))
+    assert fit.coefficients["lap"] == pytest.approx(-1e-3, rel=1e-4)
+    assert any("give the fit bounds" in note for note in fit.notes)
+    kept = cf.calibrate(library, experiment, (sensors, growing), bounds={"lap": (0, 1)})
+    assert kept.coefficients["lap"] >= 0
+    assert not any("give the fit bounds" in note for note in kept.notes)
+
+
 def test_an_unknown_noise_level_is_estimated():
     library, experiment = reaction()
     known = cf.Sensors(POINTS, [u], noise=0.03)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cffem.data.dataset import Dataset
-from cffem.data.noise.grid_noise import consistent_noises, measure_noise, noise_ratio
+from cffem.data.noise.grid_noise import consistent_noises, is_uniform, measure_noise, noise_ratio
 from cffem.data.noise.missing_values import DEGREES, Bridge, bridge
 from cffem.data.noise.reconstruction import RECONSTRUCTION, Spline
 from cffem.data.rows.conservation import Order
@@ -69,6 +69,8 @@ QUIETER = (
     MomentRule(8, largest_sum=30.0),
     MomentRule(4, largest_sum=30.0),
 )  # keep less noise
+
+USUAL_WIDTH = 5  # neighbouring points of a first difference, which is then of fourth order
 
 
 class GridSampling:
@@ -353,10 +355,14 @@ def box_mean(values: np.ndarray, factors: list[int]) -> np.ndarray:
 
 
 def derivative(
-    values: np.ndarray, points: np.ndarray, axis: int, period: float | None = None
+    values: np.ndarray,
+    points: np.ndarray,
+    axis: int,
+    period: float | None = None,
+    width: int = USUAL_WIDTH,
 ) -> np.ndarray:
-    """First derivative along an axis: second order at the ends, fourth order inside where the
-    grid is uniform.
+    """First derivative along an axis, exact for polynomials through so many neighbouring points;
+    of second order at the ends of an equidistant grid.
     """
     if period is not None:
         around = np.r_[
@@ -368,10 +374,11 @@ def derivative(
             np.take(values, range(GRID_TESTS.wrap), axis),
         )
         inner = np.arange(GRID_TESTS.wrap, GRID_TESTS.wrap + len(points))
-        return np.take(derivative(np.concatenate(ends, axis=axis), around, axis), inner, axis)
+        around_values = np.concatenate(ends, axis=axis)
+        return np.take(derivative(around_values, around, axis, width=width), inner, axis)
     steps = np.diff(points)
-    if len(points) < 6 or np.ptp(steps) > 1e-6 * steps[0]:
-        return np.gradient(values, points, axis=axis)
+    if width != USUAL_WIDTH or len(points) < 6 or not is_uniform(points):
+        return along(difference_matrix(points, width), values, axis)
     result = np.empty_like(values)
     moved, target, step = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0), steps[0]
     target[2:-2] = (8 * (moved[3:-1] - moved[1:-3]) - (moved[4:] - moved[:-4])) / (12 * step)
@@ -379,3 +386,24 @@ def derivative(
     target[0] = (4 * moved[1] - 3 * moved[0] - moved[2]) / (2 * step)
     target[-1] = (3 * moved[-1] - 4 * moved[-2] + moved[-3]) / (2 * step)
     return result
+
+
+def difference_matrix(points: np.ndarray, width: int) -> np.ndarray:
+    """The matrix that takes values to the slopes of the polynomials through the nearest points.
+
+    Example:
+        >>> points = np.array([0.0, 0.1, 0.3, 0.4, 0.8])
+        >>> bool(np.allclose(difference_matrix(points, 5) @ points**4, 4 * points**3))
+        True
+    """
+    count, width = len(points), min(width, len(points))
+    matrix = np.zeros((count, count))
+    for number in range(count):
+        first = min(max(number - width // 2, 0), count - width)
+        near = np.arange(first, first + width)
+        offset = points[near] - points[number]
+        size = np.abs(offset).max()
+        slope = np.zeros(width)
+        slope[1] = 1 / size
+        matrix[number, near] = np.linalg.solve(np.vander(offset / size, increasing=True).T, slope)
+    return matrix

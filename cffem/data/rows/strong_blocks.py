@@ -20,10 +20,10 @@ from cffem.data.dataset import Dataset
 from cffem.data.noise.grid_noise import reshaped
 from cffem.data.rows.conservation import Order, orders_of
 from cffem.data.rows.integrands import check_axes, check_integrand, compiled
-from cffem.data.rows.on_grids import BLOCKS, derivative
+from cffem.data.rows.on_grids import BLOCKS, USUAL_WIDTH, derivative
 from cffem.data.rows.on_points import PointMesh
 from cffem.data.rows.row_blocks import RowBlock
-from cffem.data.rows.weak_blocks import noise_notes, sampling_of
+from cffem.data.rows.weak_blocks import common_draws, noise_notes, sampling_of
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
@@ -46,6 +46,7 @@ class StrongRowSettings:
 
 
 STRONG_ROWS = StrongRowSettings()
+OTHER = 2  # place of the view whose differences are of another order
 
 
 def strong_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
@@ -72,21 +73,25 @@ def strong_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     data.notes.update(
         noise_notes(sampling, {name: sampling.filled(v) for name, v in data.values.items()})
     )
-    views = [data, *(replace(data, values=values) for values in (smooth, *drawn))]
+    views = [data, *(replace(data, values=values) for values in (smooth, smooth, *drawn))]
     derivatives: list[dict[sp.Expr, np.ndarray]] = [{} for _ in views]
     found = np.unique(labels[inner])
     for component in range(len(entries[0])):
         columns = [
-            [evaluate(entry[component], view, memory) for entry in entries]
-            for view, memory in zip(views, derivatives, strict=True)
+            [evaluate(entry[component], view, memory, other=number == OTHER) for entry in entries]
+            for number, (view, memory) in enumerate(zip(views, derivatives, strict=True))
         ]
         for label in found:
             rows = inner & (labels == label)
-            raw, denoised, *noisy = (np.column_stack([c[rows] for c in parts]) for parts in columns)
+            raw, denoised, other, *noisy = (
+                np.column_stack([c[rows] for c in parts]) for parts in columns
+            )
             noise = np.array(noisy)
             noise = (noise - noise.mean(axis=0)) * np.sqrt(
                 STRONG_ROWS.draws / (STRONG_ROWS.draws - 1)
             )
+            # Differences of another order tell the error of these, which is common to all rows.
+            noise = noise + common_draws(STRONG_ROWS.draws) * (other - denoised)
             yield RowBlock(
                 raw[:, 1:], raw[:, 0], None, int(label), denoised, noise, share * rows.sum()
             )
@@ -100,34 +105,50 @@ def highest_orders(entries: list[tuple[sp.Expr, ...]]) -> Order:
     return tuple(max((o[k] for o in found), default=0) for k in range(4))
 
 
-def evaluate(expr: sp.Expr, data: Dataset, derivatives: dict[sp.Expr, np.ndarray]) -> np.ndarray:
-    """An expression at the data points, with numerical derivatives."""
+def evaluate(
+    expr: sp.Expr, data: Dataset, derivatives: dict[sp.Expr, np.ndarray], other: bool = False
+) -> np.ndarray:
+    """An expression at the data points, with numerical derivatives.
+
+    Args:
+        expr: the expression.
+        data: the data.
+        derivatives: those that were made before, and those that are made now.
+        other: whether the differences are of another order than usual.
+    """
     function, names = compiled(expr)
     inputs = []
     for name in names:
         if isinstance(name, sp.Derivative):
             if name not in derivatives:
-                derivatives[name] = differentiated(data, data.values[name.expr], orders_of(name))
+                derivatives[name] = differentiated(
+                    data, data.values[name.expr], orders_of(name), other
+                )
             inputs.append(derivatives[name])
         else:
             inputs.append(coordinate(data, name) if name in COORDINATES else data.values[name])
     return np.broadcast_to(np.asarray(function(*inputs), dtype=float), data.shape)
 
 
-def differentiated(data: Dataset, values: np.ndarray, order: Order) -> np.ndarray:
+def differentiated(
+    data: Dataset, values: np.ndarray, order: Order, other: bool = False
+) -> np.ndarray:
     """A mixed derivative, one differentiation after the other."""
     for number, (symbol, count) in enumerate(zip(COORDINATES, order, strict=True)):
         for _ in range(count):
             if data.points is None or symbol == COORDINATES[3]:
-                values = derivative(
-                    values,
-                    data.coordinates[symbol],
-                    list(axes_of(data)).index(symbol),
-                    data.period.get(symbol),
-                )
+                points = data.coordinates[symbol]
+                axis = list(axes_of(data)).index(symbol)
+                width = other_width(len(points)) if other else USUAL_WIDTH
+                values = derivative(values, points, axis, data.period.get(symbol), width)
             else:
                 values = PointMesh.cached(data.points).first_derivatives[number] @ values
     return values
+
+
+def other_width(count: int) -> int:
+    """Points of differences that tell the error of the usual ones: more, or fewer of few."""
+    return USUAL_WIDTH + 2 if count >= USUAL_WIDTH + 2 else USUAL_WIDTH - 2
 
 
 def axes_of(data: Dataset) -> list[Any]:

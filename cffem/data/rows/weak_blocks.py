@@ -73,8 +73,7 @@ def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
     )  # the mean of the draws is itself known from them only
     noise = (draws - draws.mean(axis=0)) * scale
     defect = plan.defect(smooth)
-    steps = np.linspace(-1.0, 1.0, len(draws))
-    noise = noise + (steps / steps.std(ddof=1))[:, None, None] * defect
+    noise = noise + common_draws(len(draws)) * defect
     complete = np.tile(plan.sampling.complete, plan.families)
     labels = np.tile(plan.sampling.blocks, plan.families)
     # Few test functions on a small grid overlap less than the count along each axis supposes.
@@ -89,6 +88,12 @@ def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
         yield RowBlock(
             Z[:, 1:], Z[:, 0], None, int(label), smooth[rows], noise[:, rows], share * rows.sum()
         )
+
+
+def common_draws(count: int) -> np.ndarray:
+    """Numbers of mean zero and variance one, by which an error moves all rows together."""
+    steps = np.linspace(-1.0, 1.0, count)
+    return (steps / steps.std(ddof=1))[:, None, None]
 
 
 class WeakRowPlan:

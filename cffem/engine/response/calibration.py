@@ -32,6 +32,7 @@ from cffem.engine.response.sensitivities import (
     unanchored,
 )
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.time.wellposed import why_backward
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.observations import Observation
 
@@ -57,12 +58,15 @@ class DeletionFit:
             estimate with the term.
         p_value: the probability of a Δχ² that large if the term is not there (χ² with one degree of
             freedom; the F distribution where the noise level is estimated).
+        warning: that the equation with these coefficients runs backward in time, so that its
+            solution, and Δχ², depend on the mesh; empty where it does not.
     """
 
     name: str
     coefficients: dict[str, float]
     delta_chi2: float
     p_value: float
+    warning: str = ""
 
     @property
     def needed(self) -> bool:
@@ -174,6 +178,8 @@ class Calibration:
     def notes(self) -> tuple[str, ...]:
         """What one should know about the fit, in sentences."""
         said = [self.tests.misfit] if self.tests.misfit else []
+        backward = self._backward(self.coefficients)
+        said += [backward] if backward else []
         said += [str(group) for group in self.design.alias_groups()]
         if self.readings < len(self.names):
             said.append(f"{self.readings} readings cannot determine {len(self.names)} coefficients")
@@ -242,7 +248,19 @@ class Calibration:
             if other != name
         }
         held = {n: v for n, v in self.coefficients.items() if n not in self.names}
-        return DeletionFit(name, {**held, **rest}, float(delta), p_value)
+        found = {**held, **rest}
+        return DeletionFit(name, found, float(delta), p_value, self._backward({**found, name: 0.0}))
+
+    def _backward(self, coefficients: Mapping[str, float]) -> str:
+        """Why an equation with these coefficients runs backward in time; empty where it does not
+        for certain.
+        """
+        case = self._problem.cases[0]
+        if case.experiment.time is None:
+            return ""
+        dimension = case.model.discretisation.mesh.geometry.dim
+        words = why_backward(case.library, coefficients, dimension)
+        return f"{words}; give the fit bounds that keep their sign" if words else ""
 
     def profile(self, name: str) -> CoefficientProfile:
         """The profile likelihood of a coefficient, with an interval that does not take the fit to
