@@ -108,7 +108,7 @@ REPLACED = {
     "data of no format": (
         "[certification]",
         'data = { file = "study.toml", fields = { u = "u" } }\n[certification]',
-        ".npz, .nc or .csv",
+        "data are .npz, .nc, .nc4, .csv files",
     ),
     "data of no field": (
         "[certification]",
@@ -128,13 +128,14 @@ REPLACED = {
     ),
     "an archive that is none": (
         "[certification]",
-        'data = { file = "no.npz", fields = { u = "u" } }\n[certification]',
+        'data = { file = "no.npz", fields = { u = "u" }, coordinates = { x = "x", t = "t" } }\n'
+        "[certification]",
         "not an .npz archive",
     ),
     "netCDF that is none": (
         "[certification]",
         'data = { file = "no.nc", fields = { u = "u" } }\n[certification]',
-        "cannot be read as netCDF",
+        "no.nc is not a netCDF file",
     ),
 }
 
