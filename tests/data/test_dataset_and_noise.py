@@ -12,7 +12,7 @@ from cffem.data.rows.bumps import bump_derivatives
 from cffem.data.rows.integrands import hermite
 from cffem.data.rows.on_points import PointMesh, conical_rule
 from cffem.data.rows.row_blocks import RowBlock
-from cffem.data.rows.testfunctions import Axis, half_width, spectral_corner
+from cffem.data.testfunctions import Axis, half_width, spectral_corner
 
 u = cf.ScalarField("u")
 v = cf.VectorField("v", dim=2)

@@ -12,7 +12,7 @@ from benchmarks.screening import screening_data as cases
 from cffem import dt, lap, t, x, y
 from cffem.data.noise.grid_noise import noise_sd
 from cffem.data.rows.summation import MomentRule
-from cffem.data.rows.testfunctions import Axis, power_for
+from cffem.data.testfunctions import Axis, power_for
 
 u = cf.ScalarField("u")
 X = np.linspace(0, 2 * np.pi, 41)

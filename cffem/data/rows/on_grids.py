@@ -20,7 +20,7 @@ from cffem.data.noise.missing_values import DEGREES, Bridge, bridge
 from cffem.data.noise.reconstruction import RECONSTRUCTION, Spline
 from cffem.data.rows.conservation import Order
 from cffem.data.rows.summation import MomentRule
-from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
+from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 

@@ -27,8 +27,8 @@ from cffem.data.noise.reconstruction import RECONSTRUCTION, Spline, exponents, m
 from cffem.data.rows.bumps import bump_derivative
 from cffem.data.rows.conservation import Order
 from cffem.data.rows.on_grids import BLOCKS, GRID_TESTS, QUIETER, block_counts, fewest_half
-from cffem.data.rows.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.data.rows.widths import Width, WidthRule, best_width, expected_error, unbiased_energy
+from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError
 
