@@ -152,7 +152,7 @@ def test_an_equation_without_a_solution_is_not_hidden_by_a_larger_one(strength):
     )
     coefficients = {"u/lap": 1.0, "u/exp": 2.0, "w/lap": 1.0, "w/u": strength}
     with cf.Model(cf.System(libraries), coefficients, experiment) as model:
-        with pytest.raises(cf.SolveError, match="did not converge"):
+        with pytest.raises(cf.SolveError, match=r"did not converge|cannot be followed"):
             model.solve(cf.delete("u/lap"))
         # A field that vanishes is a solution, although nothing of its equation is left.
         states = model.solve(cf.delete("w/u")).states[0]

@@ -13,8 +13,7 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem, mesh
-from dolfinx.fem.petsc import LinearProblem
-from engine_support import assert_order, unit
+from engine_support import assert_order, solved_by_dolfinx, unit
 from mpi4py import MPI
 
 import cffem as cf
@@ -284,9 +283,7 @@ def test_the_clamped_plate_is_that_of_plain_dolfinx():
         (space.sub(0), sub), 1, mesh.exterior_facet_indices(domain.topology)
     )
     condition = fem.dirichletbc(fem.Function(sub), dofs, space.sub(0))
-    options = {"ksp_type": "preonly", "pc_type": "lu", "pc_factor_mat_solver_type": "mumps"}
-    problem = LinearProblem(form, -1.0 * p * ufl.dx, bcs=[condition], petsc_options=options)
-    by_hand = problem.solve().sub(0).collapse().x.array
+    by_hand = solved_by_dolfinx(form, -1.0 * p * ufl.dx, [condition]).sub(0).collapse().x.array
     assert plate(CLAMPED, 8).solve().function(u).x.array.max() == pytest.approx(
         by_hand.max(), rel=1e-9
     )

@@ -15,9 +15,8 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem
-from dolfinx.fem.petsc import LinearProblem
 from dolfinx.mesh import exterior_facet_indices
-from engine_support import assert_order, error, forcing, unit
+from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
 
 import cffem as cf
 from cffem import curl, div, dt, grad, lap, sym, t, x, y, z
@@ -249,8 +248,7 @@ def test_the_solution_is_that_of_the_mixed_form_in_plain_dolfinx(slip):
             space.sub(part), 1, exterior_facet_indices(domain.topology)
         )
         held.append(fem.dirichletbc(zero, dofs))
-    options = {"ksp_type": "preonly", "pc_type": "lu", "pc_factor_mat_solver_type": "mumps"}
-    plain = LinearProblem(a, right, bcs=held, petsc_options=options).solve().sub(0).collapse()
+    plain = solved_by_dolfinx(a, right, held).sub(0).collapse()
     assert np.abs(found.x.array - plain.x.array).max() < 1e-10 * np.abs(plain.x.array).max()
 
 

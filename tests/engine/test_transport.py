@@ -13,8 +13,7 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 import ufl
-from dolfinx.fem.petsc import LinearProblem
-from engine_support import assert_order, error, forcing, unit
+from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
 
 import cffem as cf
 from cffem import div, dot, dt, grad, t, x, y
@@ -104,9 +103,7 @@ def test_the_solution_is_that_of_upwind_fluxes_in_plain_dolfinx():
     left += (leaving("+") * a("+") - leaving("-") * a("-")) * ufl.jump(b) * ufl.dS
     entering = leaving - ufl.dot(wind, normal)
     right = (place[0] - place[1]) * b * ufl.dx + entering * (place[0] * place[1] + 1) * b * ufl.ds
-    plain = LinearProblem(
-        left, right, petsc_options={"ksp_type": "preonly", "pc_type": "lu"}
-    ).solve()
+    plain = solved_by_dolfinx(left, right)
     assert np.abs(found.x.array - plain.x.array).max() < 1e-11
 
 
