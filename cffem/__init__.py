@@ -44,9 +44,9 @@ _HOME: dict[str, str] = {
         "cffem.engine.model": "Model",
         "cffem.engine.solution": "Solution",
         "cffem.engine.mesh.region": "region_mesh",
-        "cffem.engine.inputs.observed": "observed",
-        "cffem.engine.response.best_sensors": "best_sensors",
-        "cffem.engine.response.calibration": "calibrate",
+        "cffem.engine.observed": "observed",
+        "cffem.engine.calibration.best_sensors": "best_sensors",
+        "cffem.engine.calibration.calibration": "calibrate",
         "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
         "taylor_test",
         "cffem.constraints.projections.choose": "projection",

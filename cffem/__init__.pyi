@@ -16,12 +16,12 @@ from cffem.data.readers.sphere import Region as Region
 from cffem.data.readers.sphere import sphere_dataset as sphere_dataset
 from cffem.data.readers.sphere import sphere_points as sphere_points
 from cffem.design.design import Design as Design
-from cffem.engine.inputs.observed import observed as observed
+from cffem.engine.calibration.best_sensors import best_sensors as best_sensors
+from cffem.engine.calibration.calibration import calibrate as calibrate
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.region import region_mesh as region_mesh
 from cffem.engine.model import Model as Model
-from cffem.engine.response.best_sensors import best_sensors as best_sensors
-from cffem.engine.response.calibration import calibrate as calibrate
+from cffem.engine.observed import observed as observed
 from cffem.engine.response.taylor import taylor_linearised as taylor_linearised
 from cffem.engine.response.taylor import taylor_observable as taylor_observable
 from cffem.engine.response.taylor import taylor_order as taylor_order

@@ -24,8 +24,7 @@ from benchmarks.certify.adversary_modes import (
     wave_model,
 )
 from benchmarks.certify.certify_adversary import Attack, Finding, judged, judged_error
-from cffem.bounds.certificate import NoCertificate
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import DeletionBound, NoCertificate
 from cffem.bounds.entrance import certify_solution, certify_sweep
 from cffem.bounds.supplied_fields import certify_fields
 from cffem.symbols import t, x, y

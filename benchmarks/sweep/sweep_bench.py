@@ -111,7 +111,7 @@ def by_refinement(
         guaranteed: whether only guaranteed margins count, otherwise three-level ones are used as
             well.
     """
-    from cffem.bounds.levels.refining import Refinement
+    from cffem.bounds.refining import Refinement
     from cffem.verdicts.certification import Certification
     from cffem.verdicts.until_decided import decide_by_refinement
 

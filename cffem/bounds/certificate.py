@@ -126,6 +126,38 @@ def inequality_of_score(score: float, margin: float, away: float = 0.0) -> tuple
 
 
 @dataclass(frozen=True)
+class DeletionBound:
+    """How far a computed deletion score can be from the true one.
+
+    Attributes:
+        term: the deleted term.
+        score: ‖u_h − u_jh‖.
+        eta_factual: bound of ‖u − u_h‖.
+        eta_counterfactual: bound of ‖u_j − u_jh‖.
+        difference: bound of ‖(u − u_j) − (u_h − u_jh)‖, obtained directly.
+        margin: the smaller of `difference` and `eta_factual + eta_counterfactual`.
+        certificate: what the margin states and why.
+        best: a better value of the score, where finer solutions were computed for the bound, and
+            how far it can be off.
+        size: ‖u_h‖, which a relative tolerance is relative to, where that is wanted.
+    """
+
+    term: str
+    score: float
+    eta_factual: float
+    eta_counterfactual: float
+    difference: float
+    margin: float
+    certificate: Certificate
+    best: tuple[float, float] | None = None
+    size: float = math.nan
+
+    def __repr__(self) -> str:
+        kind = self.certificate.kind
+        return f"DeletionBound({self.term}: {self.score:.4g} ± {self.margin:.2g}, {kind})"
+
+
+@dataclass(frozen=True)
 class NoCertificate:
     """No theorem applies: the margin is infinite, so every decision is `unresolved`.
 

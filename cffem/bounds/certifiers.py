@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cffem.bounds.certificate import Certificate
-from cffem.bounds.elliptic.enriched import EnrichedCertifier
-from cffem.bounds.elliptic.scalar_problem import only_unknown
-from cffem.bounds.elliptic.steady_bounds import DeletionBound, SteadyCertifier
+from cffem.bounds.certificate import Certificate, DeletionBound
+from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
+from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.scalar_problem import only_unknown
 from cffem.bounds.waves.maxwell import MaxwellCertifier
 from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier

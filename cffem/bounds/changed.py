@@ -14,9 +14,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import NotCovered
-from cffem.engine.assembly.variants import with_changes
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.time.variants import with_changes
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cffem.bounds.certificate import Certificate, NoCertificate, NotCovered
+from cffem.bounds.certificate import Certificate, DeletionBound, NoCertificate, NotCovered
 from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
-from cffem.bounds.elliptic.enriched import FINER
-from cffem.bounds.elliptic.scalar_problem import only_unknown
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
-from cffem.bounds.geometry.curves import solution_with_curve, with_curve
+from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.estimates import EFFORT, Estimates
 from cffem.bounds.levels.ladders import DEGREE, Ladder
+from cffem.bounds.parabolic.enriched import FINER
 from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
+from cffem.bounds.scalar_problem import only_unknown
 from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete

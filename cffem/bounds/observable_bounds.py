@@ -27,7 +27,7 @@ from dolfinx import fem
 
 from cffem._compat import form
 from cffem.bounds.certificate import ESTIMATED, GUARANTEED, Certificate, NoCertificate, NotCovered
-from cffem.bounds.elliptic.scalar_problem import Operator, equation_operator
+from cffem.bounds.curves import SAFETY, curved_certificate, has_curve, twin_of
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.enclosed.weights import (
     Enclosed,
@@ -36,11 +36,11 @@ from cffem.bounds.enclosed.weights import (
     orthonormal_coefficients,
 )
 from cffem.bounds.entrance import certifier, certify_deletion, estimates_of
-from cffem.bounds.geometry.curves import SAFETY, curved_certificate, has_curve, twin_of
 from cffem.bounds.levels.ladders import TIME
 from cffem.bounds.levels.three_levels import Gaps, Levels
 from cffem.bounds.parabolic.ends import deletion_at
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.scalar_problem import Operator, equation_operator
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.coordinates import SPACE

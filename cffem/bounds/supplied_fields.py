@@ -27,8 +27,13 @@ import sympy as sp
 from dolfinx import fem
 
 from cffem._compat import straight_simplices
-from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import (
+    ESTIMATED,
+    Certificate,
+    DeletionBound,
+    NoCertificate,
+    NotCovered,
+)
 from cffem.bounds.entrance import certifier_for
 from cffem.bounds.levels.prolongation import affine
 from cffem.bounds.representation import given_at, representation_loss

@@ -27,21 +27,21 @@ from cffem.engine.assembly.experiment_checks import (
 )
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
-from cffem.engine.assembly.variants import Variants
 from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.deletion.refit import Refit, refitted
 from cffem.engine.deletion.sweep import run_sweep
-from cffem.engine.inputs.projection import project_onto_constraint
 from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
-from cffem.engine.solve.steady_solve import solve_steady
+from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.time.march import Marching, Stage, march
+from cffem.engine.time.projection import project_onto_constraint
 from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
+from cffem.engine.time.variants import Variants
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
@@ -186,6 +186,23 @@ class Model:
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
         return result
+
+    def in_experiment(
+        self,
+        experiment: Experiment,
+        observer: Observer | None = None,
+        trajectories: str = "auto",
+    ) -> Model:
+        """A model of its own with the same library, coefficients and solver in another experiment.
+
+        Args:
+            experiment: the experiment: another mesh, elements, time levels or communicator.
+            observer: the observer of the new model; one that does nothing unless given.
+            trajectories: where the new model keeps its solutions, see `Model`.
+        """
+        return Model(
+            self.library, self.coefficients, experiment, self.petsc_options, trajectories, observer
+        )
 
     @property
     def flux_correction(self) -> FluxCorrection | None:
@@ -599,7 +616,7 @@ class Model:
         """The steady solution that a march in time from the factual one leads to; itself
         where no perturbation of it grows.
         """
-        from cffem.engine.solve.steady_stability import settled
+        from cffem.engine.steady.steady_stability import settled
 
         return settled(self)
 

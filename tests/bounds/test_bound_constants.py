@@ -20,8 +20,8 @@ from mpi4py import MPI
 import cffem as cf
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.adjoint_stability import stability
-from cffem.bounds.elliptic.scalar_problem import equation_operator, operator
 from cffem.bounds.geometry.mesh_constants import Domain, crouzeix_raviart, kobayashi
+from cffem.bounds.scalar_problem import equation_operator, operator
 from cffem.symbols import x, y
 
 u, OTHER = cf.ScalarField("u"), cf.ScalarField("w")

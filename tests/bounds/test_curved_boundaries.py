@@ -13,7 +13,7 @@ from scipy.special import iv
 import cffem as cf
 from cffem import dt, lap
 from cffem.bounds.entrance import certify_deletion, certify_solution, certify_sweep
-from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.refining import Refinement
 
 u = cf.ScalarField("u")
 REACTION = 5.0

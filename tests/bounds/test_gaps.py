@@ -17,8 +17,8 @@ import cffem as cf
 from benchmarks.sweep.sweep_problems import PROBLEMS
 from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.levels.level_gaps import Gaps, Levels, left_by_powers
-from cffem.bounds.levels.refining import Refinement
 from cffem.bounds.levels.three_levels import norm_shares
+from cffem.bounds.refining import Refinement
 from cffem.verdicts import decide_by_refinement
 
 

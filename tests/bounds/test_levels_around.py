@@ -19,7 +19,7 @@ from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround
 from cffem.bounds.levels.compared import gram_matrix
 from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.levels.interpolation import interpolation
-from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.refining import Refinement
 from cffem.engine.solve.linear import SolveError
 
 

@@ -21,8 +21,8 @@ from cffem.bounds.levels.compared import gram_matrix
 from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.levels.ladders import Ladder, refined_domain
 from cffem.bounds.levels.prolongation import prolongation
-from cffem.bounds.levels.refining import Refinement
 from cffem.bounds.levels.three_levels import LevelCertifier
+from cffem.bounds.refining import Refinement
 from cffem.engine.mesh.meshes import mesh_path, read_mesh
 from cffem.verdicts import decide_by_refinement
 

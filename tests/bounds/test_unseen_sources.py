@@ -20,8 +20,8 @@ import cffem as cf
 from cffem.bounds import certify_solution
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.enclosed.sources import Sources
+from cffem.bounds.enclosed.trajectory_columns import Broken
 from cffem.bounds.geometry.mesh_constants import Domain, volumes
-from cffem.bounds.waves.wave_columns import Broken
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs.enclosure import divided, enclosed
 from cffem.engine.inputs.numeric import numeric

@@ -12,8 +12,8 @@ pytest.importorskip("dolfinx")
 from bounds_support import perturbed
 from dolfinx import fem
 
+from cffem.bounds.enclosed.trajectory_columns import Broken, Factor, product
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.waves.wave_columns import Broken, Factor, product
 from cffem.bounds.waves.wave_dual import Dual
 
 

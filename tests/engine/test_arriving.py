@@ -17,9 +17,9 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import x, y
 from cffem.engine.mesh.meshes import MeshData
-from cffem.engine.solve.arriving import homotopy, pseudo_time
 from cffem.engine.solve.linear import SolveRecord
-from cffem.engine.solve.steady_solve import started
+from cffem.engine.steady.arriving import homotopy, pseudo_time
+from cffem.engine.steady.steady_solve import started
 
 COMM = MPI.COMM_SELF
 u, v, p = cf.ScalarField("u"), cf.VectorField("v", dim=2), cf.ScalarField("p")

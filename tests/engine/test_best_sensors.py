@@ -15,7 +15,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x
-from cffem.engine.response.best_sensors import candidate_matrices
+from cffem.engine.calibration.best_sensors import candidate_matrices
 
 u = cf.ScalarField("u")
 

@@ -19,7 +19,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import x, y
-from cffem.engine.solve.steady_stability import stability
+from cffem.engine.steady.steady_stability import stability
 
 COMM = MPI.COMM_SELF
 u, v, p = cf.ScalarField("u"), cf.VectorField("v", dim=2), cf.ScalarField("p")

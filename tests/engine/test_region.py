@@ -15,9 +15,9 @@ from mpi4py import MPI
 
 import cffem as cf
 from cffem import t, x, y
-from cffem.engine.inputs.observed import observed
 from cffem.engine.mesh.msh_format import MeshError
 from cffem.engine.mesh.region import grid_outline, region_mesh, sea_cells, signed_area, traced
+from cffem.engine.observed import observed
 
 u = cf.ScalarField("u")
 

@@ -15,7 +15,7 @@ pytest.importorskip("dolfinx")
 from random_studies import CLEAR, random_study
 
 import cffem as cf
-from cffem.bounds.levels.refining import Refinement
+from cffem.bounds.refining import Refinement
 from cffem.verdicts.until_decided import decide_by_refinement
 
 SEEDS = range(50)

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.scalar_problem import Operator
+from cffem.bounds.scalar_problem import Operator
 
 
 @dataclass(frozen=True)

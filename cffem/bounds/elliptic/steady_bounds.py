@@ -27,16 +27,16 @@ import sympy as sp
 from dolfinx import fem
 
 from cffem._compat import exterior_facets
-from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
+from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered, inequality_of_score
 from cffem.bounds.elliptic.adjoint_stability import AdjointStability, stability
-from cffem.bounds.elliptic.scalar_problem import (
+from cffem.bounds.flux.equilibrated import FluxEquilibration, Residual, StateFlux
+from cffem.bounds.geometry.mesh_constants import Domain
+from cffem.bounds.scalar_problem import (
     Operator,
     equation_operator,
     only_equation,
     term_operator,
 )
-from cffem.bounds.flux.equilibrated import FluxEquilibration, Residual, StateFlux
-from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import Dirichlet, is_zero
@@ -88,38 +88,6 @@ class ErrorBound:
                 return self.energy
             return math.sqrt(diffusion * self.gradient**2 + max(shifted, 0.0) * self.value**2)
         return self.value if kind == "L2" else math.hypot(self.value, self.gradient)
-
-
-@dataclass(frozen=True)
-class DeletionBound:
-    """How far a computed deletion score can be from the true one.
-
-    Attributes:
-        term: the deleted term.
-        score: ‖u_h − u_jh‖.
-        eta_factual: bound of ‖u − u_h‖.
-        eta_counterfactual: bound of ‖u_j − u_jh‖.
-        difference: bound of ‖(u − u_j) − (u_h − u_jh)‖, obtained directly.
-        margin: the smaller of `difference` and `eta_factual + eta_counterfactual`.
-        certificate: what the margin states and why.
-        best: a better value of the score, where finer solutions were computed for the bound, and
-            how far it can be off.
-        size: ‖u_h‖, which a relative tolerance is relative to, where that is wanted.
-    """
-
-    term: str
-    score: float
-    eta_factual: float
-    eta_counterfactual: float
-    difference: float
-    margin: float
-    certificate: Certificate
-    best: tuple[float, float] | None = None
-    size: float = math.nan
-
-    def __repr__(self) -> str:
-        kind = self.certificate.kind
-        return f"DeletionBound({self.term}: {self.score:.4g} ± {self.margin:.2g}, {kind})"
 
 
 class SteadyCertifier:

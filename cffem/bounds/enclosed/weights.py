@@ -26,8 +26,8 @@ from cffem._compat import cell_geometry, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.pieces import Prisms
 from cffem.bounds.enclosed.resolved import Resolution, Resolver
-from cffem.bounds.flux.reference_cell import CELLS, orthonormal
 from cffem.bounds.geometry.mesh_constants import volumes
+from cffem.bounds.geometry.reference_cell import CELLS, orthonormal
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Field, ScalarField
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cffem._compat import cell_geometry
-from cffem.bounds.elliptic.scalar_problem import Operator
-from cffem.bounds.flux.reference_cell import Reference, permuted_nodes
 from cffem.bounds.geometry.mesh_constants import determinants, inverses
+from cffem.bounds.geometry.reference_cell import Reference, permuted_nodes
+from cffem.bounds.scalar_problem import Operator
 
 if TYPE_CHECKING:
     from dolfinx import fem

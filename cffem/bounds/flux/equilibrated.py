@@ -36,14 +36,14 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.scalar_problem import Operator
 from cffem.bounds.enclosed.sources import Sources
+from cffem.bounds.enclosed.trajectory_columns import product
 from cffem.bounds.flux.cells import CellBlock, FluxCells
 from cffem.bounds.flux.patches import Multipliers
-from cffem.bounds.flux.reference_cell import Stack, lagrange, reference
 from cffem.bounds.flux.streams import Streams
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.waves.wave_columns import product
+from cffem.bounds.geometry.reference_cell import Stack, lagrange, reference
+from cffem.bounds.scalar_problem import Operator
 from cffem.engine.solve.linear import LinearSolver
 
 # Above this share of the fluxes their jumps and the errors of their divergence are no rounding

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.bounds.flux.cells import CellBlock, FluxCells
-from cffem.bounds.flux.reference_cell import Stack
+from cffem.bounds.geometry.reference_cell import Stack
 
 if TYPE_CHECKING:
     from mpi4py import MPI

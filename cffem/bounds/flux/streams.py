@@ -35,7 +35,7 @@ from cffem.bounds.flux.patches import (
     numbered,
     symmetric_inverses,
 )
-from cffem.bounds.flux.reference_cell import AREA, Stack
+from cffem.bounds.geometry.reference_cell import AREA, Stack
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from cffem.bounds.certificate import ESTIMATED, Certificate, NotCovered, NotSaturated
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import ESTIMATED, Certificate, DeletionBound, NotCovered, NotSaturated
 from cffem.bounds.levels.coarser import (
     check_coarser,
     coarser_model,

@@ -21,7 +21,6 @@ from cffem.bounds.levels.interpolation import interpolation
 from cffem.bounds.levels.ladders import check_mesh, refined_domain
 from cffem.bounds.levels.prolongation import prolongation
 from cffem.engine.mesh.msh_format import MeshError
-from cffem.engine.model import Model
 from cffem.symbols.errors import InputError
 
 # Cells and steps are to become larger by a factor of two; by less than this they are no level.
@@ -82,7 +81,7 @@ def coarser_model(model: Any, factor: int) -> Any:
     try:
         mesh = domain.remade(float(factor), MPI.COMM_SELF)
         changed = dataclasses.replace(model.experiment, mesh=mesh, comm=MPI.COMM_SELF, time=window)
-        result = Model(model.library, model.coefficients, changed, model.petsc_options)
+        result = model.in_experiment(changed)
     except (MeshError, InputError) as error:
         raise NotCovered(f"there is no coarser level: {error}") from None
     if cells_of(model) < (LEAST ** (factor // 2)) ** dim * cells_of(result):
@@ -100,7 +99,7 @@ def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
     if window is not None:
         window = dataclasses.replace(window, steps=2 * window.steps)
     changed = dataclasses.replace(model.experiment, mesh=domain, time=window)
-    result = Model(model.library, model.coefficients, changed, model.petsc_options)
+    result = model.in_experiment(changed)
     maps = {
         unknown: prolongation(model.spaces.own(unknown)[0], result.spaces.own(unknown)[0], parents)
         for unknown in model.discretisation.unknowns

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cffem.bounds.certificate import NoCertificate, NotCovered, OverBudget
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, OverBudget
 from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround, relative_size
 from cffem.bounds.levels.coarser import check_coarser
 from cffem.bounds.levels.ladders import DEGREE, MESH, Ladder, first_order

@@ -29,10 +29,10 @@ import numpy as np
 from cffem.bounds.certificate import (
     ESTIMATED,
     Certificate,
+    DeletionBound,
     NotCovered,
     NotSaturated,
 )
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.levels.compared import gram_matrix, raised_states
 from cffem.bounds.levels.ladders import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels

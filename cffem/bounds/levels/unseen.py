@@ -34,10 +34,10 @@ from cffem._compat import cell_geometry, exterior_facets, straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.pieces import CELLS, Simplices
 from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
+from cffem.bounds.enclosed.trajectory_columns import Broken
 from cffem.bounds.levels.ladders import MESH, TIME
 from cffem.bounds.levels.level_gaps import Gaps
 from cffem.bounds.levels.roughness import JUMP, Orders, Rough, order_of, within_steps
-from cffem.bounds.waves.wave_columns import Broken
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.numeric import numeric

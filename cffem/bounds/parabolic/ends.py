@@ -26,8 +26,8 @@ import numpy as np
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.adjoint_stability import stability
-from cffem.bounds.elliptic.scalar_problem import Operator, term_operator
 from cffem.bounds.parabolic.marches import March, MarchDifference
+from cffem.bounds.scalar_problem import Operator, term_operator
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:

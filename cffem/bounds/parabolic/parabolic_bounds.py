@@ -31,17 +31,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
-from cffem.bounds.certificate import Certificate, NotCovered, inequality_of_score
+from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered, inequality_of_score
 from cffem.bounds.elliptic.adjoint_stability import stability
-from cffem.bounds.elliptic.scalar_problem import (
-    Operator,
-    equation_operator,
-    only_equation,
-    term_operator,
-)
 from cffem.bounds.elliptic.steady_bounds import (
     HYPOTHESES,
-    DeletionBound,
     Prescribed,
     check_essential,
     check_experiment,
@@ -50,6 +43,12 @@ from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.parabolic.marches import March, MarchDifference, SharedAssembly, Weights
 from cffem.bounds.parabolic.spatial import spatial_errors
+from cffem.bounds.scalar_problem import (
+    Operator,
+    equation_operator,
+    only_equation,
+    term_operator,
+)
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:

@@ -33,14 +33,14 @@ from cffem.bounds.certificate import (
     ESTIMATED,
     GUARANTEED,
     Certificate,
+    DeletionBound,
     NotCovered,
     inequality_of_score,
 )
-from cffem.bounds.elliptic.scalar_problem import only_equation
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
 from cffem.bounds.enclosed.sources import Sources
+from cffem.bounds.enclosed.trajectory_columns import Broken
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.waves.wave_columns import Broken
+from cffem.bounds.scalar_problem import only_equation
 from cffem.bounds.waves.wave_data import Source, projected
 from cffem.bounds.waves.wave_growth import evolve
 from cffem.bounds.waves.wave_majorant import Majorant, Ruler, WaveResiduals, zero_operator

@@ -21,7 +21,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.enclosed.sources import SeparatedSource
-from cffem.bounds.waves.wave_columns import KEPT_NUMBERS, Broken
+from cffem.bounds.enclosed.trajectory_columns import KEPT_NUMBERS, Broken
 from cffem.symbols.coordinates import t
 
 # 30 times the integrals of products of the quadratic functions of interpolation on [0, 1], without

@@ -24,7 +24,7 @@ from dolfinx.fem import petsc as fem_petsc
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
-from cffem.bounds.waves.wave_columns import Broken, Factor, product
+from cffem.bounds.enclosed.trajectory_columns import Broken, Factor, product
 
 # Weight of ‖H̃ − H_h‖² against ‖G − D*H̃‖², relative to (π/diameter)²; the bound hardly depends on
 # it.

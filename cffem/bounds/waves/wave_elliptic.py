@@ -34,10 +34,10 @@ import ufl
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enclosed.trajectory_columns import product
 from cffem.bounds.flux.equilibrated import FluxEquilibration
 from cffem.bounds.flux.flux_basis import Columns, FluxBasis
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.waves.wave_columns import product
 from cffem.bounds.waves.wave_growth import evolve
 from cffem.bounds.waves.wave_paths import Trajectory
 from cffem.bounds.waves.wave_problem import WaveOperator

@@ -17,8 +17,8 @@ import numpy as np
 from dolfinx import fem
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.enriched import Enriched
-from cffem.bounds.elliptic.scalar_problem import only_unknown
+from cffem.bounds.parabolic.enriched import Enriched
+from cffem.bounds.scalar_problem import only_unknown
 from cffem.bounds.waves.maxwell import MaxwellCertifier
 from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_certifier import SecondOrderCertifier
@@ -74,9 +74,7 @@ class EnrichedSecondOrderCertifier(Enriched):
             time=dataclasses.replace(window, steps=FINER * window.steps),
             constraint=None if experiment.constraint is None else DivergenceFree(unknown),
         )
-        self.richer = Model(
-            model.library, model.coefficients, richer, model.petsc_options, observer=model.observer
-        )
+        self.richer = model.in_experiment(richer, model.observer)
         self.certifier = kind(self.richer)
 
     def _raised(self, solution: Solution) -> np.ndarray:

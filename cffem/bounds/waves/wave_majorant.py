@@ -42,8 +42,8 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, exterior_facets, form
+from cffem.bounds.enclosed.trajectory_columns import KEPT_NUMBERS, Broken, Factor, product
 from cffem.bounds.geometry.mesh_constants import Domain
-from cffem.bounds.waves.wave_columns import KEPT_NUMBERS, Broken, Factor, product
 from cffem.bounds.waves.wave_data import Projected, Source
 from cffem.bounds.waves.wave_dual import Dual
 from cffem.bounds.waves.wave_paths import (

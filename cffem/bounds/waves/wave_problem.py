@@ -20,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.scalar_problem import Key, linear_parts, only_equation
+from cffem.bounds.scalar_problem import Key, linear_parts, only_equation
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, VectorField

@@ -3,7 +3,7 @@
 α_j, as far as there are solutions.
 
 A steady profile is sampled along the branch that begins at the factual solution
-(`cffem.engine.solve.continuation`), a transient one by marches with the reduced coefficient. Where
+(`cffem.engine.steady.continuation`), a transient one by marches with the reduced coefficient. Where
 solutions end, the last ρ that has one is found by ever shorter steps, to a stated resolution.
 Beside the scores stand what theory says of them: the slope ‖L_u⁻¹ α_j T_j[u]‖ at ρ = 0 and, by the
 gap theorem,
@@ -29,9 +29,9 @@ from cffem.engine.deletion.outcomes import Deletion, Demand
 from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.response.deletion_branch import combination
 from cffem.engine.solution import Solution
-from cffem.engine.solve.continuation import SETTINGS, SolutionBranch
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.steady.continuation import SETTINGS, SolutionBranch
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention, delete, scale
 

@@ -158,8 +158,6 @@ class Group:
     """
 
     def __init__(self, model: Model, groups: int):
-        from cffem.engine.model import Model
-
         world = model.comm
         self.world, self.groups = world, groups
         self._last: Solution | None = None
@@ -167,13 +165,8 @@ class Group:
         self.comm = world.Split(self.number, world.rank)
         domain = copied(model.discretisation.domain, self.comm)
         experiment = dataclasses.replace(model.experiment, mesh=domain, comm=self.comm)
-        self.model = Model(
-            model.library,
-            model.coefficients,
-            experiment,
-            model.petsc_options,
-            model.trajectories,
-            GroupObserver(model.observer),
+        self.model = model.in_experiment(
+            experiment, GroupObserver(model.observer), model.trajectories
         )
         self._move = Transfer(model.spaces, self.model.spaces)
         self.plain = self._move.plain

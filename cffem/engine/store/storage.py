@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.assembly.spaces import Spaces
 from cffem.engine.collective import collectively
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
     from mpi4py import MPI
+
+    from cffem.engine.assembly.spaces import Spaces
 
 
 FORMAT = "cffem-fields/1"

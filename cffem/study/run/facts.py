@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from cffem.bounds.certificate import NoCertificate
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import DeletionBound, NoCertificate
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
 from cffem.engine.solve.linear import SolveRecord
 from cffem.symbols.reasons import Code, Reason

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cffem.bounds import DeletionBound, NoCertificate
 from cffem.bounds.certificate import GUARANTEED
 from cffem.bounds.entrance import certify_deletions
-from cffem.bounds.levels.refining import Refinement, statements
+from cffem.bounds.refining import Refinement, statements
 from cffem.engine.deletion.outcomes import HANDED, Deletion
 from cffem.engine.deletion.refit import Refit, deleting
 from cffem.engine.model import Model

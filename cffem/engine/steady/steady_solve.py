@@ -2,9 +2,9 @@
 """Steady problems: where Newton's method starts, and which of several solutions is meant.
 
 The factual problem starts from `initial`, or from zero, and has other ways where Newton's method
-does not arrive from there (`cffem.engine.solve.arriving`). A changed nonlinear problem starts at
+does not arrive from there (`cffem.engine.steady.arriving`). A changed nonlinear problem starts at
 the factual solution and stays on the branch that begins there, see
-`cffem.engine.solve.continuation`, unless conditions change with it, which happens at once. What is
+`cffem.engine.steady.continuation`, unless conditions change with it, which happens at once. What is
 to be said about either is kept with the record of its solves: several solutions that were met, or a
 factual solution that no march in time would stay at.
 """
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.solve.arriving import arrive
-from cffem.engine.solve.continuation import SolutionBranch
 from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
-from cffem.engine.solve.steady_stability import is_looked_for, stability
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.steady.arriving import arrive
+from cffem.engine.steady.continuation import SolutionBranch
+from cffem.engine.steady.steady_stability import is_looked_for, stability
 from cffem.engine.time.start import put
 from cffem.symbols.problem.interventions import Intervention
 

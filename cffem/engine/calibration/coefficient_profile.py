@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.response.fitting.fit_problem import FitPoint, FitProblem, least_change
+from cffem.engine.calibration.fit_problem import FitPoint, FitProblem, least_change
 from cffem.engine.solve_errors import SolveError
 
 if TYPE_CHECKING:

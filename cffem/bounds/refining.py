@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cffem.bounds.certificate import NotCovered
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import DeletionBound, NotCovered
+from cffem.bounds.curves import with_curve
 from cffem.bounds.entrance import best_certificates
-from cffem.bounds.geometry.curves import with_curve
 from cffem.bounds.levels.ladders import BOTH, RAISED, Ladder, first_order
 from cffem.bounds.refits import recognised
 from cffem.symbols.problem.interventions import delete

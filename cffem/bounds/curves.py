@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dolfinx import fem
 
-from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate
-from cffem.bounds.elliptic.steady_bounds import DeletionBound
+from cffem.bounds.certificate import ESTIMATED, Certificate, DeletionBound, NoCertificate
 from cffem.bounds.refits import Change, change_on
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
@@ -60,13 +59,7 @@ class CurvedTwin:
     def __init__(self, model: Model):
         self.straight = model
         experiment = replace(model.experiment, mesh=model.discretisation.domain.curved())
-        self.model = Model(
-            model.library,
-            model.coefficients,
-            experiment,
-            model.petsc_options,
-            observer=model.observer,
-        )
+        self.model = model.in_experiment(experiment, model.observer)
         self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
         self._moved: dict[tuple[Change, str], GeometryShift] = {}
 

@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dolfinx import fem
 
-from cffem.bounds.certificate import Certificate, NotCovered
-from cffem.bounds.elliptic.scalar_problem import only_unknown
-from cffem.bounds.elliptic.steady_bounds import (
-    DeletionBound,
-    SteadyCertifier,
-    check_essential,
-    check_experiment,
-)
+from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
+from cffem.bounds.elliptic.steady_bounds import SteadyCertifier, check_essential, check_experiment
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.scalar_problem import only_unknown
 from cffem.engine.model import Model
 from cffem.symbols.problem.interventions import delete
 
@@ -123,13 +118,7 @@ class EnrichedCertifier(Enriched):
             if window is None
             else dataclasses.replace(window, steps=FINER * window.steps, scheme=SCHEME),
         )
-        self.richer = Model(
-            model.library,
-            model.coefficients,
-            experiment,
-            model.petsc_options,
-            observer=model.observer,
-        )
+        self.richer = model.in_experiment(experiment, model.observer)
         self.certifier: SteadyCertifier | ParabolicCertifier = (
             SteadyCertifier if window is None else ParabolicCertifier
         )(self.richer)

@@ -4,7 +4,7 @@ it does.
 
     homotopy the nonlinear terms are switched on along the branch that begins at the linear problem,
                     Σ over nonlinear j of s α_j T_j[u], s from 0 to 1, with steps as
-                    `cffem.engine.solve.continuation` controls them: the Stokes problem becomes the
+                    `cffem.engine.steady.continuation` controls them: the Stokes problem becomes the
                     Navier–Stokes problem
     pseudo-time backward Euler in the time of dt(u) = Σ_j α_j T_j[u] + f, one step of Newton's
                     method each, with steps that grow as it slows down (switched evolution
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from cffem.engine.solve.continuation import SolutionBranch
 from cffem.engine.solve.linear import SolveRecord, collect_garbage
-from cffem.engine.solve.steady_stability import towards_rest
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.steady.continuation import SolutionBranch
+from cffem.engine.steady.steady_stability import towards_rest
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:

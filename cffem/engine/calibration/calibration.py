@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from cffem.engine.response.fitting.coefficient_profile import (
+from cffem.engine.calibration.coefficient_profile import (
     CoefficientProfile,
     held_fit,
     profile_of,
 )
-from cffem.engine.response.fitting.fit_problem import FitCase, FitPoint, FitProblem
-from cffem.engine.response.fitting.residual_tests import ResidualTests, residual_tests
+from cffem.engine.calibration.fit_problem import FitCase, FitPoint, FitProblem
+from cffem.engine.calibration.residual_tests import ResidualTests, residual_tests
 from cffem.engine.response.sensitivities import (
     INVARIANT,
     null_columns,

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Coefficients from sensor readings, by fits that run models, and where to measure next."""
