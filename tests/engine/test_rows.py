@@ -402,3 +402,45 @@ def test_solutions_and_measurements_do_not_share_a_design():
     )
     with pytest.raises(cf.InputError, match="solutions or of measured data, not of both"):
         cf.Design.from_fields(library, [data, solution])
+
+
+def test_monomials_give_the_same_integrals_as_the_bumps_themselves():
+    """F[ψ] = g ψ + h ∂_x ψ + k ∂_x ∂_y ψ with random g, h, k at random points of random cells."""
+    from cffem.engine.rows.bump_moments import BumpMoments
+
+    random = np.random.default_rng(5)
+    centres = np.array([[i, j] for i in (-0.5, 0.0, 0.5) for j in (-1.0, 0.3)])
+    moments = BumpMoments(centres, 4, 2)
+    points, shares = random.uniform(-2, 2, (300, 3, 2)), random.uniform(0, 1, (300, 3))
+    g, h, k = random.normal(size=(3, 300, 3))
+    p, q = points[..., 0], points[..., 1]
+    values = {(0, 0): g, (1, 0): g * p + h, (0, 1): g * q, (2, 0): g * p**2 / 2 + h * p}
+    values |= {(1, 1): g * p * q + h * q + k, (0, 2): g * q**2 / 2}
+    table = np.stack([values[e] for e in moments.exponents], axis=-1)[None, ..., None, :]
+    total = np.zeros((1, len(centres), 1))
+    moments.integrals(points, shares, table, total)
+    for centre, found in zip(centres, total[0, :, 0], strict=True):
+        s = points - centre
+        inside = np.all(np.abs(s) < 1, axis=2)
+        bump, slope = (1 - s**2) ** 4, -8 * s * (1 - s**2) ** 3
+        direct = g * bump[..., 0] * bump[..., 1] + h * slope[..., 0] * bump[..., 1]
+        direct += k * slope[..., 0] * slope[..., 1]
+        assert found == pytest.approx(np.sum((direct * shares)[inside]), rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_averages_in_time_are_taken_only_of_what_is_linear(power):
+    from cffem.engine.rows.weak_rows import WeakRows
+
+    library = cf.Library(anchor=cf.dt(u), terms={"a": u**power, "lap": cf.lap(u)})
+    experiment = cf.Experiment(
+        mesh=mesh.create_unit_interval(MPI.COMM_SELF, 12),
+        elements={u: ("Lagrange", 1)},
+        initial={u: sp.sin(sp.pi * x)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 1, steps=4),
+    )
+    with cf.Model(library, {"lap": 0.1}, experiment) as model:
+        assert WeakRows(model.factual, library).affine == (power == 1)
+        moving = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "tu": cf.t * u})
+        assert not WeakRows(model.factual, moving).affine

@@ -14,6 +14,7 @@ over cells are summed over ranks, and each rank yields its share of the rows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,16 @@ import numpy as np
 import sympy as sp
 import ufl
 from dolfinx import fem, mesh
+from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.engine.rows.bump_moments import BumpMoments, exponents
 from cffem.engine.rows.strong_rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
+from cffem.forms.orders import derivatives
 from cffem.forms.weak import weak_form
+from cffem.forms.weakterm import WeakTerm
 from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.constraint_classes import DivergenceFree
@@ -41,6 +46,8 @@ SPACE_SHARE, TIME_SHARE, SPACING, POWER = 1 / 6, 1 / 6, 0.5, 4
 # In a volume the bumps overlap less: twice as many along each axis would be eight times the work
 # for few more independent rows.
 SPACINGS = {1: 0.5, 2: 0.5, 3: 1.0}
+# Numbers of values at points that are held at a time.
+LARGEST = 1 << 23
 
 
 class WeakRows(StrongRows):
@@ -67,12 +74,17 @@ class WeakRows(StrongRows):
         self.dimension = domain.geometry.dim
         self.centre = fem.Constant(domain, np.zeros(self.dimension, dtype=PETSc.ScalarType))
         self.width = fem.Constant(domain, np.ones(self.dimension, dtype=PETSc.ScalarType))
+        self.one = fem.Constant(domain, PETSc.ScalarType(1))  # a number would have no gradient
         position = ufl.SpatialCoordinate(domain)
-        scaled = [(position[i] - self.centre[i]) / self.width[i] for i in range(self.dimension)]
-        self.bump = ufl.as_ufl(1.0)
-        for s in scaled:
-            self.bump = self.bump * ufl.max_value(1.0 - s * s, 0.0) ** POWER
+        self.scaled = [
+            (position[i] - self.centre[i]) / self.width[i] for i in range(self.dimension)
+        ]
+        self._averaged: list[tuple[tuple[np.ndarray, ...], float]] | None = None
         super().__init__(solution, library)
+        places = _compat.expression(position, self.points, self.model.comm)
+        self._places = places.eval(self.mesh, np.arange(self.owned, dtype=np.int32)).reshape(
+            self.owned, len(self.points), self.dimension
+        )
 
     @property
     def projected(self) -> bool:
@@ -93,16 +105,53 @@ class WeakRows(StrongRows):
         """
         return 1 if self.projected and self.dimension == 2 else super()._count()
 
+    def _everything(self, anchor: sp.Expr | None) -> Any:
+        """All columns in one vector, for each monomial that stands for a bump."""
+        terms = [*self.terms.values(), *([] if anchor is None else [anchor])]
+        order = max(self._test_order(term) for term in terms)
+        if self.model.experiment.constraint is not None:
+            order = max(order, 1)
+        self.order = order + (1 if self.projected else 0)
+        self.monomials = exponents(self.dimension, self.order)
+        parts = []
+        for powers in self.monomials:
+            self.shape_function = self._monomial(powers)
+            parts.append(super()._everything(anchor))
+        whole = ufl.as_vector(
+            [part[i] for i in range(self.components * self.columns) for part in parts]
+        )
+        self.affine = self._is_affine(whole)
+        return whole
+
+    def _monomial(self, powers: tuple[int, ...]) -> Any:
+        result = self.one / math.prod(math.factorial(k) for k in powers)
+        for s, k in zip(self.scaled, powers, strict=True):
+            for _ in range(k):
+                result = result * s
+        return result
+
+    def _test_order(self, term: sp.Expr) -> int:
+        """How often a term differentiates its test function."""
+        weak = self._weak(term)
+        return max((d.order for d in derivatives(weak.volume) if d.field == weak.test), default=0)
+
+    def _is_affine(self, columns: Any) -> bool:
+        """Whether integrals over time may be taken of the fields instead of the columns."""
+        # One factor for each column, so that terms cannot cancel each other.
+        factors = fem.Constant(self.mesh, np.ones(len(columns), dtype=PETSc.ScalarType))
+        found = self.discretisation.ingredient("rows", ufl.inner(columns, factors) * ufl.dx)
+        return found.linear and found.autonomous and found.steady_constant
+
     def _tests(self) -> list[Any]:
+        shape, zero = self.shape_function, ufl.as_ufl(0.0)
         if not self.shape:
-            return [self.bump]
-        bump, zero = self.bump, ufl.as_ufl(0.0)
+            return [shape]
         if not self.projected:
             return [
-                ufl.as_vector([bump if i == k else zero for i in range(self.dimension)])
+                ufl.as_vector([shape if i == k else zero for i in range(self.dimension)])
                 for k in range(self.dimension)
             ]
-        slope = [bump.dx(i) for i in range(self.dimension)]
+        slope = [shape.dx(i) for i in range(self.dimension)]
         if self.dimension == 2:
             return [ufl.as_vector([slope[1], -slope[0]])]
         return [
@@ -115,13 +164,16 @@ class WeakRows(StrongRows):
         """Divergence-free functions do not see the force of the constraint, which is a gradient."""
         return result if self.projected else super()._with_constraint_force(result)
 
-    def _column(self, term: sp.Expr) -> list[Any]:
-        """The integrand of a term against each test function."""
+    def _weak(self, term: sp.Expr) -> WeakTerm:
         multiplier = self.discretisation.multiplier
         elements = {f: element for f, element in self.spaces.elements.items() if not is_stand_in(f)}
-        weak = weak_form(
+        return weak_form(
             term, self.unknown, elements, () if multiplier is None else (multiplier[0],)
         )
+
+    def _column(self, term: sp.Expr) -> list[Any]:
+        """The integrand of a term against each test function."""
+        weak = self._weak(term)
         if weak.jumps or any(
             not is_stand_in(a.field) or a.field not in self.spaces.elements
             for a in weak.auxiliaries
@@ -243,15 +295,8 @@ class WeakRows(StrongRows):
         """One block for each bump in time, with this rank's share of the bumps in space."""
         centres, width = self.boxes()
         bumps = self.moments_of_bumps()
-        cells = self._supports(centres, width)
-        total = np.zeros((len(bumps), len(centres), self.components, self.columns))
-        for middle, length in self.moments():
-            weights = [length * max(1.0 - ((middle - c) / w) ** 2, 0.0) ** POWER for c, w in bumps]
-            if any(weights):
-                tested = self._tested(centres, width, cells)
-                total += np.asarray(weights)[:, None, None, None] * tested
         comm = self.model.comm
-        total = comm.allreduce(total)
+        total = comm.allreduce(self._integrals(np.array(centres), width, bumps))
         mine = np.arange(len(centres)) % comm.size == comm.rank
         share = self.independent_bumps(len(centres), len(bumps))
         for number, block in enumerate(total[:, mine]):
@@ -261,6 +306,69 @@ class WeakRows(StrongRows):
                     rows[:, 1:], rows[:, 0], np.ones(len(rows)), number, share * len(rows)
                 )
 
+    def _integrals(
+        self, centres: np.ndarray, width: np.ndarray, bumps: list[tuple[float, float]]
+    ) -> np.ndarray:
+        """This rank's part of the integrals of all columns against all bumps in time and space."""
+        self.centre.value[:], self.width.value[:] = centres.mean(axis=0), width
+        moments = BumpMoments((centres - self.centre.value) / width, POWER, self.order)
+        columns = self.components * self.columns
+        total = np.zeros((len(bumps), len(centres), columns))
+        size = len(bumps) * len(self.points) * columns * len(self.monomials)
+        for cells in self._chunks(moments.centres, max(1, LARGEST // size)):
+            shape = len(cells), len(self.points), columns, len(self.monomials)
+            values = np.zeros((len(bumps), *shape))
+            for shares in self._instants(bumps):
+                if not len(cells):
+                    continue
+                found = self.expression.eval(self.mesh, cells).reshape(shape)
+                for bump in np.flatnonzero(shares):
+                    values[bump] += shares[bump] * found
+            if len(cells):
+                points = self._places[cells] - self.centre.value.real
+                moments.integrals(points / width, self.cell_weights[cells], values, total)
+        return total.reshape(len(bumps), len(centres), self.components, self.columns)
+
+    def _instants(self, bumps: list[tuple[float, float]]) -> Iterator[np.ndarray]:
+        """The weight of every bump in time at each instant whose fields are visible; the fields
+        are averages in time where that comes to the same. Collective.
+        """
+        if not self.affine or self.solution.steady:
+            for middle, length in self.moments():
+                weights = time_weights(bumps, middle, length)
+                if weights.any():
+                    yield weights
+            return
+        for number, (fields, weight) in enumerate(self._averages(bumps)):
+            for function, values in zip(self._functions, fields, strict=True):
+                function.x.array[:] = values
+            yield np.where(np.arange(len(bumps)) == number, weight, 0.0)
+
+    @property
+    def _functions(self) -> tuple[fem.Function, ...]:
+        d = self.discretisation
+        return d.state, d.rate, d.acceleration
+
+    def _averages(
+        self, bumps: list[tuple[float, float]]
+    ) -> list[tuple[tuple[np.ndarray, ...], float]]:
+        """Averages of the fields with the weight of each bump in time, and the sums of weights."""
+        if self._averaged is None:
+            functions = self._functions
+            sums = [tuple(np.zeros_like(f.x.array) for f in functions) for _ in bumps]
+            whole = np.zeros(len(bumps))
+            for middle, length in self.moments():
+                weights = time_weights(bumps, middle, length)
+                whole += weights
+                for bump in np.flatnonzero(weights):
+                    for each, function in zip(sums[bump], functions, strict=True):
+                        each += weights[bump] * function.x.array
+            self._averaged = [
+                (tuple(each / (w or 1.0) for each in fields), float(w))
+                for fields, w in zip(sums, whole, strict=True)
+            ]
+        return self._averaged
+
     def independent_bumps(self, boxes: int, moments: int) -> float:
         """The share of independent rows: as many as bumps without overlap would fill the same
         room.
@@ -268,33 +376,23 @@ class WeakRows(StrongRows):
         space = SPACINGS[self.dimension] ** self.dimension
         return space * (1.0 if moments == 1 else SPACING) if boxes > 1 else 1.0
 
-    def _supports(self, centres: list[np.ndarray], width: np.ndarray) -> list[np.ndarray]:
-        """For each bump the cells of this rank that its support meets."""
-        corners = self.mesh.geometry.x[_compat.cell_geometry(self.mesh)[0][: self.owned]][
-            :, :, : self.dimension
-        ]
-        if not self.owned:
-            return [np.empty(0, dtype=np.int32)] * len(centres)
-        low, high = corners.min(axis=1), corners.max(axis=1)
-        return [
-            np.flatnonzero(np.all((low < c + width) & (high > c - width), axis=1)).astype(np.int32)
-            for c in centres
-        ]
+    def _chunks(self, centres: np.ndarray, most: int) -> Iterator[np.ndarray]:
+        """Cells of this rank near bumps, neighbours together, in as many parts on every rank."""
+        cells = np.empty(0, dtype=np.int32)
+        if self.owned:
+            scaled = (self._places - self.centre.value.real) / self.width.value.real
+            low, high = scaled.min(axis=1), scaled.max(axis=1)
+            inside = np.all(
+                (high > centres.min(axis=0) - 1.0) & (low < centres.max(axis=0) + 1.0), axis=1
+            )
+            cells = np.flatnonzero(inside).astype(np.int32)
+            bins = np.floor(scaled[cells].mean(axis=1) / SPACINGS[self.dimension])
+            cells = cells[np.lexsort(bins.T)]
+        parts = self.model.comm.allreduce(-(-len(cells) // most), MPI.MAX)
+        yield from np.array_split(cells, max(parts, 1))
 
-    def _tested(
-        self, centres: list[np.ndarray], width: np.ndarray, cells: list[np.ndarray]
-    ) -> np.ndarray:
-        """This rank's part of the integrals of all columns against all bumps in space, at the
-        present time.
-        """
-        result = np.zeros((len(centres), self.components, self.columns))
-        self.width.value[:] = width
-        for number, (centre, chosen) in enumerate(zip(centres, cells, strict=True)):
-            if len(chosen):
-                self.centre.value[:] = centre
-                values = self.expression.eval(self.mesh, chosen).reshape(
-                    -1, self.components * self.columns
-                )
-                sums = self.cell_weights[chosen].ravel() @ values
-                result[number] = sums.reshape(self.components, self.columns)
-        return result
+
+def time_weights(bumps: list[tuple[float, float]], middle: float, length: float) -> np.ndarray:
+    """What a time step adds to the integral against each bump in time, where the integrand is 1."""
+    shares = [max(1.0 - ((middle - c) / w) ** 2, 0.0) ** POWER for c, w in bumps]
+    return length * np.array(shares)
