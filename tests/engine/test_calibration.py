@@ -482,3 +482,27 @@ def test_ten_velocities_behind_a_cylinder_without_pressure():
     for name, (low, high) in held.intervals.items():
         assert low <= truth.get(name, 0.0) <= high
     assert not held.without("coriolis").needed
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_five_terms_with_all_deletions_fitted_again_take_no_more_than_25_solves(seed):
+    terms = {"u": u, "u_x": u.diff(x), "u_y": u.diff(y), "lap": cf.lap(u), "u^3": u**3}
+    library = cf.Library(anchor=cf.dt(u), terms=terms)
+    experiment = cf.Experiment(
+        mesh=create_unit_square(MPI.COMM_SELF, 6, 6),
+        elements={u: ("Lagrange", 2)},
+        initial={u: (2 * sp.sin(sp.pi * x) + sp.sin(2 * sp.pi * x)) * sp.sin(sp.pi * y)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 1, steps=12),
+    )
+    truth = {"u": 0.6, "u_x": 0.5, "lap": 0.02, "u^3": -0.8}
+    sensors = cf.Sensors(np.random.default_rng(seed).uniform(0.1, 0.9, (12, 2)), [u], noise=0.03)
+    data = readings(library, experiment, sensors, seed, truth)
+    fit = cf.calibrate(library, experiment, (sensors, data))
+    needed = {name for name in terms if fit.without(name).needed}
+    assert needed == set(truth)
+    assert fit.solves <= 25
+    # Δχ² of a deletion that is cut short agrees with a fit of its own.
+    small = cf.Library(anchor=cf.dt(u), terms={n: e for n, e in terms.items() if n != "lap"})
+    again = cf.calibrate(small, experiment, (sensors, data), start=fit.without("lap").coefficients)
+    assert fit.without("lap").delta_chi2 == pytest.approx(again.chi2 - fit.chi2, rel=0.03)

@@ -11,7 +11,7 @@ others again gives Δχ²: whether the data need the term.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ class Calibration:
         case = problem.cases[0]
         matrix = problem.matrix(best)
         null: dict[str, str] = {}
-        for number, solution in enumerate(best.solutions or []):
+        for number, solution in enumerate(problem.solutions(best)):
             here = null_columns(solution.model, solution, self.names)
             null = here if number == 0 else {n: w for n, w in null.items() if n in here}
         if problem.loss != "linear":
@@ -230,7 +230,7 @@ class Calibration:
             raise InputError(f"the bounds of {name!r} leave out zero, so that it cannot be deleted")
         try:
             unit = self.noise_level**2
-            point = held_fit(self._problem, self._best, index, 0.0, self._best.cost, unit)
+            point = held_fit(self._forward, self._best, index, 0.0, self._best.cost, unit)
         except SolveError as error:
             raise SolveError(
                 f"without {name!r} no coefficients of the others were found that have a solution: "
@@ -250,6 +250,19 @@ class Calibration:
         held = {n: v for n, v in self.coefficients.items() if n not in self.names}
         found = {**held, **rest}
         return DeletionFit(name, found, float(delta), p_value, self._backward({**found, name: 0.0}))
+
+    @cached_property
+    def _forward(self) -> FitProblem:
+        """The least squares for deletions and profiles: terms without which the fitted equation
+        would run backward in time keep their sign.
+        """
+        low, high = (side.copy() for side in self._problem.bounds)
+        if not self._backward(self.coefficients):
+            for k, (name, value) in enumerate(zip(self.names, self._best.alpha, strict=True)):
+                if self._backward({**self.coefficients, name: -value}):
+                    side, pick = (low, max) if value > 0 else (high, min)
+                    side[k] = pick(side[k], 0.0)
+        return replace(self._problem, bounds=(low, high))
 
     def _backward(self, coefficients: Mapping[str, float]) -> str:
         """Why an equation with these coefficients runs backward in time; empty where it does not
@@ -276,7 +289,7 @@ class Calibration:
             value = self.coefficients[name]
             return CoefficientProfile(name, (value,), (0.0,), (-np.inf, np.inf), "; ".join(groups))
         unit = self.noise_level**2
-        return profile_of(self._problem, self._best, index, spread, unit, self.quantile)
+        return profile_of(self._forward, self._best, index, spread, unit, self.quantile)
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. The numbers stay; `model` and what solves again do not

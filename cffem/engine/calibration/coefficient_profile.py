@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.calibration.fit_problem import FitPoint, FitProblem, least_change
+from cffem.engine.calibration.fit_problem import (
+    FitAccuracy,
+    FitPoint,
+    FitProblem,
+    least_change,
+)
 from cffem.engine.solve_errors import SolveError
 
 if TYPE_CHECKING:
@@ -29,18 +34,16 @@ class ProfileSearch:
         fits: fits on each side at most.
         growth: factor by which a step may grow at most.
         far: local standard deviations beyond which a side counts as unbounded.
-        coarse: relative accuracy of χ² that is enough where Δχ² is clear.
-        clear: Δχ² that leaves no doubt.
-        fine: accuracy of Δχ² elsewhere.
+        coarse: relative accuracy of Δχ².
+        fine: absolute accuracy of Δχ² that is enough.
     """
 
     closeness: float = 0.02
     fits: int = 10
     growth: float = 3.0
     far: float = 100.0
-    coarse: float = 3e-3
-    clear: float = 50.0
-    fine: float = 0.01
+    coarse: float = 0.02
+    fine: float = 1e-3
 
 
 SEARCH = ProfileSearch()
@@ -100,15 +103,12 @@ def held_fit(
     Raises:
         SolveError: no way there has solutions.
     """
-    point = brought(problem, near, index, value, SEARCH.coarse)
-    if point.cost - base > SEARCH.clear * unit:
-        return point
-    change = max(problem.settings.change, SEARCH.fine * unit / max(point.cost, unit))
-    return problem.fitted(point.alpha, {index: value}, min(change, SEARCH.coarse))
+    wanted = FitAccuracy(SEARCH.fine * unit, SEARCH.coarse, base, remembered=True)
+    return brought(problem, near, index, value, wanted)
 
 
 def brought(
-    problem: FitProblem, near: FitPoint, index: int, value: float, change: float
+    problem: FitProblem, near: FitPoint, index: int, value: float, wanted: FitAccuracy
 ) -> FitPoint:
     """The others fitted with one coefficient held, brought there in parts where a solve fails.
 
@@ -117,7 +117,7 @@ def brought(
     """
     for start in (shifted(problem, near, index, value), _moved(near, index, value)):
         try:
-            return problem.fitted(start, {index: value}, change)
+            return problem.fitted(start, {index: value}, wanted, near)
         except SolveError as error:
             failure = error
     here, step = near, 0.5
@@ -125,7 +125,7 @@ def brought(
         target = here.alpha[index] + step * (value - here.alpha[index])
         try:
             start = shifted(problem, here, index, target)
-            here = problem.fitted(start, {index: target}, change)
+            here = problem.fitted(start, {index: target}, wanted, here)
             step = min(1.0, 2 * step)
         except SolveError:
             step /= 2

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, lsq_linear
 
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.model import Model
@@ -34,7 +34,12 @@ class FitSettings:
 
     Attributes:
         change: relative change of χ² or of the coefficients below which it has converged.
-        gradient: the same for the cosine between residual and columns.
+        decrease: of χ² that the linear model may still promise at the end; coefficients are then
+            within its root of their best values, in standard deviations.
+        gradient: as `change`, for the cosine between residual and columns.
+        oldest: steps for which a derivative is used with Broyden's corrections.
+        nonlinearity: share of the residual by which a step may differ from what the derivative has
+            said, beyond which the derivative is taken anew.
         steps: steps at most.
         shortenings: how often a first step is halved until its solve succeeds.
         largest: residuals beyond this, in units of the noise, count as a solve that failed.
@@ -42,6 +47,9 @@ class FitSettings:
     """
 
     change: float = 1e-8
+    decrease: float = 1e-6
+    oldest: int = 2
+    nonlinearity: float = 0.2
     gradient: float = 1e-8
     steps: int = 60
     shortenings: int = 12
@@ -128,22 +136,66 @@ class FitPoint:
 
     Attributes:
         alpha: the fitted coefficients.
-        solutions: one for each experiment, None where a solve failed.
-        residual: in units of the noise, priors included.
+        residual: in units of the noise, priors included; infinite where a solve failed.
+        solutions: one for each experiment; None where a solve failed, or where the place is
+            remembered from an earlier run.
         matrix: the derivative of the residual, once it was asked for.
         failure: why there is no solution.
     """
 
     alpha: np.ndarray
-    solutions: list[Solution] | None
     residual: np.ndarray
+    solutions: list[Solution] | None = None
     matrix: np.ndarray | None = None
     failure: SolveError | None = None
 
     @property
     def cost(self) -> float:
         """χ² with priors; infinite where there is no solution."""
-        return float(self.residual @ self.residual) if self.solutions is not None else np.inf
+        return float(self.residual @ self.residual) if self.failure is None else np.inf
+
+
+class FitMemory(Protocol):
+    """Remembers places from an earlier run of the same fit, so that it goes on where it was."""
+
+    def recall(self, alpha: np.ndarray) -> FitPoint | None:
+        """What is known of a place."""
+
+    def keep(self, point: FitPoint) -> None:
+        """A place was solved, or its derivative was taken; collective."""
+
+
+class Converged(Exception):
+    """The linear model of the residual promises no more than what is asked for."""
+
+
+class Outdated(Exception):
+    """A step failed that was found with the derivative of another place."""
+
+
+@dataclass(frozen=True)
+class FitAccuracy:
+    """When a fit is close enough to its end, by the decrease of χ² that its linear model promises.
+
+    Attributes:
+        decrease: of χ², absolute.
+        relative: the same relative to χ² − base.
+        base: χ² that the fit is compared with.
+        remembered: whether the derivative of an earlier place is good enough to start from; it is
+            then corrected by what each solve shows (Broyden's update).
+    """
+
+    decrease: float
+    relative: float
+    base: float = 0.0
+    remembered: bool = False
+
+    def reached(self, promised: float, cost: float) -> bool:
+        """Whether the promised decrease is small enough."""
+        above = max(cost - self.base, 0.0)
+        if self.base:
+            return promised <= max(self.decrease, self.relative * above)
+        return promised <= min(self.decrease, self.relative * above)
 
 
 @dataclass
@@ -156,6 +208,7 @@ class FitProblem:
         bounds: lower and upper ends for each of them.
         prior: mean and standard deviation for each of them; infinite where nothing is known.
         loss: SciPy's name of the loss.
+        memory: of an earlier run.
     """
 
     cases: list[FitCase]
@@ -164,6 +217,7 @@ class FitProblem:
     prior: tuple[np.ndarray, np.ndarray]
     loss: str = "linear"
     settings: FitSettings = SETTINGS
+    memory: FitMemory | None = None
     iterations: int = 0
     _last: FitPoint | None = field(default=None, repr=False)
 
@@ -186,31 +240,48 @@ class FitProblem:
         """Solve at some coefficients; the last place is kept."""
         if self._last is not None and np.array_equal(self._last.alpha, alpha):
             return self._last
+        found = self.memory.recall(alpha) if self.memory else None
+        if found is None:
+            found = self._solved(alpha)
+            if self.memory:
+                self.memory.keep(found)
+        self._last = found
+        return found
+
+    def _solved(self, alpha: np.ndarray) -> FitPoint:
         mean, spread = self.prior
         pull = ((alpha - mean) / spread)[np.isfinite(spread)]
-        coefficients = dict(zip(self.names, map(float, alpha), strict=True))
         try:
-            solutions = [case.solve(coefficients) for case in self.cases]
+            solutions = self._solutions(alpha)
             parts = [c.residual(s) for c, s in zip(self.cases, solutions, strict=True)]
             residual = np.concatenate([*parts, pull])
             if not np.all(np.abs(residual) < self.settings.largest):
                 raise SolveError("the readings grow beyond all bounds", cause="blow-up")
-            found = FitPoint(alpha.copy(), solutions, residual)
+            return FitPoint(alpha.copy(), residual, solutions)
         except SolveError as error:
             nothing = np.full(self.size + len(pull), np.inf)
-            found = FitPoint(alpha.copy(), None, nothing, failure=error)
-        self._last = found
-        return found
+            return FitPoint(alpha.copy(), nothing, failure=error)
+
+    def _solutions(self, alpha: np.ndarray) -> list[Solution]:
+        coefficients = dict(zip(self.names, map(float, alpha), strict=True))
+        return [case.solve(coefficients) for case in self.cases]
+
+    def solutions(self, point: FitPoint) -> list[Solution]:
+        """The solutions at a place, solved again where only its readings are remembered."""
+        if point.solutions is None:
+            point.solutions = self._solutions(point.alpha)
+        return point.solutions
 
     def matrix(self, point: FitPoint) -> np.ndarray:
         """The derivative of the residual at a place; one tangent sweep for each experiment."""
         if point.matrix is None:
-            assert point.solutions is not None
-            pairs = zip(self.cases, point.solutions, strict=True)
+            pairs = zip(self.cases, self.solutions(point), strict=True)
             rows = [case.columns(solution) for case, solution in pairs]
             spread = self.prior[1]
             held = np.isfinite(spread)
             point.matrix = np.concatenate([*rows, np.diag(1 / spread)[held]])
+            if self.memory:
+                self.memory.keep(point)
         return point.matrix
 
     def first_step(self, point: FitPoint) -> FitPoint:
@@ -229,21 +300,23 @@ class FitProblem:
         self,
         start: np.ndarray,
         held: Mapping[int, float] | None = None,
-        change: float | None = None,
+        accuracy: FitAccuracy | None = None,
+        near: FitPoint | None = None,
     ) -> FitPoint:
         """The least squares from a start, some coefficients held.
 
         Args:
             start: all fitted coefficients.
             held: values of those that stay, by position.
-            change: relative change of χ² below which the fit has converged.
+            accuracy: when the fit is close enough to its end.
+            near: a place whose derivative the fit may begin with.
 
         Raises:
             SolveError: the start has no solution, or no step did.
         """
         held = dict(held or {})
         free = np.array([j for j in range(len(self.names)) if j not in held], dtype=int)
-        full = np.clip(np.asarray(start, dtype=float), *self.bounds)
+        full = inside(np.asarray(start, dtype=float), *self.bounds)
         for j, value in held.items():
             full[j] = value
         point = self.point(full)
@@ -253,43 +326,134 @@ class FitProblem:
             return point
         if not np.any(full) and not held:
             point = self.first_step(point)
-        return self._driven(point, free, change or self.settings.change)
+        wanted = accuracy or FitAccuracy(self.settings.decrease, self.settings.change)
+        return Descent(self, point, free, wanted, near).end()
 
-    def _driven(self, point: FitPoint, free: np.ndarray, change: float) -> FitPoint:
-        best = [point]
 
-        def placed(values: np.ndarray) -> np.ndarray:
-            alpha = point.alpha.copy()
-            alpha[free] = values
-            return alpha
+class Descent:
+    """One way down to the least squares, driven by SciPy's trust-region method.
 
-        def residual(values: np.ndarray) -> np.ndarray:
-            found = self.point(placed(values))
-            if found.cost < best[0].cost:
-                best[0] = found
-            return found.residual
+    Args:
+        problem: the least squares.
+        start: where it begins.
+        free: the positions of the coefficients that move.
+        accuracy: when it ends.
+        near: a place with its derivative to begin with; None takes one at the start.
+    """
 
-        def jacobian(values: np.ndarray) -> np.ndarray:
-            here = best[0] if np.array_equal(best[0].alpha, placed(values)) else None
-            return self.matrix(here or self.point(placed(values)))[:, free]
+    def __init__(
+        self,
+        problem: FitProblem,
+        start: FitPoint,
+        free: np.ndarray,
+        accuracy: FitAccuracy,
+        near: FitPoint | None,
+    ):
+        self.problem, self.best, self.free, self.accuracy = problem, start, free, accuracy
+        self.frame = start.alpha.copy()
+        self.slope: np.ndarray | None = None
+        self.age = 0  # places since the derivative was taken
+        self.trusted = True  # whether the last step was as the derivative had said
+        self.base = start  # the place at which the derivative holds
+        if near is not None and near.matrix is not None:
+            self.slope, self.base = near.matrix, near
+            self._learn(start)
+            self.base = start
 
-        low, high = (side[free] for side in self.bounds)
+    def _placed(self, values: np.ndarray) -> np.ndarray:
+        alpha = self.frame.copy()
+        alpha[self.free] = values
+        return alpha
+
+    def _residual(self, values: np.ndarray) -> np.ndarray:
+        found = self.problem.point(self._placed(values))
+        if self.slope is not None and found is not self.base:
+            if self.age and not found.cost < self.best.cost:
+                raise Outdated
+            if found.failure is None:
+                self._learn(found)
+        if found.cost < self.best.cost:
+            self.best = found
+        return found.residual
+
+    def _learn(self, found: FitPoint) -> None:
+        """Broyden's update: the derivative that explains what a step has shown, and changes
+        least.
+        """
+        assert self.slope is not None
+        step = found.alpha - self.base.alpha
+        scale = np.linalg.norm(self.slope, axis=0) ** 2
+        weighted = scale * step
+        length = float(step @ weighted)
+        if length > 0:
+            missing = found.residual - self.base.residual - self.slope @ step
+            close = self.problem.settings.nonlinearity * np.linalg.norm(found.residual)
+            # Once it was wrong, it is taken at every place.
+            self.trusted = self.trusted and bool(np.linalg.norm(missing) <= close)
+            self.slope = self.slope + np.outer(missing, weighted / length)
+        if found.cost < self.base.cost:
+            self.base = found
+            self.age += 1
+
+    def _jacobian(self, values: np.ndarray) -> np.ndarray:
+        alpha = self._placed(values)
+        here = self.best if np.array_equal(self.best.alpha, alpha) else self.problem.point(alpha)
+        old = self.slope is None or self.age > self.problem.settings.oldest
+        if not self.accuracy.remembered or old or not self.trusted or here.matrix is not None:
+            self._take(here)
+        if self.accuracy.reached(self._promised(here), here.cost):
+            raise Converged
+        assert self.slope is not None
+        return self.slope[:, self.free]
+
+    def _take(self, here: FitPoint) -> None:
+        """Take the derivative anew."""
+        self.slope, self.base, self.age = self.problem.matrix(here), here, 0
+        self.problem.iterations += 1
+
+    def _promised(self, here: FitPoint) -> float:
+        """By how much the linear model lowers χ² within the bounds."""
+        assert self.slope is not None
+        if self.problem.loss != "linear":
+            return np.inf
+        part = self.slope[:, self.free]
+        step = -least_change(part, here.residual, self.problem.settings.regularity)
+        low, high = (side[self.free] - here.alpha[self.free] for side in self.problem.bounds)
+        if np.any(step < low) or np.any(step > high):
+            scale = np.maximum(np.linalg.norm(part, axis=0), np.finfo(float).tiny)
+            ends = (np.minimum(low * scale, -1e-300), np.maximum(high * scale, 1e-300))
+            step = lsq_linear(part / scale, -here.residual, ends).x / scale
+        left = here.residual + part @ step
+        return max(here.cost - float(left @ left), 0.0)
+
+    def end(self) -> FitPoint:
+        """The place where χ² is least."""
+        while True:
+            try:
+                return self._driven()
+            except Converged:
+                return self.best
+            except Outdated:
+                self.trusted = False
+
+    def _driven(self) -> FitPoint:
+        problem, settings = self.problem, self.problem.settings
+        low, high = (side[self.free] for side in problem.bounds)
         with np.errstate(over="ignore", invalid="ignore"):
             result = least_squares(
-                residual,
-                inside(point.alpha[free], low, high),
-                jacobian,
+                self._residual,
+                inside(self.best.alpha[self.free], low, high),
+                self._jacobian,
                 bounds=(low, high),
                 x_scale="jac",
-                ftol=change,
-                xtol=max(self.settings.change, 0.1 * change),
-                gtol=self.settings.gradient,
-                loss=self.loss,
-                max_nfev=self.settings.steps,
+                ftol=settings.change,
+                xtol=settings.change,
+                gtol=settings.gradient,
+                loss=problem.loss,
+                max_nfev=settings.steps,
             )
-        self.iterations += int(result.njev)
-        end = placed(result.x)
-        return best[0] if np.array_equal(best[0].alpha, end) else self.point(end)
+        end = self._placed(result.x)
+        return self.best if np.array_equal(self.best.alpha, end) else problem.point(end)
 
 
 def inside(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
