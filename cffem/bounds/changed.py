@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.bounds.certificate import NotCovered
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.variants import with_changes
 from cffem.symbols.problem.interventions import Intervention
 

@@ -40,7 +40,7 @@ from cffem.bounds.representation import given_at, representation_loss
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.numeric import numeric
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.algebra.components import evaluate_on
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError

@@ -25,7 +25,7 @@ from cffem import _compat
 from cffem.constraints.projections.base import Projection, global_rows
 from cffem.constraints.projections.projection_solver import BlockSolver
 from cffem.constraints.random_fields import random_field
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.engine.solve_errors import as_raised
 
 if TYPE_CHECKING:

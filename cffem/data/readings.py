@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from cffem.data.dataset import Dataset, refuse_degrees
+from cffem.data.dataset import Dataset
+from cffem.data.field_arrays import refuse_degrees
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError, nearest

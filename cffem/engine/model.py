@@ -35,7 +35,7 @@ from cffem.engine.norms import Norm, TrajectoryNorm
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord, collect_garbage
+from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.time.march import Marching, Stage, march
 from cffem.engine.time.projection import project_onto_constraint

@@ -15,7 +15,7 @@ import numpy as np
 
 from cffem.engine.inputs.field_data import interpolate
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.measured import rate_of
 

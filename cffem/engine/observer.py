@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.deletion.outcomes import Deletion
-    from cffem.engine.solve.linear import SolveRecord
+    from cffem.engine.solve.solve_record import SolveRecord
 
 
 class Observer:

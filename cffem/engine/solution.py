@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.norms import TrajectoryNorm
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.store.storage import read_header, read_states, write_states
 from cffem.engine.time.trajectories import Levels, Stages
 from cffem.symbols.errors import InputError

@@ -10,19 +10,9 @@ import math
 import numpy as np
 import sympy as sp
 
+from cffem.validation.scalar_cases import ADVECTION, ALIASING, GAP, LIBRARY, TRAJECTORIES, mode
 from cffem.validation.validate_board import Board, CaseSettings
-from cffem.validation.validate_scalar import (
-    ADVECTION,
-    ALIASING,
-    GAP,
-    LIBRARY,
-    TRAJECTORIES,
-    Fits,
-    dataset,
-    make_model,
-    mode,
-    run_scalar,
-)
+from cffem.validation.validate_scalar import Fits, dataset, make_model, run_scalar
 
 EIGENVALUE = 2 * math.pi**2  # of sin πx sin πy
 

@@ -11,9 +11,10 @@ pytest.importorskip("dolfinx")
 
 from cffem.symbols.errors import InputError
 from cffem.validation import validate as validation
+from cffem.validation.scalar_cases import GAP
 from cffem.validation.validate_board import Board, CaseSettings, latex, markdown, write_tables
 from cffem.validation.validate_pictures import draw_pictures
-from cffem.validation.validate_scalar import GAP, GRID, TIMES, samples
+from cffem.validation.validate_scalar import GRID, TIMES, samples
 
 CHEAP = ("observables", "pruning")
 

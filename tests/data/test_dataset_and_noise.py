@@ -10,7 +10,7 @@ from cffem.data.noise.grid_noise import measure_noise, noise_sd
 from cffem.data.noise.reconstruction import Spline
 from cffem.data.rows.bumps import bump_derivatives
 from cffem.data.rows.integrands import hermite
-from cffem.data.rows.on_points import PointMesh, conical_rule
+from cffem.data.rows.point_mesh import PointMesh, conical_rule
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.data.testfunctions import Axis, half_width, spectral_corner
 

@@ -10,7 +10,8 @@ import cffem as cf
 from benchmarks.screening import screening_data as cases
 from cffem.data.noise.point_noise import MeshSmoothing, measure_point_noise
 from cffem.data.noise.reconstruction import Spline
-from cffem.data.rows.on_points import POINT_TESTS, PointMesh, PointSampling
+from cffem.data.rows.on_points import PointSampling
+from cffem.data.rows.point_mesh import POINT_TESTS, PointMesh
 from cffem.data.rows.widths import Width, WidthRule, best_width
 
 SIZE = 64

@@ -14,9 +14,10 @@ import xarray
 
 import cffem as cf
 from cffem import x, y
+from cffem.data.readers.anomalies import DataError, without_mean
 from cffem.data.readers.plane import Plane
 from cffem.data.readers.registry_data import DataUnavailable, registry_data
-from cffem.data.readers.sphere import DataError, Region, sphere_dataset, sphere_points, without_mean
+from cffem.data.readers.sphere import Region, sphere_dataset, sphere_points
 from cffem.data.readers.units import to_si
 
 T, v = cf.ScalarField("T"), cf.VectorField("v", dim=2)

@@ -17,7 +17,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import x, y
 from cffem.engine.mesh.meshes import MeshData
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.steady.arriving import homotopy, pseudo_time
 from cffem.engine.steady.steady_solve import started
 

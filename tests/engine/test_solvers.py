@@ -14,7 +14,7 @@ from petsc4py import PETSc
 from solver_problems import curl_curl, poisson, stokes, u
 
 import cffem as cf
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.engine.solve import presets
 from cffem.engine.solve.linear import LinearSolver
 from cffem.symbols.problem.interventions import Intervention

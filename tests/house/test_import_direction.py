@@ -88,7 +88,14 @@ LAYERS = {
     "bounds": [
         *("certificate", "changed", "refits", "scalar_problem", "geometry", "enclosed", "flux"),
         *("elliptic", "parabolic", "waves", "curves", "levels", "representation"),
-        *("certifiers", "entrance", "supplied_fields", "observable_bounds", "refining"),
+        *(
+            "certifiers",
+            "entrance",
+            "supplied_fields",
+            "dual_weighted",
+            "observable_bounds",
+            "refining",
+        ),
     ],
 }
 

@@ -16,7 +16,7 @@ from net_problems import Problem, declared, drawn
 from net_reference import Reference
 
 import cffem as cf
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 TOLERANCE = 1e-9

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.study.report import report as module
 from cffem.study.run.facts import (
     BoundFact,

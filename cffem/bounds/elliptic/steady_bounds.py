@@ -29,7 +29,8 @@ from dolfinx import fem
 from cffem._compat import exterior_facets
 from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered, inequality_of_score
 from cffem.bounds.elliptic.adjoint_stability import AdjointStability, stability
-from cffem.bounds.flux.equilibrated import FluxEquilibration, Residual, StateFlux
+from cffem.bounds.flux.equilibrated import FluxEquilibration
+from cffem.bounds.flux.state_flux import Residual, StateFlux
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.scalar_problem import (
     Operator,

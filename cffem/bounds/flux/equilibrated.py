@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -38,8 +37,9 @@ from cffem._compat import assemble_matrix, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.enclosed.trajectory_columns import product
-from cffem.bounds.flux.cells import CellBlock, FluxCells
+from cffem.bounds.flux.cells import FluxCells
 from cffem.bounds.flux.patches import Multipliers
+from cffem.bounds.flux.state_flux import Local, Residual, StateFlux
 from cffem.bounds.flux.streams import Streams
 from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.geometry.reference_cell import Stack, lagrange, reference
@@ -59,74 +59,6 @@ LAPLACE = {
 }
 # The mass matrix is well conditioned whatever the mesh.
 MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
-
-
-@dataclass(frozen=True)
-class Residual:
-    """The measured residual of a state.
-
-    Attributes:
-        indicators: t_K of this rank's own cells.
-        dual: (Σ t_K²)^{1/2} over all cells.
-        weighted: (Σ C_K² t_K²)^{1/2} with Kobayashi's constants, or None where they do not apply.
-        algebraic: ‖r‖.
-        unseen: a bound of how far the projection of the source is from the one that was computed.
-    """
-
-    indicators: np.ndarray
-    dual: float
-    weighted: float | None
-    algebraic: float
-    unseen: float
-
-
-@dataclass(frozen=True)
-class StateFlux:
-    """The flux of a state, or of a difference of states.
-
-    Attributes:
-        misfit: q + p by the unknowns of RT_{k+1}, shape (unknowns, cells of this rank).
-        functional: the part of R that a function in V_h represents, by its values of the nodal
-            functions that this rank owns.
-        represented: the owned values of this function.
-        lumped: the part of R that is represented by functions dual to the nodal ones.
-        source, when: s and the time at which it is taken.
-    """
-
-    misfit: np.ndarray
-    functional: np.ndarray
-    represented: np.ndarray
-    lumped: np.ndarray
-    source: sp.Expr
-    when: float
-
-    def __sub__(self, other: StateFlux) -> StateFlux:
-        return StateFlux(
-            self.misfit - other.misfit,
-            self.functional - other.functional,
-            self.represented - other.represented,
-            self.lumped - other.lumped,
-            self.source - other.source,
-            self.when,
-        )
-
-
-@dataclass(frozen=True)
-class Local:
-    """A state and a source on some cells; the last axis counts them.
-
-    Attributes:
-        block: the cells.
-        nodal: the values of the state at their nodes.
-        carried: κ ∇̂ŵ.
-        density: the coefficients of Π s − b·∇w − c w in orthonormal polynomials of the reference
-            cell.
-    """
-
-    block: CellBlock
-    nodal: np.ndarray
-    carried: list[np.ndarray]
-    density: np.ndarray
 
 
 class FluxEquilibration:

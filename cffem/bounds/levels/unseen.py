@@ -24,74 +24,37 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import basix
 import numpy as np
 import sympy as sp
 from dolfinx import fem
 from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
 
-from cffem._compat import cell_geometry, exterior_facets, straight_simplices
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosed.pieces import CELLS, Simplices
-from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
+from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.enclosed.trajectory_columns import Broken
+from cffem.bounds.levels.data_parts import (
+    LOOKING,
+    beyond_expected,
+    boundary_cells,
+    elements_of,
+    expected_beyond,
+    given_functions,
+    projection_misses,
+    simplices,
+)
 from cffem.bounds.levels.ladders import MESH, TIME
-from cffem.bounds.levels.level_gaps import Gaps
 from cffem.bounds.levels.roughness import JUMP, Orders, Rough, order_of, within_steps
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
-from cffem.engine.inputs.numeric import numeric
 from cffem.engine.solve.linear import SolveError
 from cffem.forms.lowering import Lowering
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import fields_of
 from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.interventions import Intervention, force
 
 if TYPE_CHECKING:
-    from dolfinx.mesh import Mesh
-
-    from cffem.engine.model import Model
     from cffem.symbols.fields import Field
-
-
-@dataclass(frozen=True)
-class Looking:
-    """How data of levels are compared.
-
-    A jump is the roughest thing that levels resolve: what they miss of it in L2 shrinks by
-    s = 2^−1/2 a level, or grows by 2^1/2 with the size that finer cells see of a spike that both
-    miss. The limits follow from these two, but for `growth`.
-
-    Attributes:
-        most: ρ is at most this many times the largest gap, however slowly gaps shrink; for a jump
-            κ s/(1 − s) is 3.6.
-        gained: quadrature on the finest level that errs by this many times what the last level has
-            gained is resolved; for a jump that is s/(1 − s) = 2.4, and a quarter more is allowed.
-        visible: what the finest level misses of data is seen by its gaps only below this share of
-            them; a jump in one of twelve layers of cells, three divided twice, has at most
-            1/2 · 12^−1/2 = 0.144.
-        growing: coefficients and boundary values are not seen, either, where the finest level
-            misses this many times as much of them as the one before: more than a constant share,
-            which lies in the middle between jumps, 0.71, and missed spikes, 1.41.
-        growth: a factor for what a problem makes of data, beyond the estimate for one that does not
-            amplify: a choice, which covers a growth rate of 0.7 over the length of the window, and
-            no theorem.
-        negligible: distances below this share of the data are rounding errors.
-        moments: at how many times a moving forcing is looked at in space.
-    """
-
-    most: float = 4.0
-    gained: float = 3.0
-    visible: float = 0.15
-    growing: float = 1.15
-    growth: float = 2.0
-    negligible: float = 1e-9
-    moments: int = 5
-
-
-LOOKING = Looking()
 
 
 @dataclass(frozen=True)
@@ -123,19 +86,6 @@ class Unseen:
         if self.blind:
             how += "; not looked at: " + ", ".join(self.blind)
         return "the levels see all of the data but what is in the estimate", how
-
-
-def simplices(mesh: Mesh) -> Simplices:
-    """The cells of a mesh.
-
-    Raises:
-        NotCovered: they are no straight simplices that fill their space.
-    """
-    dim = mesh.topology.dim
-    if not straight_simplices(mesh) or mesh.geometry.dim != dim:
-        raise NotCovered("the cells are no straight simplices")
-    mine = mesh.topology.index_map(dim).size_local
-    return Simplices(mesh, dim, mesh.geometry.x[cell_geometry(mesh)[0][:mine], :dim])
 
 
 class DataLevels:
@@ -231,7 +181,7 @@ class DataLevels:
             levels = self.models[1:] if self.way == MESH else []
             cells = [(model.comm, simplices(model.discretisation.mesh).corners) for model in levels]
             degrees = [
-                min(e.basix_element.embedded_superdegree for e in _elements(model)) - 1
+                min(e.basix_element.embedded_superdegree for e in elements_of(model)) - 1
                 for model in levels
             ]
         except NotCovered:
@@ -275,7 +225,7 @@ class DataLevels:
         for equation in library.equations.values():
             terms = [term for name, term in equation.terms.items() if name in self.model.active]
             for expr in [*terms, *([] if equation.anchor is None else [equation.anchor])]:
-                found += _given_in(expr)
+                found += given_functions(expr)
         for value in getattr(experiment, "known", {}).values():
             found += [sp.sympify(value)] if isinstance(value, sp.Expr) else []
         return list(dict.fromkeys(found))
@@ -295,7 +245,7 @@ class DataLevels:
             values = getattr(condition, "value", 0)
             entries = values if isinstance(values, list | tuple) else [values]
             exprs = [sp.sympify(entry) for entry in entries if isinstance(entry, sp.Expr)]
-            found.append((condition, [part for expr in exprs for part in _given_in(expr)]))
+            found.append((condition, [part for expr in exprs for part in given_functions(expr)]))
         return found
 
     def _boundary(self, change: Intervention | None) -> list[str]:
@@ -317,13 +267,15 @@ class DataLevels:
         try:
             for model in self.models[1:]:
                 cells = simplices(model.discretisation.mesh)
-                corners = _beside_the_boundary(cells) if boundary else cells.corners
-                degree = min(e.basix_element.embedded_superdegree for e in _elements(model))
+                corners = boundary_cells(cells) if boundary else cells.corners
+                degree = min(e.basix_element.embedded_superdegree for e in elements_of(model))
                 rule = degree + estimate_total_polynomial_degree(
                     Lowering(model.discretisation.context)(expr)
                 )
                 levels.append(
-                    _misses(Sources(model.comm, corners, degree), expr, rule, self._moments)
+                    projection_misses(
+                        Sources(model.comm, corners, degree), expr, rule, self._moments
+                    )
                 )
             missed = 0.0
             if self.model.experiment.time is not None and expr.has(t):
@@ -401,9 +353,9 @@ class DataLevels:
 
         distance = math.hypot(size(given.coefficients - columns[2]) + given.unseen, given.rest)
         gaps = [size(low - high) for low, high in pairwise(columns)]
-        missed = _beyond(
+        missed = beyond_expected(
             distance,
-            _expected(self.way, gaps, self._degree),
+            expected_beyond(self.way, gaps, self._degree),
             math.hypot(size(given.coefficients), given.rest),
         )
         return LOOKING.growth * math.sqrt(self._length) * missed * (self._length if rate else 1.0)
@@ -446,7 +398,7 @@ class DataLevels:
             whole = self._length * float(np.mean(sizes))
         # How much of a jump a level has depends on where it lies in its step, whatever gaps say.
         jumps = order_of(entry, [t]) == JUMP and within_steps(entry, times.tolist())
-        return _beyond(distance, 0.0 if jumps else _expected(TIME, gaps), whole)
+        return beyond_expected(distance, 0.0 if jumps else expected_beyond(TIME, gaps), whole)
 
     # Space ----------------------------------------------------------------------------------------
 
@@ -473,14 +425,16 @@ class DataLevels:
             lowered = Lowering(model.discretisation.context)(entry)
             exact = degree + estimate_total_polynomial_degree(lowered)
             levels.append(
-                _misses(Sources(model.comm, cells.corners, degree), entry, exact, self._moments)
+                projection_misses(
+                    Sources(model.comm, cells.corners, degree), entry, exact, self._moments
+                )
             )
         (first, _), (second, size) = levels
         # A rule on the level before may have met a spike by accident, so what is gained says
         # nothing of large errors.
         if second > LOOKING.visible * size:
             return second
-        return _beyond(second, LOOKING.gained * max(first - second, 0.0), size)
+        return beyond_expected(second, LOOKING.gained * max(first - second, 0.0), size)
 
     @property
     def _moments(self) -> np.ndarray:
@@ -509,88 +463,3 @@ def _data_of(change: Intervention | None) -> tuple[str, ...]:
     if change is None or not (change.initial or change.forcing or change.conditions):
         return ()
     return str(change.initial), str(change.forcing), str(change.conditions)
-
-
-def _given_in(expr: Any) -> list[sp.Expr]:
-    """The largest parts of a term that are functions of place and time alone and no polynomials.
-
-    Example:
-        >>> import cffem as cf
-        >>> u = cf.ScalarField("u")
-        >>> _given_in(sp.exp(cf.x) * u.diff(cf.x) + cf.y * u)
-        [exp(x)]
-    """
-    if not isinstance(expr, sp.Basic):
-        return []
-    if not fields_of(expr) and isinstance(expr, sp.Expr) and not expr.has(sp.Derivative):
-        places = {*SPACE, t}
-        plain = not expr.free_symbols & places or bool(expr.is_polynomial(*places))
-        return [] if plain or expr.free_symbols - places else [expr]
-    given = [arg for arg in expr.args if isinstance(arg, sp.Expr) and not fields_of(arg)]
-    if isinstance(expr, sp.Mul) and given:
-        rest = [arg for arg in expr.args if arg not in given]
-        return _given_in(sp.Mul(*given)) + [part for arg in rest for part in _given_in(arg)]
-    return [part for arg in expr.args for part in _given_in(arg)]
-
-
-def _elements(model: Model) -> list[Any]:
-    return [model.spaces.own(unknown)[0].element for unknown in model.discretisation.unknowns]
-
-
-def _beside_the_boundary(cells: Simplices) -> np.ndarray:
-    """The corners of the cells with a facet on the boundary."""
-    topology, dim = cells.mesh.topology, cells.dim
-    topology.create_connectivity(dim - 1, dim)
-    links = topology.connectivity(dim - 1, dim)
-    found = {int(cell) for facet in exterior_facets(cells.mesh) for cell in links.links(facet)}
-    return cells.corners[sorted(cell for cell in found if cell < len(cells.corners))]
-
-
-def _expected(way: str, gaps: Sequence[float], degree: int = 1) -> float:
-    """ρ, what the gaps between three levels leave to be expected beyond the finest."""
-    first, second = gaps
-    found = Gaps(way, first, second, first + second, degree=degree).rest
-    return min(found, LOOKING.most * max(gaps))
-
-
-def _beyond(distance: float, expected: float, size: float) -> float:
-    """(e − ρ)₊, nothing where it is a rounding error."""
-    missed = distance - expected
-    return missed if missed > LOOKING.negligible * size else 0.0
-
-
-def _misses(
-    sources: Sources, entry: sp.Expr, exact: int, moments: np.ndarray
-) -> tuple[float, float]:
-    """How far projections by a plain rule are from Π s, and the size of Π s, integrated over
-    time.
-    """
-    apart = taken_apart(entry) if entry.has(t) else {entry: sp.S.One}
-    length = max(float(moments[-1] - moments[0]), 0.0) or 1.0
-    if apart is None:
-        pairs = [(entry, float(when), length / len(moments)) for when in moments]
-    else:
-        with np.errstate(all="ignore"):
-            weights = [
-                np.abs([float(numeric(f, (t,))(float(s))) for s in moments]) for f in apart.values()
-            ]
-        factor = 1.0 if len(moments) < 2 or moments[-1] == moments[0] else length
-        pairs = [(s, 0.0, factor * float(w.mean())) for s, w in zip(apart, weights, strict=True)]
-    missed = size = 0.0
-    for shape, when, weight in pairs:
-        found = SeparatedSource(sources, [sp.S.One], sources.resolved([shape], when))
-        points, shares = basix.make_quadrature(CELLS[sources.dim], exact)
-        basis = basix.tabulate_polynomials(
-            basix.PolynomialType.legendre, CELLS[sources.dim], sources.degree, points
-        )
-        barycentric = np.column_stack([1 - points.sum(axis=1), points])
-        places = [sources.corners[:, :, axis] @ barycentric.T for axis in range(sources.dim)]
-        with np.errstate(all="ignore"):
-            raw = numeric(shape, (*SPACE[: sources.dim], t))(*places, when)
-        values = np.broadcast_to(np.asarray(raw, dtype=float), (len(sources.corners), len(shares)))
-        gap = ((shares * basis) @ values.T - found.moments[0]) ** 2
-        gap = sources.comm.allreduce(float(gap.sum(axis=0) @ sources.volume))
-        missed += weight * math.sqrt(gap)
-        inside = sources.comm.allreduce(float((found.moments[0] ** 2).sum(axis=0) @ sources.volume))
-        size += weight * math.sqrt(inside)
-    return missed, size

@@ -25,7 +25,8 @@ from dolfinx import fem
 from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
-from cffem.bounds.flux.equilibrated import FluxEquilibration, StateFlux
+from cffem.bounds.flux.equilibrated import FluxEquilibration
+from cffem.bounds.flux.state_flux import StateFlux
 from cffem.bounds.scalar_problem import Operator
 from cffem.engine.solve.linear import LinearSolver
 from cffem.symbols.coordinates import t

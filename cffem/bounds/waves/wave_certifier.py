@@ -43,9 +43,10 @@ from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.scalar_problem import only_equation
 from cffem.bounds.waves.wave_data import Source, projected
 from cffem.bounds.waves.wave_growth import evolve
-from cffem.bounds.waves.wave_majorant import Majorant, Ruler, WaveResiduals, zero_operator
+from cffem.bounds.waves.wave_majorant import Majorant, WaveResiduals
 from cffem.bounds.waves.wave_paths import Trajectory
 from cffem.bounds.waves.wave_problem import WaveOperator, term_operators
+from cffem.bounds.waves.wave_rulers import Ruler, zero_operator
 from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.conditions import Dirichlet, Tangential, is_zero
 from cffem.symbols.problem.interventions import delete

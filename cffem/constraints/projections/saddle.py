@@ -41,7 +41,7 @@ from cffem.constraints.projections.projection_solver import (
 from cffem.constraints.projections.stream import StreamFunctions, has_stream_function
 from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.discretisation import Discretisation
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.forms.elements import HDIV, carrier
 from cffem.symbols.errors import InputError
 

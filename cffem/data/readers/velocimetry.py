@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cffem.data.readers.sphere import DataError
+from cffem.data.readers.anomalies import DataError
 from cffem.data.readers.units import QUANTITIES
 
 

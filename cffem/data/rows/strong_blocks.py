@@ -21,7 +21,7 @@ from cffem.data.noise.grid_noise import reshaped
 from cffem.data.rows.conservation import Order, orders_of
 from cffem.data.rows.integrands import check_axes, check_integrand, compiled
 from cffem.data.rows.on_grids import BLOCKS, USUAL_WIDTH, derivative
-from cffem.data.rows.on_points import PointMesh
+from cffem.data.rows.point_mesh import PointMesh
 from cffem.data.rows.row_blocks import RowBlock
 from cffem.data.rows.weak_blocks import common_draws, noise_notes, sampling_of
 from cffem.symbols.algebra.components import to_components

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +27,16 @@ from ufl.constantvalue import Zero
 from cffem import _compat
 from cffem.engine.assembly import experiment_checks as checks
 from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
+from cffem.engine.assembly.ingredients import Ingredient
 from cffem.engine.assembly.periodic import Periodicity
-from cffem.engine.assembly.spaces import Spaces, basix_element
+from cffem.engine.assembly.spaces import Spaces, basix_element, default_multiplier
 from cffem.engine.assembly.traces import essential, given_values, on_part
 from cffem.engine.assembly.transport import Upwind, upwind
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
-from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
+from cffem.forms.elements import HCURL, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
@@ -46,44 +47,14 @@ from cffem.symbols.algebra.nodes import Curl
 from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.fields import Field, ScalarField
 from cffem.symbols.operators import as_expr, dt
 from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.experiment import Experiment
 
 if TYPE_CHECKING:
-    from dolfinx.mesh import Mesh
-
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
-
-
-@dataclass
-class Ingredient:
-    """One summand of the discrete equation.
-
-    Attributes:
-        name: the term's name, or what it is.
-        form: the UFL form F(w, ẇ, ẅ, t; v).
-        jacobians: ∂F/∂w, ∂F/∂ẇ, ∂F/∂ẅ as UFL forms, None where they vanish.
-        constant: F at zero state, None where it vanishes; only of linear ingredients.
-        linear: whether the Jacobians do not depend on the state.
-        autonomous: whether the Jacobians do not depend on time.
-        steady_constant: whether `constant` does not depend on time.
-    """
-
-    name: str
-    form: Any
-    jacobians: tuple[Any, Any, Any]
-    constant: Any
-    linear: bool
-    autonomous: bool
-    steady_constant: bool
-
-    @property
-    def by_matrix(self) -> bool:
-        """Whether matrices assembled once represent it."""
-        return self.linear and self.autonomous
 
 
 class Discretisation:
@@ -507,30 +478,3 @@ class Discretisation:
             for index in np.ndindex(part.ufl_shape):
                 parts.append((part[index] if index else part) if unknown in fields else Zero())
         return ufl.as_vector(parts)
-
-
-def default_multiplier(
-    mesh: Mesh, constraint: Any, elements: Mapping[Field, Any]
-) -> tuple[Field, Any]:
-    """The multiplier space that makes the pair stable, where the user names none."""
-    leaders = [f for f in constraint.fields if isinstance(f, VectorField)]
-    if len(leaders) != 1 or constraint.shape != ():
-        raise InputError(
-            "this constraint needs a multiplier: Constraint(expr, multiplier={q: ('Lagrange', 1)})"
-        )
-    (leader,) = leaders
-    element, unknown = elements[leader], ScalarField(f"{leader.name}_multiplier")
-    space = carrier(element).space
-    if space == HCURL:
-        # In the plane curl maps a Nédélec space onto discontinuous functions of one degree less;
-        # potentials test a divergence.
-        by_curl = constraint.expr.has(Curl)
-        return unknown, after(element) if by_curl else before(element)
-    if space == HDIV:
-        return unknown, after(element)
-    if space == H1 and element.degree >= 2:
-        return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
-    raise InputError(
-        f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) "
-        "or name a multiplier"
-    )

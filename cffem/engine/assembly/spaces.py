@@ -19,8 +19,10 @@ from petsc4py import PETSc
 
 from cffem._compat import cell_name, collapsed
 from cffem.engine.store.numbering import Numbering
+from cffem.forms.elements import H1, HCURL, HDIV, after, before, carrier
+from cffem.symbols.algebra.nodes import Curl
 from cffem.symbols.errors import InputError, nearest
-from cffem.symbols.fields import Field, VectorField
+from cffem.symbols.fields import Field, ScalarField, VectorField
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
@@ -214,3 +216,30 @@ class Spaces:
         self._work.array[: self.owned] = state[: self.owned]
         self._work.scatter_forward()
         return self._work.array.copy()
+
+
+def default_multiplier(
+    mesh: Mesh, constraint: Any, elements: Mapping[Field, Any]
+) -> tuple[Field, Any]:
+    """The multiplier space that makes the pair stable, where the user names none."""
+    leaders = [f for f in constraint.fields if isinstance(f, VectorField)]
+    if len(leaders) != 1 or constraint.shape != ():
+        raise InputError(
+            "this constraint needs a multiplier: Constraint(expr, multiplier={q: ('Lagrange', 1)})"
+        )
+    (leader,) = leaders
+    element, unknown = elements[leader], ScalarField(f"{leader.name}_multiplier")
+    space = carrier(element).space
+    if space == HCURL:
+        # In the plane curl maps a Nédélec space onto discontinuous functions of one degree less;
+        # potentials test a divergence.
+        by_curl = constraint.expr.has(Curl)
+        return unknown, after(element) if by_curl else before(element)
+    if space == HDIV:
+        return unknown, after(element)
+    if space == H1 and element.degree >= 2:
+        return unknown, basix_element(mesh, unknown, ("Lagrange", element.degree - 1))
+    raise InputError(
+        f"no stable multiplier is known for {leader} on its element; use degree 2 (Taylor–Hood) "
+        "or name a multiplier"
+    )

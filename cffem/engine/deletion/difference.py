@@ -37,13 +37,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from petsc4py import PETSc
 
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.engine.collective import summed
 from cffem.engine.response.tangent import combined
 from cffem.engine.solve.krylov import Directions, Memory, accumulate
-from cffem.engine.solve.linear import SolveError, SolveRecord
+from cffem.engine.solve.linear import SolveError
 from cffem.engine.solve.petsc_options import options_for
 from cffem.engine.solve.presets import incomplete_factors
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from cffem.engine.collective import summed
 from cffem.engine.deletion.difference import Track, incomplete, score_effect
 from cffem.engine.response.tangent import Linearisation, combined
 from cffem.engine.solve.krylov import Directions
-from cffem.engine.solve.linear import SolveError, SolveRecord
+from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:

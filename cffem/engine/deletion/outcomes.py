@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cffem.engine.deletion.difference import MASS
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
 

@@ -29,7 +29,7 @@ from cffem.engine.deletion.outcomes import Deletion, Demand
 from cffem.engine.deletion.sweep import run_changes
 from cffem.engine.response.deletion_branch import combination
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError
 from cffem.engine.steady.continuation import SETTINGS, SolutionBranch
 from cffem.symbols.errors import InputError

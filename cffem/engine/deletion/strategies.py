@@ -36,7 +36,8 @@ from cffem.engine.deletion.outcomes import DIFFERENCE, LENIENCY, LOCKSTEP, OWN, 
 from cffem.engine.deletion.steady_deletions import is_linear_steady, steady_differences
 from cffem.engine.norms import TrajectoryNorm
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveError, SolveRecord, collect_garbage
+from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.time.growth import LARGEST_GROWTH
 from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.registry import Registry

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.response.tangent import Linearisation
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:

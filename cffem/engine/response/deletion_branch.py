@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import scale
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Stage
 from cffem.engine.time.start import held_at_start
 from cffem.engine.time.trajectories import Levels

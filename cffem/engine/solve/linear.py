@@ -12,10 +12,8 @@ options are merged over them.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from cffem.engine.solve.factorisation import WORKSPACE, failure, sound
 from cffem.engine.solve.petsc_options import options_for, warn_of_unread
 from cffem.engine.solve.presets import SolverPlan, plan, symmetric
 from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 
 _PREFIXES = itertools.count()
@@ -40,42 +39,6 @@ ROUNDED = 1e-15
 # Beyond this condition number, measured after row scaling, fewer than three digits of a solution
 # are left.
 SINGULAR = 1e13
-
-
-@dataclass
-class SolveRecord:
-    """What the solves of one run cost and how well they did.
-
-    Attributes:
-        solves: linear solves, steps of refinement included.
-        iterations: Krylov iterations of all solves.
-        factorisations: how often the preconditioner or the factors were made anew.
-        newton_steps: Newton steps of nonlinear problems.
-        worst_residual: the largest true relative residual.
-        solver: the preset that was used last, or "own" for the user's PETSc options.
-        reasons: what was done otherwise than planned, in words.
-        notices: what one must know about the solution, in words: that it is unstable, or not the
-            only one.
-    """
-
-    solves: int = 0
-    iterations: int = 0
-    factorisations: int = 0
-    newton_steps: int = 0
-    worst_residual: float = 0.0
-    solver: str = ""
-    reasons: list[str] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-
-
-def collect_garbage(comm: MPI.Comm) -> None:
-    """Free PETSc objects that Python has let go of but that wait for a collective call; collective.
-
-    A single process frees them at once, or in its own time where they are part of a cycle.
-    """
-    if comm.size > 1:
-        gc.collect()
-        PETSc.garbage_cleanup(comm)
 
 
 class LinearSolver:

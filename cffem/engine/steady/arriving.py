@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from cffem.engine.solve.linear import SolveRecord, collect_garbage
+from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.solve_errors import SolveError
 from cffem.engine.steady.continuation import SolutionBranch
 from cffem.engine.steady.steady_stability import towards_rest

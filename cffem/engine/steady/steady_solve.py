@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.engine.solve.linear import SolveRecord
 from cffem.engine.solve.petsc_options import log
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError
 from cffem.engine.steady.arriving import arrive
 from cffem.engine.steady.continuation import SolutionBranch

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from petsc4py import PETSc
 
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.engine.collective import summed
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import LinearSolver, SolveRecord
+from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.presets import factorised
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention

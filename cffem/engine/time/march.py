@@ -25,9 +25,10 @@ import numpy as np
 from cffem.engine.assembly.dirichlet import Clock, EssentialConditions
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
-from cffem.engine.solve.linear import LinearSolver, SolveRecord
+from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.newton import Newton, NewtonSettings, newton_settings
 from cffem.engine.solve.presets import plan
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
 from cffem.symbols.problem.schemes import Scheme

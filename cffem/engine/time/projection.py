@@ -14,7 +14,7 @@ import ufl
 
 from cffem import _compat
 from cffem.engine.assembly.discretisation import Discretisation
-from cffem.engine.assembly.equation import add
+from cffem.engine.assembly.ingredients import add
 from cffem.engine.solve.linear import LinearSolver, SolveError
 from cffem.engine.solve.presets import factorised
 from cffem.symbols.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs import initial
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Marching, Stage, consistent_start
 from cffem.engine.time.projection import project_onto_constraint
 from cffem.symbols.fields import Field

@@ -19,7 +19,7 @@ from cffem.engine.assembly.carried import Release, released
 from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.assembly.experiment_checks import check_conditions, check_open_parts
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Stage
 from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError

@@ -14,7 +14,7 @@ from typing import Any
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
-from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED, decide

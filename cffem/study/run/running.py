@@ -22,7 +22,8 @@ from cffem.engine.mesh.meshes import read_mesh
 from cffem.engine.model import Model
 from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
-from cffem.engine.solve.linear import SolveError, SolveRecord
+from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.solve_record import SolveRecord
 from cffem.forms.elements import H1, L2, carrier
 from cffem.study.report.drawn_fields import FILE
 from cffem.study.run.checkpoint import Checkpoint

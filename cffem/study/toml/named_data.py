@@ -20,7 +20,8 @@ from cffem._files import (
     read_arrays,
     require_file,
 )
-from cffem.data.dataset import Dataset, refuse_degrees
+from cffem.data.dataset import Dataset
+from cffem.data.field_arrays import refuse_degrees
 from cffem.data.readers.csv_format import from_columns, read_columns
 from cffem.engine.collective import collectively
 from cffem.study.toml.allowed import inside

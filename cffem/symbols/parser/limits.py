@@ -45,6 +45,26 @@ class ExpressionLimits:
 LIMITS = ExpressionLimits()
 
 
+@dataclass(frozen=True)
+class CallLimits:
+    """How much one call or condition may hold.
+
+    Args:
+        arguments: arguments of Min, Max and their like.
+        order: order of a derivative.
+        comparisons: comparisons in a condition.
+        constant: parts of a constant, which SymPy would evaluate.
+    """
+
+    arguments: int = 8
+    order: int = 8
+    comparisons: int = 8
+    constant: int = 24
+
+
+CALL_LIMITS = CallLimits()
+
+
 NOT_FINITE = (sp.nan, sp.zoo, sp.oo, -sp.oo)
 GROWING = (sp.exp, sp.sinh, sp.cosh)
 BRANCHING = (sp.Min, sp.Max, sp.Piecewise, sp.atan2)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
@@ -28,7 +27,8 @@ from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import Field
 from cffem.symbols.parser.constants import check_exponent, constant_value, finite
-from cffem.symbols.parser.limits import LIMITS, Budget
+from cffem.symbols.parser.limits import CALL_LIMITS, LIMITS, Budget
+from cffem.symbols.parser.polynomials import is_condition, is_quadratic, sign_work
 from cffem.symbols.parser.syntax import KEYWORDS, SyntaxParser, Tree
 from cffem.symbols.parser.words import (
     CALLABLE,
@@ -40,27 +40,6 @@ from cffem.symbols.parser.words import (
     RELATIONS,
     SPECIAL,
 )
-
-
-@dataclass(frozen=True)
-class CallLimits:
-    """How much one call or condition may hold.
-
-    Args:
-        arguments: arguments of Min, Max and their like.
-        order: order of a derivative.
-        comparisons: comparisons in a condition.
-        constant: parts of a constant, which SymPy would evaluate.
-    """
-
-    arguments: int = 8
-    order: int = 8
-    comparisons: int = 8
-    constant: int = 24
-
-
-CALL_LIMITS = CallLimits()
-
 
 # What SymPy and the operators raise when arguments make no sense.
 REFUSALS = (
@@ -548,46 +527,6 @@ class Builder:
                         entry.column,
                     )
         return found
-
-
-def is_condition(expr: Any) -> bool:
-    """Whether this is a truth value; SymPy's symbols could be either, ours are numbers."""
-    return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
-
-
-def sign_work(expr: sp.Expr) -> int:
-    """Work of finding the sign of a polynomial in a parameter: SymPy isolates its roots."""
-    powers = [
-        power
-        for power in expr.atoms(sp.Pow)
-        if power.base.is_Symbol and power.base.is_extended_nonnegative is not None
-    ]
-    return 50 * max((int(abs(power.exp)) for power in powers if power.exp.is_Number), default=0)
-
-
-def is_quadratic(expr: sp.Expr, variable: sp.Symbol) -> bool:
-    """Whether an expression is a polynomial of degree at most 2, without expanding it."""
-    if not expr.has(variable):
-        return True
-    if expr == variable:
-        return True
-    if isinstance(expr, sp.Add):
-        return all(is_quadratic(arg, variable) for arg in expr.args)
-    if isinstance(expr, sp.Mul):
-        degrees = [arg for arg in expr.args if arg.has(variable)]
-        return len(degrees) == 1 and is_quadratic(degrees[0], variable)
-    return (
-        isinstance(expr, sp.Pow)
-        and expr.exp == 2
-        and expr.base.is_Add | expr.base.is_Symbol
-        and is_linear(expr.base, variable)
-    )
-
-
-def is_linear(expr: sp.Expr, variable: sp.Symbol) -> bool:
-    """Whether an expression is a sum of constants and multiples of the variable."""
-    parts = [arg.as_coeff_Mul()[1] for arg in sp.Add.make_args(expr) if arg.has(variable)]
-    return all(part == variable for part in parts)
 
 
 def unknown_name(word: str, known: Iterable[str], otherwise: str) -> str:
