@@ -38,7 +38,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.problem.constraint_classes": "Constraint CurlFree DivergenceFree ZeroMean",
         "cffem.symbols.problem.observables": "Average Energy Flux Front Integral PointAverage",
         "cffem.symbols.problem.observations": "Part Sensors Series Trace",
-        "cffem.symbols.problem.conditions": "Dirichlet Neumann Periodic Robin Tangential",
+        "cffem.symbols.problem.conditions": "Dirichlet Natural Neumann Periodic Robin Tangential",
         "cffem.symbols.problem.experiment": "Experiment Window",
         "cffem.engine.solve.linear": "SolveError",
         "cffem.engine.model": "Model",

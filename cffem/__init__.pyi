@@ -61,6 +61,7 @@ from cffem.symbols.operators import transpose as transpose
 from cffem.symbols.operators import vector as vector
 from cffem.symbols.parser.parse import parse as parse
 from cffem.symbols.problem.conditions import Dirichlet as Dirichlet
+from cffem.symbols.problem.conditions import Natural as Natural
 from cffem.symbols.problem.conditions import Neumann as Neumann
 from cffem.symbols.problem.conditions import Periodic as Periodic
 from cffem.symbols.problem.conditions import Robin as Robin

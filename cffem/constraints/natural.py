@@ -19,7 +19,7 @@ import ufl
 
 from cffem.constraints.modulo import Modulo, entries_vanish
 from cffem.constraints.projections.base import integral
-from cffem.engine.assembly.traces import essential, imposed
+from cffem.engine.assembly.traces import essential, imposed, natural_of
 from cffem.forms.lowering import Lowering
 from cffem.forms.orders import derivatives
 from cffem.symbols.algebra.analysis import canonical
@@ -64,9 +64,12 @@ def _replaced(
     there, against the test function.
     """
     dimension, change = discretisation.mesh.geometry.dim, sp.S.Zero
+    whole = bool(
+        natural_of(conditions, equation)
+    )  # is given, so that a term has no trace of its own
     for trace, weight in weak.traces:
-        new = trace
-        for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
+        new = sp.S.Zero if whole else trace
+        for unknown in sorted({d.field for d in derivatives(new) if d.order > 0}, key=str):
             new = imposed(
                 new, unknown, conditions, part, discretisation.boundary.data_symbols, dimension
             )

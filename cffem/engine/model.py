@@ -25,6 +25,7 @@ from cffem.engine.assembly.experiment_checks import (
     check_time,
     checked_coefficients,
 )
+from cffem.engine.assembly.natural_conditions import check_carried
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
@@ -122,6 +123,7 @@ class Model:
         )
         check_open_parts(self.discretisation)
         check_transport(self.discretisation, self.coefficients)
+        check_carried(self.discretisation, self.coefficients)
         self.spaces = self.discretisation.spaces
         self.comm = self.discretisation.mesh.comm
         self.equation = Equation(self.discretisation)
@@ -178,6 +180,7 @@ class Model:
         if self.discretisation.turned(new):
             return Model(self.library, new, self.experiment, self.petsc_options, self.trajectories)
         check_transport(self.discretisation, new)
+        check_carried(self.discretisation, new)
         result = Model.__new__(Model)
         result.__dict__.update(self.__dict__)
         result.coefficients = new
@@ -306,7 +309,7 @@ class Model:
     def changes_coefficients_only(self, change: Intervention) -> bool:
         """Whether an intervention leaves data and boundary conditions alone."""
         release = self.release(change)
-        return change.only_coefficients and (release is None or not release.kept)
+        return change.only_coefficients and (release is None or not release.changes)
 
     # Data
     # ----------------------------------------------------------------------------------------------

@@ -41,7 +41,14 @@ from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.operators import Grad, Sym, as_expr, cross, dt, n, vector
-from cffem.symbols.problem.conditions import BoundaryCondition, Neumann, Robin, Tangential, is_zero
+from cffem.symbols.problem.conditions import (
+    BoundaryCondition,
+    Natural,
+    Neumann,
+    Robin,
+    Tangential,
+    is_zero,
+)
 from cffem.symbols.problem.measured import MeasuredFields
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ def is_held(
     if space not in (HCURL, HDIV):
         return False  # second derivatives have conditions of their own
     mine = [c for c in conditions if c.unknown == leader]
-    natural = any(isinstance(c, Neumann) for c in mine)
+    natural = any(isinstance(c, Natural | Neumann) for c in mine)
     if space == HCURL:
         return essential(conditions, leader, space) or (natural and not closed)
     return natural and not any(isinstance(c, Tangential) for c in mine)
@@ -188,7 +195,7 @@ def _check_part(
 ) -> None:
     space = discretisation.kinds[field]
     mine = [c for c in conditions if c.unknown == field]
-    natural = [c for c in mine if isinstance(c, Neumann | Robin)]
+    natural = [c for c in mine if isinstance(c, Natural | Neumann | Robin)]
     tangential = any(isinstance(c, Tangential) for c in mine)
     closed = essential(conditions, field, space) and (space == HCURL or tangential)
     if len(natural) > 1:
@@ -212,7 +219,7 @@ def _check_trace(
     """
     field = condition.unknown
     mine = [a for a, leader in discretisation.leaders.items() if leader == field]
-    zero = isinstance(condition, Neumann) and is_zero(condition.value)
+    zero = isinstance(condition, Natural | Neumann) and is_zero(condition.value)
     weighted = [
         str(a.definition.term)
         for a in mine

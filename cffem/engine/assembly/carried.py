@@ -9,6 +9,9 @@ those at its inflow, a reaction none. Nonlinear transport is judged at the presc
 themselves. A flow without viscosity under a divergence constraint keeps the normal component
 everywhere.
 
+A natural trace that is given for a whole equation is carried as long as some term is left that is
+integrated by parts; without one, ∮ g·v would be a source on the boundary that nothing spreads.
+
 Conditions are released only where this rule decides; what it cannot judge (derivatives of higher
 order, coupled derivatives of several fields, coefficients that are not expressions) stays
 prescribed, and the sentence says so.
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
+from cffem.engine.assembly.natural_conditions import no_longer_carried
 from cffem.engine.inputs.numeric import numeric
 from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
@@ -54,10 +58,18 @@ class Release:
             component, or None for all, and the facets on which it is kept; conditions that are not
             named stay as they are.
         sentence: the same in words.
+        natural: the fields, each with the parts of the boundary, whose given natural traces are
+            not carried.
     """
 
     kept: Mapping[int, tuple[tuple[int | None, np.ndarray], ...]] = field(default_factory=dict)
     sentence: str = ""
+    natural: Mapping[Field, list[str]] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> bool:
+        """Whether some condition is released; there may be words only."""
+        return bool(self.kept or self.natural)
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,13 @@ def released(
             continue
         kept |= {index: parts for index, parts in found.items() if parts is not None}
         words += judge.words()
-    return Release(kept, "; ".join(dict.fromkeys(words))) if kept or words else None
+    natural = no_longer_carried(discretisation, coefficients, factual)
+    words += [
+        f"the natural trace of {unknown} on {', '.join(parts)} is released: no term is left in its "
+        "equation that could carry it"
+        for unknown, parts in natural.items()
+    ]
+    return Release(kept, "; ".join(dict.fromkeys(words)), natural) if kept or words else None
 
 
 def same_diffusion(

@@ -28,6 +28,7 @@ from cffem import _compat
 from cffem.engine.assembly import experiment_checks as checks
 from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
 from cffem.engine.assembly.ingredients import Ingredient
+from cffem.engine.assembly.natural_conditions import check_natural
 from cffem.engine.assembly.periodic import Periodicity
 from cffem.engine.assembly.spaces import Spaces, basix_element, default_multiplier
 from cffem.engine.assembly.traces import essential, given_values, on_part
@@ -111,6 +112,7 @@ class Discretisation:
         )
         checks.check_data(self)
         checks.check_effects(self)
+        check_natural(self)
         check_tangential(self)
         self.parameters = self._parameters()
         self.context = self._context()
@@ -125,6 +127,7 @@ class Discretisation:
         result = copy.copy(self)
         result.boundary = Boundary(self.domain, [*conditions, *self.boundary.periodic])
         result.context = result._context()
+        check_natural(result)
         check_tangential(result)
         return result
 

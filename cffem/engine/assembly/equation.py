@@ -10,7 +10,8 @@ all deletions and time steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.ingredients import Assembled, Combined, add
+from cffem.engine.assembly.natural_conditions import natural_ingredients
 from cffem.engine.assembly.patterns import Pattern
 from cffem.engine.solve.scaling import FieldBlocks
 from cffem.symbols.errors import InputError
@@ -29,12 +31,19 @@ from cffem.symbols.operators import as_expr
 if TYPE_CHECKING:
     import ufl
 
+    from cffem.symbols.fields import Field
+
 
 class Equation:
     """The discrete equation with its current coefficients.
 
     Args:
         discretisation: spaces and forms.
+
+    Attributes:
+        terms: the candidate terms by name.
+        fixed: anchors, auxiliary equations and the constraint with their signs.
+        natural: the natural traces that are given for whole equations.
     """
 
     def __init__(self, discretisation: Discretisation):
@@ -43,6 +52,10 @@ class Equation:
         self.spaces = discretisation.spaces
         self.terms = {name: Assembled(i, self) for name, i in discretisation.terms().items()}
         self.fixed = [(sign, Assembled(i, self)) for sign, i in discretisation.fixed()]
+        self.natural = [
+            (given, Assembled(given.ingredient, self))
+            for given in natural_ingredients(discretisation)
+        ]
         self._forcing: dict[Any, list[tuple[float, Assembled]]] = {}
         space = self.spaces.space
         self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
@@ -54,9 +67,29 @@ class Equation:
         self._active: list[tuple[float, Assembled]] = []
         self._together: Combined | None = None
         self._current: Any = None
+        self._lent = False  # whether terms and their matrices belong to another equation
         # What the system matrix was last made of, for callers that would make it again; None after
         # any other use of it.
         self.holds: Any = None
+
+    def without(self, released: Mapping[Field, Sequence[str]]) -> Equation:
+        """This equation without some natural traces; terms and their matrices are shared, so it
+        must not outlive this one.
+
+        Args:
+            released: fields, each with the parts of the boundary where its trace is not given.
+        """
+        result = copy.copy(self)
+        result.natural = [
+            (given, part)
+            for given, part in self.natural
+            if given.part not in released.get(given.unknown, ())
+        ]
+        result._image, result._sums, result._active = self.new_vector(), {}, []
+        result._system = result._pattern = result._reduced = result._together = None
+        result._current = result.holds = None
+        result._lent = True
+        return result
 
     # Coefficients
     # ----------------------------------------------------------------------------------------------
@@ -100,6 +133,7 @@ class Equation:
         wanted = [
             *fixed,
             *((-coefficients.get(n, 0.0), a) for n, a in self.terms.items()),
+            *((-1.0, a) for _, a in self.natural),
             *self.forcing(forcing),
         ]
         active = [(c, a) for c, a in wanted if c != 0.0]
@@ -152,6 +186,7 @@ class Equation:
         still = {f"anchor of {f}" for f, order in orders.items() if order == 0}
         rows = [part for _, part in self.fixed if part.ingredient.name in still]
         rows += [part for name, part in self.terms.items() if orders[library.locate(name)[0]] == 0]
+        rows += [part for given, part in self.natural if orders[given.unknown] == 0]
         return any(
             id(part) in current and part.ingredient.jacobians[1:] != (None, None) for part in rows
         )
@@ -335,7 +370,7 @@ class Equation:
         """The matrix of a bilinear form of the state space, in the place of an earlier one of
         the same form where that is given.
         """
-        if not Pattern.fits(form):
+        if not Pattern.fits(form, beside=self._pattern is not None):
             return _compat.assemble_matrix(form, matrix=matrix)
         if self._pattern is None:
             self._pattern = Pattern(form, self.spaces.space)
@@ -407,11 +442,13 @@ class Equation:
 
     def destroy(self) -> None:
         """Free all matrices; collective."""
-        for part in [
+        parts = [
             *self.terms.values(),
             *(a for _, a in self.fixed),
+            *(a for _, a in self.natural),
             *(a for group in self._forcing.values() for _, a in group),
-        ]:
+        ]
+        for part in () if self._lent else parts:
             part.destroy()
         if self._together is not None:
             self._together.destroy()

@@ -29,7 +29,14 @@ from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
-from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Neumann, Robin, is_zero
+from cffem.symbols.problem.conditions import (
+    BoundaryCondition,
+    Dirichlet,
+    Natural,
+    Neumann,
+    Robin,
+    is_zero,
+)
 from cffem.symbols.problem.experiment import Experiment
 
 # Nodal values that miss more than this share of what is given on the boundary are refused.
@@ -166,7 +173,9 @@ def check_nodal_values(discretisation: Discretisation) -> None:
 def check_conditions(conditions: Iterable[BoundaryCondition], mesh: Mesh) -> None:
     """Boundary values fit their field and the mesh."""
     for condition in conditions:
-        natural = isinstance(condition, Neumann | Robin)
+        natural = isinstance(condition, Natural | Neumann | Robin)
+        if isinstance(condition, Natural) and condition.is_law:
+            continue
         data.check_on_mesh(
             condition.value, condition.field, mesh, str(condition), callables=not natural
         )
@@ -222,7 +231,8 @@ def check_open_parts(discretisation: Discretisation) -> None:
     for part, conditions in discretisation.boundary.conditions.items():
         for unknown in constraint.fields:
             natural = any(
-                isinstance(c, Neumann | Robin) and c.unknown == unknown for c in conditions
+                isinstance(c, Natural | Neumann | Robin) and c.unknown == unknown
+                for c in conditions
             )
             if natural or essential(conditions, unknown, discretisation.kinds[unknown]):
                 continue

@@ -46,11 +46,19 @@ class Pattern:
         )
 
     @staticmethod
-    def fits(form: ufl.Form) -> bool:
-        """Whether a compiled form has the pattern of integrals over cells."""
-        return (
-            fem.IntegralType.interior_facet not in form.integral_types
-            and fem.IntegralType.cell in form.integral_types
+    def fits(form: ufl.Form, beside: bool = False) -> bool:
+        """Whether a compiled form has the pattern of integrals over cells.
+
+        Args:
+            form: the compiled form.
+            beside: whether the pattern is known, so that integrals over the boundary alone find
+                their places in it.
+        """
+        kinds = form.integral_types
+        if fem.IntegralType.interior_facet in kinds:
+            return False
+        return fem.IntegralType.cell in kinds or (
+            beside and fem.IntegralType.exterior_facet in kinds
         )
 
     def new(self) -> Any:

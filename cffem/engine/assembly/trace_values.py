@@ -28,7 +28,7 @@ from cffem.forms.elements import HDIV
 from cffem.forms.lowering import Lowering
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr
-from cffem.symbols.problem.conditions import Neumann, is_zero
+from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Neumann, is_zero
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.discretisation import Discretisation
@@ -51,7 +51,7 @@ class TraceValues:
         self,
         discretisation: Discretisation,
         auxiliary: Field,
-        given: Mapping[str, Neumann],
+        given: Mapping[str, BoundaryCondition],
         places: np.ndarray,
     ):
         self.discretisation, self.places = discretisation, places
@@ -93,7 +93,7 @@ class TraceValues:
         self.values, self.right = self.solver.matrix.createVecs()
         self._at: float | None = None
 
-    def _value(self, condition: Neumann) -> Any:
+    def _value(self, condition: BoundaryCondition) -> Any:
         symbols = self.discretisation.boundary.data_symbols
         value = symbols[condition] if condition in symbols else as_expr(condition.value)
         return Lowering(self.discretisation.context)(vector_value(value, condition.unknown))
@@ -120,7 +120,9 @@ def trace_values(discretisation: Discretisation, places: Any) -> list[TraceValue
         if discretisation.kinds[leader] != HDIV:
             continue
         given = {
-            part: next(c for c in conditions if isinstance(c, Neumann) and c.unknown == leader)
+            part: next(
+                c for c in conditions if isinstance(c, Natural | Neumann) and c.unknown == leader
+            )
             for part, conditions in discretisation.boundary.conditions.items()
             if auxiliary.field in discretisation.pinned_with(conditions)
         }

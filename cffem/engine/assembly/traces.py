@@ -5,10 +5,13 @@ what they are.
 Integration by parts leaves traces such as ∂u/∂n or n × curl E. On a part with a Dirichlet condition
 their test functions vanish; a Neumann or Robin condition replaces them by data. A trace that
 contains derivatives of the unknown and meets no condition is an error: dropping it silently would
-be a homogeneous Neumann condition that nobody declared. Discontinuous elements have no unknowns on
-the boundary, so a Dirichlet condition replaces the field itself in the traces, as the pressure in ∮
-p v·n of a mixed form. A trace of another field that its element does not have, such as this one, is
-never taken from inside: it is given, said to be zero by `Neumann(v, 0)`, or asked for.
+be a homogeneous Neumann condition that nobody declared. Where a Natural condition gives the trace
+of the whole equation, the terms leave none, and `natural_integrand` is what stands for them.
+
+Discontinuous elements have no unknowns on the boundary, so a Dirichlet condition replaces the field
+itself in the traces, as the pressure in ∮ p v·n of a mixed form. A trace of another field that its
+element does not have, such as this one, is never taken from inside: it is given, said to be zero by
+`Neumann(v, 0)`, or asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any
 import sympy as sp
 
 from cffem.forms.elements import HCURL, HDIV, L2
+from cffem.forms.natural_traces import WHOLE, given_components, given_trace
 from cffem.forms.orders import derivatives
 from cffem.forms.parts import Trace
 from cffem.symbols.algebra.shapes import shape_of
@@ -42,6 +46,7 @@ from cffem.symbols.operators import (
 from cffem.symbols.problem.conditions import (
     BoundaryCondition,
     Dirichlet,
+    Natural,
     Neumann,
     Robin,
     Tangential,
@@ -117,7 +122,7 @@ def on_part(
         multiplier: that of a constraint; in terms of the library it stands for itself, traces
             included.
     """
-    if essential(conditions, equation, spaces[equation]):
+    if essential(conditions, equation, spaces[equation]) or natural_of(conditions, equation):
         return []
     given = given_values(conditions, data, spaces)
     kept = []
@@ -130,6 +135,61 @@ def on_part(
         if trace != 0:
             kept.append((trace, weight))
     return kept
+
+
+def natural_of(conditions: Sequence[BoundaryCondition], unknown: Field) -> list[Natural]:
+    """The conditions that give the natural trace of the equation of a field."""
+    return [c for c in conditions if isinstance(c, Natural) and c.unknown == unknown]
+
+
+def natural_integrand(
+    conditions: Sequence[BoundaryCondition],
+    test: Field,
+    equation: Field,
+    part: str,
+    data: Mapping[Any, Field],
+    direction: str,
+) -> sp.Expr:
+    """∮ g·v of the Natural conditions on one part of the boundary; zero without any.
+
+    Args:
+        conditions: the conditions declared on this part.
+        test: the symbol of the test function.
+        equation: the field of the equation.
+        part: the name of the part, for messages.
+        data: symbols that stand for values that are DOLFINx functions.
+        direction: what the trace can be, see `cffem.forms.natural_traces`.
+
+    Raises:
+        InputError: the trace is given twice, or some of its components are not given.
+    """
+    mine = natural_of(conditions, equation)
+    values = {c: data[c] if c in data else as_expr(c.value) for c in mine}
+    indices = [c.field.index if isinstance(c.field, Component) else None for c in mine]
+    if len({*indices}) < len(indices) or (None in indices and len(indices) > 1):
+        raise InputError(f"two natural conditions for {equation} on the boundary part {part!r}")
+    if not mine or None in indices:
+        value = next(iter(values.values()), sp.S.Zero)
+        return given_trace(vector_value(value, equation), test, direction) if value != 0 else value
+    if direction != WHOLE:
+        raise InputError(
+            f"{mine[0]}: the natural trace of {equation} is {direction} here and has no components "
+            f"of its own; give Natural({equation}, …) as a vector"
+        )
+    held = {
+        c.field.index
+        for c in conditions
+        if isinstance(c, Dirichlet) and isinstance(c.field, Component) and c.unknown == equation
+    }
+    for index in sorted({*range(equation.dim or 0)} - held - {*indices}):
+        raise InputError(
+            f"nothing is said about {equation}[{index}] on the boundary part {part!r}: declare "
+            f"Natural({equation}[{index}], …) or Dirichlet({equation}[{index}], …) there"
+        )
+    return given_components(
+        {index: values[c] for c, index in zip(mine, indices, strict=True) if index is not None},
+        test,
+    )
 
 
 def missing_values(
@@ -271,7 +331,7 @@ def imposed(
         )
         raise InputError(
             f"nothing is said about {said} on the boundary part {part!r}, where {trace} remains: "
-            f"declare Dirichlet({tested}, …), Neumann({said}, 0) or Robin there"
+            f"declare Dirichlet({tested}, …), Neumann({said}, 0), Robin or Natural there"
         )
     if len(natural) > 1:
         raise InputError(f"two natural conditions for {unknown} on the boundary part {part!r}")

@@ -17,7 +17,7 @@ from dolfinx import mesh as dolfinx_mesh
 from cffem._compat import exterior_facets
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
-from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
+from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 
 UNTAGGED = "untagged"
 
@@ -93,8 +93,9 @@ class Boundary:
         """Symbols for natural data that are DOLFINx functions."""
         symbols: dict[Any, Field] = {}
         for index, condition in zip(itertools.count(), self.declared, strict=False):
-            if isinstance(condition.value, fem.Function) and isinstance(condition.field, Field):
-                kind = VectorField if isinstance(condition.unknown, VectorField) else ScalarField
+            whole = isinstance(condition, Natural) or isinstance(condition.field, Field)
+            if isinstance(condition.value, fem.Function) and whole:
+                kind = VectorField if condition.field.shape else ScalarField
                 symbols[condition] = kind(f"boundary_data_{index}", dim=condition.unknown.dim)
         return symbols
 

@@ -73,7 +73,7 @@ class Variants:
         key = (
             change.conditions,
             change.released,
-            id(release) if release is not None and release.kept else None,
+            id(release) if release is not None and release.changes else None,
         )
         if key not in self._stages:
             if change.released and self.discretisation.multiplier is None:
@@ -86,8 +86,8 @@ class Variants:
         for condition in change.conditions:
             if not isinstance(condition, BoundaryCondition):
                 raise InputError(
-                    "boundary(…) takes Dirichlet, Tangential, Neumann or Robin conditions, not "
-                    f"{condition}"
+                    "boundary(…) takes Dirichlet, Tangential, Natural, Neumann or Robin "
+                    f"conditions, not {condition}"
                 )
             if condition.unknown not in discretisation.unknowns:
                 raise InputError(f"{condition}: {condition.unknown} is no field of this model")
@@ -104,6 +104,8 @@ class Variants:
             ):
                 equation = Equation(changed)
             discretisation = changed
+        if release is not None and release.natural:
+            equation = equation.without(release.natural)
         essential = EssentialConditions(discretisation, released=change.released, release=release)
         return Stage(equation, essential, self.options, SolveRecord())
 

@@ -13,8 +13,11 @@ import dataclasses
 import inspect
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import sympy as sp
 
 from cffem.engine.collective import collectively
 from cffem.engine.mesh import mesh_shapes
@@ -33,7 +36,7 @@ from cffem.study.toml.file_text import (
 )
 from cffem.study.toml.named_data import read_dataset
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, Parameter
 from cffem.symbols.errors import nearest
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
@@ -41,7 +44,14 @@ from cffem.symbols.parser.parse import parse
 from cffem.symbols.problem import conditions as boundary
 from cffem.symbols.problem import constraint_classes as constraints
 from cffem.symbols.problem import observables
-from cffem.symbols.problem.conditions import Dirichlet, Neumann, Periodic, Robin, Tangential
+from cffem.symbols.problem.conditions import (
+    Dirichlet,
+    Natural,
+    Neumann,
+    Periodic,
+    Robin,
+    Tangential,
+)
 from cffem.symbols.problem.experiment import Experiment, Window
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.system import System
@@ -62,7 +72,7 @@ SHAPES = (
     "box_with_void",
     "torus",
 )
-CONDITIONS = {kind.__name__: kind for kind in (Dirichlet, Neumann, Robin, Tangential)}
+CONDITIONS = {kind.__name__: kind for kind in (Dirichlet, Natural, Neumann, Robin, Tangential)}
 CONSTRAINTS = ("DivergenceFree", "CurlFree", "ZeroMean", "Constraint")
 OBSERVABLES = ("Integral", "Average", "Flux", "Energy", "PointAverage", "Front")
 DATA = "data"
@@ -377,6 +387,16 @@ class StudyReader:
             return measured
         return self.expression(table, name, with_fields=False)
 
+    def _law(self, table: Table, name: str) -> Any:
+        """A value that may contain fields, with the numbers of its parameters."""
+        found, numbers = (
+            self.expression(table, name),
+            {Parameter(p): value for p, value in self.parameters.items()},
+        )
+        parts = found if isinstance(found, tuple) else (found,)
+        done = tuple(p.xreplace(numbers) if isinstance(p, sp.Basic) else p for p in parts)
+        return done if isinstance(found, tuple) else done[0]
+
     def _condition(self, table: Table, measured: Any) -> Any:
         kind = table.choice("type", [*CONDITIONS, "Periodic"])
         if kind == "Periodic":
@@ -390,7 +410,9 @@ class StudyReader:
         target: Any = (
             self.expression(table, "field") if derived else self.field(name, table, "field")
         )
-        value = self._value(table, "value", measured) if "value" in table else 0
+        law = kind == "Natural" and table.get("value", 0) != DATA
+        read = self._law if law else partial(self._value, measured=measured)
+        value = read(table, "value") if "value" in table else 0
         on = table.get("on", "all")
         more = (
             {"coefficient": self.expression(table, "coefficient", False)}

@@ -6,7 +6,8 @@ numbers, SymPy expressions in x, y, z, t, tuples of them, DOLFINx functions or d
 
 A `Neumann` or `Robin` condition replaces the natural trace that integration by parts produces in
 each term, for instance ∂u/∂n in `lap(u)` or n × curl E in `curl(curl(E))`; it is a condition on the
-trace, so the coefficient of the term multiplies it.
+trace, so the coefficient of the term multiplies it. A `Natural` condition gives the whole trace of
+the equation in its own units instead, coefficients and signs included.
 
 Terms of third and higher order need conditions on a second derivative too, `Dirichlet(lap(u), 0)`
 say, see `cffem.symbols.algebra.splitting`.
@@ -22,7 +23,7 @@ import sympy as sp
 from cffem.symbols.algebra.splitting import as_written, is_second_derivative, stand_in
 from cffem.symbols.errors import InputError
 from cffem.symbols.expression_like import DataLike
-from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.fields import Component, Field, Normal, VectorField
 from cffem.symbols.problem.measured import as_data
 
 
@@ -171,6 +172,47 @@ class Robin(BoundaryCondition):
             f"Robin({self.field}, {self.value}, on={'+'.join(self.on)}, "
             f"coefficient={self.coefficient})"
         )
+
+
+@dataclass(frozen=True)
+class Natural(BoundaryCondition):
+    """The natural trace of an equation is given as the equation leaves it, coefficients and signs
+    included.
+
+    With anchor[u] = Σ_j α_j T_j[u] + forcing, integration by parts leaves ∮ N·v on the right, where
+    N is the sum of the traces of all α_j T_j. `Natural(u, g)` says N = g: the flux k ∂u/∂n of
+    `div(k*grad(u))`, the traction σ·n of `div(sigma)`, ν ∂v/∂n − p n of a flow with pressure p,
+    −n × (curl E/μ) of `-curl(curl(E)/mu)`, n × H of `curl(H)`. Deleting or scaling a term changes
+    the solution and leaves g alone. `Neumann(u, g)` is about ∂u/∂n itself, which each coefficient
+    multiplies; both agree where the coefficient of the only trace is one, and where g is zero.
+
+    Args:
+        field: a field, or a component of a Lagrange vector.
+        value: a number, data, or a law in u, in other fields of the model, in `dt(u)` and the
+            normal `n`: `-h*(u - 20)` (Robin), `-u**4` (radiation), `-dt(u)` (absorbing for speed
+            one), `-beta*v` (friction). Zero sets every trace of the equation to zero at once.
+        on: a part of the boundary, several, or "all".
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> print(cf.Natural(u, -0.2 * (u - 20), on="window"))
+        Natural(u, 4.0 - 0.2*u, on=window)
+    """
+
+    def __post_init__(self) -> None:
+        if is_second_derivative(self.field):
+            raise InputError(
+                f"Natural takes a field of the model, not {self.field}, whose condition is "
+                "Dirichlet or Neumann"
+            )
+        super().__post_init__()
+
+    @property
+    def is_law(self) -> bool:
+        """Whether the value contains unknowns or the normal."""
+        parts = self.value if isinstance(self.value, tuple) else (self.value,)
+        return any(isinstance(part, sp.Basic) and part.has(Field, Normal) for part in parts)
 
 
 @dataclass(frozen=True)

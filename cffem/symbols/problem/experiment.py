@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from cffem.symbols.algebra.shapes import shape_of, unify
 from cffem.symbols.algebra.splitting import is_stand_in
-from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.errors import InputError
+from cffem.symbols.coordinates import COORDINATES, SPACE, t
+from cffem.symbols.errors import InputError, LibraryError, ShapeError
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.operators import as_expr
-from cffem.symbols.problem.conditions import BoundaryCondition, Periodic
+from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 from cffem.symbols.problem.measured import MeasuredFields, as_data
 from cffem.symbols.problem.schemes import SCHEMES
+from cffem.symbols.problem.term_checks import check_symbols
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,14 @@ class Experiment:
             if not isinstance(condition, BoundaryCondition | Periodic):
                 raise InputError(
                     f"{condition!r} is not a boundary condition; use Dirichlet, Neumann, Robin, "
-                    "Tangential or Periodic"
+                    "Natural, Tangential or Periodic"
                 )
             if isinstance(condition, BoundaryCondition):
                 self._check_known(condition.unknown, str(condition))
-                check_data(condition.value, str(condition))
+                if isinstance(condition, Natural) and condition.is_law:
+                    self._check_law(condition)
+                else:
+                    check_data(condition.value, str(condition))
                 check_data(getattr(condition, "coefficient", 0), f"the coefficient of {condition}")
         for name in ("initial", "forcing"):
             object.__setattr__(
@@ -148,6 +153,25 @@ class Experiment:
             check_data(value, f"the forcing of {key}")
         if self.time is not None and not isinstance(self.time, Window):
             raise InputError(f"time must be a Window or None, not {self.time!r}")
+
+    def _check_law(self, condition: Natural) -> None:
+        """Refuse a law that contains something undeclared, or has another shape than its
+        field.
+        """
+        try:
+            law = as_expr(condition.value)
+            check_symbols(str(condition), law, [*COORDINATES, *self.elements], on_boundary=True)
+            unify(shape_of(law), condition.field.shape, condition)
+        except (ShapeError, LibraryError) as error:
+            words = str(error)
+            named = words if words.startswith(str(condition)) else f"{condition}: {words}"
+            raise InputError(named) from None
+        multiplier = getattr(self.constraint, "multiplier", None)
+        known = {*self.elements, *([multiplier[0]] if multiplier else [])}
+        for unknown in sorted(fields_of(law) - known, key=str):
+            raise InputError(
+                f"{condition} contains {unknown}, which is no field of this experiment"
+            )
 
     def _check_known(self, unknown: Field, what: str) -> None:
         if unknown not in self.elements and not is_stand_in(unknown):
