@@ -27,6 +27,8 @@ _HOME: dict[str, str] = {
     for module, names in {
         "cffem.symbols.coordinates": "Parameter t x y z",
         "cffem.symbols.fields": "ScalarField VectorField",
+        "cffem.symbols.known": "Known",
+        "cffem.symbols.problem.known_values": "Interpolated",
         "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer "
         "sym trace transpose vector",
         "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",

@@ -43,6 +43,7 @@ from cffem.symbols.errors import ShapeError as ShapeError
 from cffem.symbols.errors import SymbolError as SymbolError
 from cffem.symbols.fields import ScalarField as ScalarField
 from cffem.symbols.fields import VectorField as VectorField
+from cffem.symbols.known import Known as Known
 from cffem.symbols.operators import component as component
 from cffem.symbols.operators import cross as cross
 from cffem.symbols.operators import curl as curl
@@ -80,6 +81,7 @@ from cffem.symbols.problem.interventions import release as release
 from cffem.symbols.problem.interventions import scale as scale
 from cffem.symbols.problem.interventions import set as set
 from cffem.symbols.problem.interventions import start as start
+from cffem.symbols.problem.known_values import Interpolated as Interpolated
 from cffem.symbols.problem.library import Library as Library
 from cffem.symbols.problem.observables import Average as Average
 from cffem.symbols.problem.observables import Energy as Energy

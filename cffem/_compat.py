@@ -223,6 +223,36 @@ def keep_cells() -> None:
     base.cell = property(cell)
 
 
+def interpolate_nonmatching(function: Any, value: Any) -> int:
+    """Give a function the values of one on another mesh; how many of its points lie outside of that
+    mesh, collective.
+    """
+    import numpy as np
+    from dolfinx import fem
+    from mpi4py import MPI
+
+    space, other = function.function_space, value.function_space
+    index_map = space.mesh.topology.index_map(space.mesh.topology.dim)
+    cells = np.arange(index_map.size_local + index_map.num_ghosts, dtype=np.int32)
+    size = float(np.ptp(other.mesh.geometry.x, axis=0).max(initial=0.0))
+    size = other.mesh.comm.allreduce(size, op=MPI.MAX)
+
+    def moved(target: Any, source: Any) -> None:
+        plan = fem.create_interpolation_data(
+            target.function_space, source.function_space, cells, 1e-9 * size
+        )
+        target.interpolate_nonmatching(source, cells, plan)
+        target.x.scatter_forward()
+
+    moved(function, value)
+    one = fem.Function(fem.functionspace(other.mesh, ("DG", 0)))
+    one.x.array[:] = 1.0
+    there = fem.Function(fem.functionspace(space.mesh, ("Lagrange", 2)))
+    moved(there, one)
+    owned = there.function_space.dofmap.index_map.size_local
+    return int(space.mesh.comm.allreduce(int((there.x.array[:owned] < 0.5).sum())))
+
+
 def interpolation_points(space: Any) -> Any:
     """Interpolation points of a space's element: a method in 0.9, a property later."""
     points = space.element.interpolation_points

@@ -21,7 +21,7 @@ from cffem.constraints.modulo import Modulo, entries_vanish
 from cffem.constraints.projections.base import integral
 from cffem.engine.assembly.traces import essential, imposed, natural_of
 from cffem.forms.lowering import Lowering
-from cffem.forms.orders import derivatives
+from cffem.forms.orders import differentiated
 from cffem.symbols.algebra.analysis import canonical
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Grad, component, grad, inner
@@ -69,7 +69,7 @@ def _replaced(
     )  # is given, so that a term has no trace of its own
     for trace, weight in weak.traces:
         new = sp.S.Zero if whole else trace
-        for unknown in sorted({d.field for d in derivatives(new) if d.order > 0}, key=str):
+        for unknown in differentiated(new):
             new = imposed(
                 new, unknown, conditions, part, discretisation.boundary.data_symbols, dimension
             )

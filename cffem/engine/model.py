@@ -23,6 +23,7 @@ from cffem.engine.assembly.equation import Equation
 from cffem.engine.assembly.experiment_checks import (
     check_open_parts,
     check_time,
+    check_weights,
     checked_coefficients,
 )
 from cffem.engine.assembly.natural_conditions import check_carried
@@ -46,6 +47,7 @@ from cffem.engine.time.variants import Variants
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
+from cffem.symbols.problem.known_values import with_known
 
 if TYPE_CHECKING:
     from cffem import Design
@@ -108,6 +110,7 @@ class Model:
         trajectories: str = "auto",
         observer: Observer | None = None,
     ):
+        library, experiment = with_known(library, experiment)
         self.library = library
         self.observer = observer or Observer()
         self.trajectories = checked_place(trajectories)
@@ -133,6 +136,7 @@ class Model:
         self._owns_norms = True
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
+        check_weights(self.equation, self._marching.scheme, float(self.times[0]))
 
     def _begin(self, lent: bool = False) -> None:
         """Nothing solved yet; who lends spaces and matrices also frees them."""

@@ -90,6 +90,7 @@ class Norm:
         self._state, self._image = equation.new_vector(), equation.new_vector()
         mass = equation.mass() if kind == "L2" else None
         self._own = mass is None
+        self._anchor = equation.anchor_diagonal() if base == "L2" else None
         if base == "energy":
             self.matrix = energy_matrix(equation)
         elif mass is not None:
@@ -107,6 +108,17 @@ class Norm:
         return self._image.array_r
 
     @cached_property
+    def _weights(self) -> np.ndarray:
+        """What the squares of a residual count: 1/D, and D/D_ρ² where the anchor has a weight and
+        the diagonal D_ρ, since a residual r then changes the solution by M_ρ⁻¹ r.
+        """
+        if self._anchor is None:
+            return self.inverse_diagonal
+        positive = self._anchor > 0
+        shares = 1.0 / (self.inverse_diagonal * np.where(positive, self._anchor, 1.0))
+        return np.where(positive, shares**2, 1.0) * self.inverse_diagonal
+
+    @cached_property
     def inverse_diagonal(self) -> np.ndarray:
         """1/D with the diagonal D of the matrix, one where that is zero (owned values)."""
         diagonal = self.matrix.getDiagonal()
@@ -116,7 +128,7 @@ class Norm:
 
     def dual(self, residual: np.ndarray) -> float:
         """‖r‖ in D⁻¹, about the dual norm of a residual; collective."""
-        return math.sqrt(summed(self.comm, np.dot(residual, residual * self.inverse_diagonal)))
+        return math.sqrt(summed(self.comm, np.dot(residual, residual * self._weights)))
 
     def inner(self, a: np.ndarray, b: np.ndarray) -> float:
         """The inner product of two states (owned values)."""

@@ -30,6 +30,7 @@ from cffem.symbols.algebra.foreign import refuse
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.fields import Component, Field
+from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.operators import (
     Cross,
     Curl,
@@ -220,6 +221,14 @@ class Lowering:
     @lower.register(Field)
     def field(self, node: Field) -> UflExpr:
         raise UnsupportedTerm("the field has no function; give it one in the context", node)
+
+    @lower.register(Known)
+    def known(self, node: Known) -> UflExpr:
+        raise UnsupportedTerm("the known field has no values; give it some in known={…}", node)
+
+    @lower.register(KnownEntry)
+    def known_entry(self, node: KnownEntry) -> UflExpr:
+        return self.visit(node.known)[node.index]
 
     @lower.register(Component)
     def component(self, node: Component) -> UflExpr:

@@ -16,6 +16,7 @@ import sympy as sp
 
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.known import Known, KnownEntry, KnownTensor
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Node
 
 
@@ -31,7 +32,7 @@ class Derived:
             nonlinear function of it.
     """
 
-    field: Field
+    field: Field | Known
     operator: str = "value"
     order: int = 0
     whole: bool = True
@@ -40,7 +41,9 @@ class Derived:
         """This derivative with a further operator applied."""
         if self.order:
             return replace(self, order=self.order + order)
-        intact = operator == "grad" or (self.whole and isinstance(self.field, VectorField))
+        intact = operator == "grad" or (
+            self.whole and isinstance(self.field, VectorField | KnownTensor)
+        )
         return replace(self, operator=operator if intact else "grad", order=order)
 
 
@@ -66,6 +69,16 @@ def _walk(expr: sp.Basic) -> set[Derived]:
 @_walk.register(Field)
 def _(expr: Field) -> set[Derived]:
     return {Derived(expr)}
+
+
+@_walk.register(Known)
+def _(expr: Known) -> set[Derived]:
+    return {Derived(expr)}
+
+
+@_walk.register(KnownEntry)
+def _(expr: KnownEntry) -> set[Derived]:
+    return {replace(d, whole=False) for d in derivatives(expr.known)}
 
 
 @_walk.register(Component)
@@ -103,6 +116,12 @@ def _(expr: Div) -> set[Derived]:
 @_walk.register(Curl)
 def _(expr: Curl) -> set[Derived]:
     return {d.under("curl") for d in derivatives(expr.args[0])}
+
+
+def differentiated(expr: sp.Basic) -> list[Field]:
+    """The unknown fields whose derivatives an expression takes, by name."""
+    found = {d.field for d in derivatives(expr) if d.order > 0 and isinstance(d.field, Field)}
+    return sorted(found, key=str)
 
 
 def order_of(expr: sp.Basic) -> int:

@@ -29,7 +29,7 @@ from sympy.core.sorting import default_sort_key
 
 from cffem.forms.cancelling import cancelling
 from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier, topological_dimension
-from cffem.forms.orders import derivatives, is_held, order_of
+from cffem.forms.orders import Derived, derivatives, is_held, order_of
 from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
 from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
 from cffem.forms.weakterm import Auxiliary, WeakTerm
@@ -38,6 +38,7 @@ from cffem.symbols.algebra.splitting import base_of, split, stand_in
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
+from cffem.symbols.known import Known
 from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, has_jump, inner, n
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def weak_form(
     equation: Field,
     elements: Mapping[Field, Any],
     multipliers: Collection[Field] = (),
+    known: Mapping[Known, Any] | None = None,
 ) -> WeakTerm:
     """The weak form of a term in the equation of a field.
 
@@ -58,6 +60,7 @@ def weak_form(
         elements: the Basix element of every field in the term and of `equation`.
         multipliers: fields that are never differentiated, whatever their element: grad(p) becomes
             −(p, div v) + ∮ p n·v, the exact transpose of the divergence constraint that p enforces.
+        known: the Basix elements of known fields that are finite-element functions.
 
     Raises:
         UnsupportedTerm: the derivatives cannot be balanced (products of second derivatives, say).
@@ -77,9 +80,21 @@ def weak_form(
     """
     try:
         _check(term, equation, elements)
-        return _Balance(equation, elements, multipliers).weak_form(term)
+        return _Balance(equation, elements, multipliers, known or {}).weak_form(term)
     except UnsupportedTerm as error:
+        for known in _differentiated_jumps(term):
+            words = f"{known} jumps between cells and has no derivative"
+            raise UnsupportedTerm(
+                f"{words}; give it a continuous function, or write div({known}*grad(u))", term
+            ) from None
         raise error.within(term) from None
+
+
+def _differentiated_jumps(term: sp.Expr) -> list[Known]:
+    """The known fields of which a term takes a derivative that they do not have."""
+    nodes = term.atoms(Grad, Div, Curl, Lap, sp.Derivative)
+    found = {k for node in nodes if not node.atoms(Field) for k in node.atoms(Known)}
+    return sorted((known for known in found if not known.smooth), key=str)
 
 
 def fresh(name: str, fields: Iterable[Field]) -> str:
@@ -130,7 +145,11 @@ class _Balance:
     """Balances the derivatives in the terms of one equation."""
 
     def __init__(
-        self, equation: Field, elements: Mapping[Field, Any], multipliers: Collection[Field] = ()
+        self,
+        equation: Field,
+        elements: Mapping[Field, Any],
+        multipliers: Collection[Field] = (),
+        known: Mapping[Known, Any] | None = None,
     ):
         self.dimension = topological_dimension(elements[equation])
         kind = VectorField if isinstance(equation, VectorField) else ScalarField
@@ -142,6 +161,8 @@ class _Balance:
             for field in multipliers
             if field in self.carriers
         }
+        self.known = dict(known or {})
+        self.carriers |= {field: carrier(element) for field, element in self.known.items()}
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
         self.order = 0
         self.parts = IntegrationByParts(self.must_move)
@@ -164,9 +185,13 @@ class _Balance:
         """Whether every derivative in an expression is a function across cells and across
         jumps of coefficients.
         """
-        return not differentiates_jump(expr) and all(
-            self.carriers[d.field].conforming(d.operator, d.order) for d in derivatives(expr)
-        )
+        return not differentiates_jump(expr) and all(self.carries(d) for d in derivatives(expr))
+
+    def carries(self, derived: Derived) -> bool:
+        """Whether a derivative is a function; a known field without an element is a formula."""
+        if isinstance(derived.field, Known) and derived.field not in self.carriers:
+            return True
+        return self.carriers[derived.field].conforming(derived.operator, derived.order)
 
     def must_move(self, expr: sp.Expr) -> bool:
         """Whether an expression must, or as a held operator is meant to, be integrated by parts."""
@@ -262,7 +287,7 @@ class _Balance:
     def lack(self, volume: sp.Expr, subject: str = "integration by parts leaves") -> str:
         """The sentence that names a derivative which an element lacks."""
         for derived in sorted(derivatives(volume), key=lambda d: (-d.order, str(d.field))):
-            if not self.carriers[derived.field].conforming(derived.operator, derived.order):
+            if not self.carries(derived):
                 name = {"value": "value", "grad": "gradient"}.get(
                     derived.operator, derived.operator
                 )
@@ -272,7 +297,7 @@ class _Balance:
                 return f"{lacking}; {self.cure(derived.field)}" if derived.order == 1 else lacking
         return f"{subject} the derivative of a coefficient that jumps"
 
-    def cure(self, field: Field) -> str:
+    def cure(self, field: Field | Known) -> str:
         """What to do about a first derivative that an element lacks."""
         if self.carriers[field].space == L2 and field != self.test:
             return (
@@ -338,7 +363,11 @@ class _Balance:
     def auxiliary(self, node: sp.Expr) -> Auxiliary:
         """The auxiliary field that stands for a divergence or curl."""
         if node not in self.auxiliaries:
-            source = next(d.field for d in derivatives(node) if d.operator in ("div", "curl"))
+            source = next(
+                d.field
+                for d in derivatives(node)
+                if d.operator in ("div", "curl") and isinstance(d.field, Field)
+            )
             # Equal operators share a name in all terms of a library, and different ones never do.
             mark = (
                 ""
@@ -354,7 +383,7 @@ class _Balance:
 
     def define(self, node: sp.Expr, field: Field, element: _ElementBase) -> None:
         """Introduce an auxiliary field."""
-        definition = weak_form(node, field, {**self.elements, field: element})
+        definition = weak_form(node, field, {**self.elements, field: element}, known=self.known)
         self.auxiliaries[node] = Auxiliary(field, element, definition)
         self.elements[field], self.carriers[field] = element, carrier(element)
 

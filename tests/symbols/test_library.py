@@ -97,7 +97,7 @@ def test_vector_terms_have_the_shape_of_their_anchor_and_differ():
 @pytest.mark.parametrize(
     ("anchor", "terms", "message"),
     [
-        (2 * dt(u), {"a": u}, "must be dt"),
+        (u * dt(u), {"a": u}, "must be dt"),
         (dt(u) + u, {"a": u}, "must be dt"),
         (dt(lap(u)), {"a": u}, "must be dt"),
         (u.diff(cf.t, 3), {"a": u}, "must be dt"),

@@ -18,10 +18,11 @@ from mpi4py import MPI
 from cffem._compat import straight_simplices
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.levels.interpolation import interpolation
-from cffem.bounds.levels.ladders import check_mesh, refined_domain
+from cffem.bounds.levels.ladders import check_mesh, refined_domain, refined_known
 from cffem.bounds.levels.prolongation import prolongation
 from cffem.engine.mesh.msh_format import MeshError
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.known_values import on_one_mesh
 
 # Cells and steps are to become larger by a factor of two; by less than this they are no level.
 LEAST = 1.5
@@ -58,8 +59,7 @@ def check_coarser(model: Any) -> None:
         )
     if not straight_simplices(domain.mesh):
         raise NotCovered("only straight intervals, triangles and tetrahedra are compared")
-    given = getattr(model.experiment, "known", {}).values()
-    if any(hasattr(value, "function_space") for value in given):
+    if any(map(on_one_mesh, model.experiment.known.values())):
         raise NotCovered("data are given as functions on the mesh")
     check_mesh(model)
 
@@ -98,7 +98,8 @@ def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
     window = model.experiment.time
     if window is not None:
         window = dataclasses.replace(window, steps=2 * window.steps)
-    changed = dataclasses.replace(model.experiment, mesh=domain, time=window)
+    known = refined_known(model, domain, parents)
+    changed = dataclasses.replace(model.experiment, mesh=domain, time=window, known=known)
     result = model.in_experiment(changed)
     maps = {
         unknown: prolongation(model.spaces.own(unknown)[0], result.spaces.own(unknown)[0], parents)

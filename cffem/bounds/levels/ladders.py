@@ -17,6 +17,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dolfinx import fem
 from dolfinx import mesh as dolfinx_mesh
 
 from cffem._compat import refined, straight_simplices
@@ -27,6 +28,7 @@ from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.mesh.meshes import MeshData
 from cffem.engine.model import Model
 from cffem.engine.solve.presets import MARCHING
+from cffem.symbols.problem.known_values import Interpolated, on_one_mesh
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -131,6 +133,7 @@ class Ladder:
         if self.way in (MESH, BOTH):
             changes["mesh"], parents = refined_domain(below.discretisation.domain)
             self._parents.append(parents)
+            changes["known"] = refined_known(below, changes["mesh"], parents)
         if self.way in (DEGREE, RAISED):
             changes["elements"] = raised_elements(start, level)
             changes["constraint"] = raised_constraint(start.constraint, level)
@@ -268,6 +271,26 @@ def refined_domain(domain: MeshData) -> tuple[MeshData, np.ndarray]:
     remade = domain.remade
     coarser = None if remade is None else lambda factor, comm: remade(factor / 2, comm)
     return MeshData(mesh, cell_tags, facet_tags, domain.names, remade=coarser), parents
+
+
+def refined_known(model: Model, domain: MeshData, parents: np.ndarray) -> dict[Any, Any]:
+    """The values of known fields on a refined mesh: functions and values by tags of cells, which
+    belong to the mesh, as the same functions there; collective.
+    """
+    found = dict(model.experiment.known)
+    for key, value in found.items():
+        if not on_one_mesh(value) or isinstance(value, Interpolated):
+            continue
+        function = model.discretisation.known.values[key]
+        if not isinstance(function, fem.Function):
+            raise NotCovered(f"the known field {key} is given by formulas on tagged cells")
+        above = fem.functionspace(domain.mesh, function.function_space.ufl_element())
+        finer = fem.Function(above, name=function.name)
+        matrix = prolongation(function.function_space, above, parents)
+        finer.x.array[:] = matrix @ function.x.array
+        finer.x.scatter_forward()
+        found[key] = finer
+    return found
 
 
 def _by_entity(mesh: Mesh, tags: Any) -> tuple[np.ndarray, np.ndarray]:

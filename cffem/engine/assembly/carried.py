@@ -33,6 +33,7 @@ from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.known import KnownTensor
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 
@@ -182,6 +183,9 @@ def symbol_of(
 ) -> Symbol:
     """Diffusion and transport of one equation, equal for all components of its field."""
     library, dim = discretisation.library, discretisation.mesh.geometry.dim
+    anchor = library.equations[unknown].anchor
+    if anchor is not None and anchor.has(KnownTensor):
+        raise NotJudged("its rate is multiplied by a tensor")
     values = {p: v for p, v in library.parameters.items() if v is not None}
     vector = isinstance(unknown, VectorField)
     parts = tuple(unknown[i] for i in range(dim)) if vector else (unknown,)

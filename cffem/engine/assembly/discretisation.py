@@ -34,6 +34,7 @@ from cffem.engine.assembly.spaces import Spaces, basix_element, default_multipli
 from cffem.engine.assembly.traces import essential, given_values, on_part
 from cffem.engine.assembly.transport import Upwind, upwind
 from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.known_fields import KnownFields
 from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
@@ -85,6 +86,8 @@ class Discretisation:
         library.check(self.mesh.geometry.dim)
         self.boundary = Boundary(domain, experiment.boundary)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
+        self.time = Time(self.mesh, PETSc.ScalarType(0))
+        self.known = KnownFields(domain, experiment.known, self.time, experiment.time is None)
         checks.check_fields(library, experiment)
         elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
         self.multiplier = self._multiplier(elements)
@@ -103,7 +106,6 @@ class Discretisation:
         self.state, self.rate, self.acceleration = (
             fem.Function(space, name=name) for name in ("state", "rate", "acceleration")
         )
-        self.time = Time(self.mesh, PETSc.ScalarType(0))
         window = experiment.time
         span = (0.0, 0.0) if window is None else (float(window.start), float(window.end))
         self.sharp, self.sharp_boundary = (
@@ -163,14 +165,21 @@ class Discretisation:
 
     def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
         try:
-            return weak_form(self.library[name], self.library.locate(name)[0], elements)
+            return weak_form(
+                self.library[name],
+                self.library.locate(name)[0],
+                elements,
+                known=self.known.elements,
+            )
         except UnsupportedTerm as error:
             raise error.named(name) from None
 
     def _weak_anchor(
         self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]
     ) -> WeakTerm | None:
-        return None if anchor is None else weak_form(anchor, unknown, elements)
+        if anchor is None:
+            return None
+        return weak_form(anchor, unknown, elements, known=self.known.elements)
 
     def _auxiliaries(self) -> list[Auxiliary]:
         weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
@@ -193,7 +202,7 @@ class Discretisation:
     # ----------------------------------------------------------------------------------------------
 
     def _context(self) -> Context:
-        values: dict[Any, Any] = {t: self.time, **self.parameters}
+        values: dict[Any, Any] = {t: self.time, **self.parameters, **self.known.values}
         rates, accelerations = self.spaces.parts(self.rate), self.spaces.parts(self.acceleration)
         for unknown, value in self.spaces.parts(self.state).items():
             values[unknown] = value
@@ -271,7 +280,7 @@ class Discretisation:
 
     def depends_on_time(self, form: ufl.Form) -> bool:
         """Whether a form contains the time, or data that move."""
-        moving = self.sharp.moving | self.sharp_boundary.moving
+        moving = self.sharp.moving | self.sharp_boundary.moving | self.known.moving
         return self.time in form.constants() or any(c in moving for c in form.coefficients())
 
     def _inflow(self, weak: WeakTerm, conditions: list[BoundaryCondition]) -> list[Trace]:
@@ -461,7 +470,7 @@ class Discretisation:
         assert self.multiplier is not None
         multiplier, constraint = self.multiplier[0], self.experiment.constraint
         elements = {**self.spaces.elements}
-        weak = weak_form(constraint.expr, multiplier, elements)
+        weak = weak_form(constraint.expr, multiplier, elements, known=self.known.elements)
         tested = self.form_of(weak, multiplier, closed=True)
         value = self.spaces.parts(self.state)[multiplier]
         context = self.context.extended({weak.test: value})

@@ -344,16 +344,39 @@ class Equation:
 
         On curved or twisted cells the quadrature of the anchor is not that of a norm.
         """
-        orders = [
-            equation.time_order for equation in self.discretisation.library.equations.values()
-        ]
+        equations = self.discretisation.library.equations
+        orders = [equation.time_order for equation in equations.values()]
         if (
             not _compat.straight_simplices(self.discretisation.mesh)
             or len(self.spaces.fields) > 1
             or orders[0] == 0
+            or any(equation.is_weighted for equation in equations.values())
         ):
             return None
         return orders[0], self.fixed[0][1].matrix(orders[0])
+
+    def anchor_diagonal(self) -> np.ndarray | None:
+        """The diagonal of the matrices of weighted anchors at the present time, zero for other
+        unknowns (owned values); None where no anchor has a weight.
+
+        Raises:
+            InputError: a weight is negative somewhere.
+        """
+        equations = self.discretisation.library.equations
+        total = None
+        for unknown, equation in equations.items():
+            if not equation.is_weighted:
+                continue
+            name = f"anchor of {unknown}"
+            (part,) = (a for _, a in self.fixed if a.ingredient.name == name)
+            diagonal = part.matrix(equation.time_order).getDiagonal()
+            if self.comm.allreduce(int((diagonal.array_r < 0).any())):
+                raise InputError(
+                    f"the weight of the {name}, {equation.anchor}, is negative somewhere"
+                )
+            total = diagonal.array_r + (0.0 if total is None else total)
+            diagonal.destroy()
+        return total
 
     def partial(self, order: int) -> list[tuple[float, Any]]:
         """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and

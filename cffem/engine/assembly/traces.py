@@ -23,7 +23,7 @@ import sympy as sp
 
 from cffem.forms.elements import HCURL, HDIV, L2
 from cffem.forms.natural_traces import WHOLE, given_components, given_trace
-from cffem.forms.orders import derivatives
+from cffem.forms.orders import derivatives, differentiated
 from cffem.forms.parts import Trace
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.algebra.splitting import as_written, is_stand_in
@@ -128,7 +128,7 @@ def on_part(
     kept = []
     for trace, weight in with_tractions(traces, conditions, equation, data, dimension):
         trace = trace.xreplace(given)
-        for unknown in sorted({d.field for d in derivatives(trace) if d.order > 0}, key=str):
+        for unknown in differentiated(trace):
             trace = imposed(trace, unknown, conditions, part, data, dimension, equation)
         for unknown in missing_values(trace, {equation, multiplier}, spaces):
             trace = said_to_vanish(trace, unknown, conditions, equation, part, spaces)

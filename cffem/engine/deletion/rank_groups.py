@@ -36,6 +36,7 @@ from cffem.engine.observer import GroupObserver
 from cffem.engine.solution import Solution
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
+from cffem.symbols.problem.known_values import on_one_mesh
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -96,7 +97,9 @@ def _obstacle(model: Model, keep: bool) -> str:
         *experiment.forcing.values(),
         *(getattr(c, "value", 0) for c in experiment.boundary),
     ]
-    if any(hasattr(value, "function_space") for value in values):
+    if any(hasattr(value, "function_space") for value in values) or any(
+        map(on_one_mesh, experiment.known.values())
+    ):
         return "data are given as functions on the mesh"
     if cell_geometry(mesh)[1] != 1:
         return "the cells are curved"

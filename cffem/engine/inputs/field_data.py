@@ -19,6 +19,7 @@ from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+from cffem.symbols.known import Known
 from cffem.symbols.operators import Vec, as_expr, component
 from cffem.symbols.problem.measured import MeasuredFields, as_data
 
@@ -271,8 +272,13 @@ def check_on_mesh(
             )
         return
     for part in components(value, shape, dimension, what):
+        if callables and part.has(Known):
+            raise InputError(
+                f"{what} contains the known field {min(map(str, part.atoms(Known)))}, which is not "
+                "given by a formula; give a DOLFINx function or an expression in x, y, z, t"
+            )
         for coordinate in SPACE[dimension:]:
-            if coordinate in part.free_symbols:
+            if coordinate in part.atoms(sp.Symbol):
                 raise InputError(
                     f"{what} contains {coordinate}, but the mesh has dimension {dimension}"
                 )

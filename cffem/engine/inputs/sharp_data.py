@@ -30,6 +30,7 @@ from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -273,6 +274,8 @@ class SharpData:
         """
         parts = to_components(expr, self.mesh.geometry.dim) if unknown.shape else (expr,)
         fixed = [part for part in parts if part != 0]
+        if any(part.has(Known) for part in fixed):
+            return
         if any(
             t in part.free_symbols or not (level_sets(part) or self.unseen(part)) for part in fixed
         ):

@@ -21,6 +21,7 @@ from cffem._resources import shared_folder
 from cffem.engine.collective import collectively
 from cffem.engine.mesh.meshes import MeshData, distribute, read_raw
 from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
+from cffem.engine.mesh.named_parts import named as named
 
 if TYPE_CHECKING:
     from mpi4py import MPI

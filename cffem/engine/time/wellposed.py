@@ -20,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from cffem.symbols.algebra.analysis import canonical, jet, orders
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import VectorField
 
@@ -79,6 +79,10 @@ def why_backward(library: Library | System, coefficients: Mapping[str, float], d
     """
     if len(library.equations) != 1 or not library.time_order:
         return ""
+    (equation,) = library.equations.values()
+    rate = equation.unknown.diff(t, equation.time_order)
+    if equation.anchor is None or equation.anchor.as_coeff_Mul()[1] != rate:
+        return ""  # with a tensor or a function as weight the symbol is another one
     (unknown,) = library.unknowns
     size = dim if isinstance(unknown, VectorField) else 1
     parameters = {

@@ -20,6 +20,7 @@ from sympy.core.sorting import default_sort_key
 from cffem.symbols.algebra.components import Entries, to_components
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.fields import Component, Field, ScalarField
+from cffem.symbols.known import Known, KnownEntry
 
 # What holds for every dimension holds in three, so terms whose dimension is not known yet are
 # written out there.
@@ -42,7 +43,25 @@ def jet(entries: Iterable[sp.Expr], fields: Collection[Field] | None = None) -> 
 
     def visit(node: sp.Basic) -> None:
         if isinstance(node, sp.Derivative | ScalarField | Component):
-            if fields is None or node.atoms(Field) & {*fields}:
+            given = node.has(Known) and not node.has(Field)
+            if not given if fields is None else node.atoms(Field) & {*fields}:
+                found.add(node)
+        else:
+            for arg in node.args:
+                visit(arg)
+
+    for entry in entries:
+        visit(entry)
+    return sorted(found, key=default_sort_key)
+
+
+def given(entries: Iterable[sp.Expr]) -> list[sp.Expr]:
+    """The values and derivatives of known fields in component expressions, in a fixed order."""
+    found: set[sp.Expr] = set()
+
+    def visit(node: sp.Basic) -> None:
+        if isinstance(node, sp.Derivative | Known | KnownEntry):
+            if node.has(Known) and not node.has(Field):
                 found.add(node)
         else:
             for arg in node.args:
@@ -109,7 +128,8 @@ def _varies(slope: sp.Expr, unknown: set[sp.Dummy]) -> bool:
     """
     others = {
         s: sp.Float(_random_value(s, 0))
-        for s in slope.atoms(sp.Symbol, ScalarField, Component, sp.Derivative) - unknown
+        for s in slope.atoms(sp.Symbol, ScalarField, Component, sp.Derivative, Known, KnownEntry)
+        - unknown
     }
     values = []
     for sample in range(2):
@@ -177,6 +197,7 @@ def fingerprint(entries: Entries) -> tuple[float, ...] | None:
     """
     variables = [
         *jet(entries),
+        *given(entries),
         *sorted(set().union(*(e.atoms(sp.Symbol) for e in entries)), key=str),
     ]
     values: list[float] = []

@@ -36,6 +36,7 @@ from cffem.symbols.algebra.normal_forms import NORMAL_FORMS, normal_form
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import CoordinateFunction, VectorField
+from cffem.symbols.known import Known, KnownTensor
 
 JUMPS = (sp.Piecewise, sp.Heaviside, sp.sign, sp.floor, sp.ceiling)
 
@@ -75,7 +76,9 @@ def depends_on_space(expr: sp.Basic) -> bool:
 
 def has_jump(expr: sp.Expr) -> bool:
     """Whether a coefficient jumps in space, so that the product rule would lose a surface term."""
-    return any(depends_on_space(node) for node in expr.atoms(*JUMPS))
+    return any(depends_on_space(node) for node in expr.atoms(*JUMPS)) or any(
+        not known.smooth for known in expr.atoms(Known)
+    )
 
 
 def split_constant(expr: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
@@ -119,7 +122,7 @@ def gradient(arg: sp.Expr) -> sp.Expr:
     scalar, tensor = split_scalar(arg)
     if tensor == 1:
         return chain_rule(Grad, scalar)
-    if scalar == 1 or has_jump(scalar):
+    if scalar == 1 or has_jump(arg):
         return Grad.build(arg)
     return scalar * Grad(tensor) + Outer(tensor, Grad(scalar))
 
@@ -130,17 +133,15 @@ def divergence(arg: sp.Expr) -> sp.Expr:
     """div(s T) = s div(T) + T·grad(s); div grad = lap, div curl = 0; cross, outer products."""
     scalar, tensor = split_scalar(arg)
     if scalar != 1:
-        return (
-            Div.build(arg) if has_jump(scalar) else scalar * Div(tensor) + Dot(tensor, Grad(scalar))
-        )
+        return Div.build(arg) if has_jump(arg) else scalar * Div(tensor) + Dot(tensor, Grad(scalar))
     if is_unit(arg) or isinstance(arg, Curl):
         return sp.S.Zero
     if is_a(arg, Grad):
         return Lap(arg.args[0])
-    if is_a(arg, Cross):
+    if is_a(arg, Cross) and not has_jump(arg):
         a, b = arg.args
         return Dot(b, Curl(a)) - Dot(a, Curl(b))
-    if is_a(arg, Outer):
+    if is_a(arg, Outer) and not has_jump(arg):
         a, b = arg.args
         return Dot(Grad(a), b) + a * Div(b)
     if isinstance(arg, Vec) and not any(has_jump(part) for part in arg.args):
@@ -159,7 +160,7 @@ def rotation(arg: sp.Expr) -> sp.Expr:
     if scalar != 1:
         return (
             Curl.build(arg)
-            if has_jump(scalar)
+            if has_jump(arg)
             else scalar * Curl(tensor) + Cross(Grad(scalar), tensor)
         )
     if isinstance(arg, Grad):
@@ -180,7 +181,7 @@ def laplacian(arg: sp.Expr) -> sp.Expr:
     if tensor == 1:
         return laplacian_chain_rule(scalar)
     if scalar != 1:
-        if has_jump(scalar):
+        if has_jump(arg):
             return Lap.build(arg)
         return scalar * Lap(tensor) + 2 * Dot(Grad(tensor), Grad(scalar)) + tensor * Lap(scalar)
     if is_unit(arg):
@@ -266,7 +267,9 @@ def dot_product(a: sp.Expr, b: sp.Expr) -> sp.Expr:
     """
     if len(shape_of(a)) == len(shape_of(b)) == 1:
         for unit, other in ((a, b), (b, a)):
-            if is_unit(unit) and isinstance(other, VectorField | Vec | Grad | Curl | sp.Derivative):
+            if is_unit(unit) and isinstance(
+                other, VectorField | Vec | Grad | Curl | sp.Derivative | KnownTensor
+            ):
                 return component(other, SPACE.index(unit.args[0]))
         for vec, other in ((a, b), (b, a)):
             if isinstance(vec, Vec) and isinstance(other, Grad | Vec):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import singledispatch
+from itertools import product
 from typing import Any
 
 import sympy as sp
@@ -37,6 +38,7 @@ from cffem.symbols.algebra.shapes import rank_name, shape_of
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal, ScalarField, VectorField
+from cffem.symbols.known import Known, KnownEntry, KnownTensor
 
 Entries = tuple[sp.Expr, ...]
 
@@ -147,7 +149,7 @@ def _entries(expr: sp.Expr, dim: int) -> Entries:
 
 
 def _scalars(expr: sp.Basic, dim: int) -> sp.Basic:
-    if not expr.args or isinstance(expr, Component):
+    if not expr.args or isinstance(expr, Component | KnownEntry):
         return expr
     return expr.func(
         *(_entries(a, dim)[0] if isinstance(a, sp.Expr) else _scalars(a, dim) for a in expr.args)
@@ -205,6 +207,15 @@ def _(expr: ScalarField, dim: int) -> Entries:
 @_entries.register
 def _(expr: Component, dim: int) -> Entries:
     return (_entries(expr.field, dim)[expr.index],)
+
+
+@_entries.register
+def _(expr: Known, dim: int) -> Entries:
+    if any(size != dim for size in expr.shape):
+        raise ShapeError(f"{expr} has shape {expr.shape}, but space has {dim} dimensions")
+    if not expr.shape:
+        return (expr,)
+    return tuple(KnownEntry(expr, *index) for index in product(*map(range, expr.shape)))
 
 
 @_entries.register
@@ -336,6 +347,8 @@ def _component_of_monomial(expr: sp.Expr, index: int) -> sp.Expr:
     scalar = sp.Mul(*(factor for factor in factors if factor is not vector))
     if isinstance(vector, VectorField | Normal):
         return scalar * Component(vector, index)
+    if isinstance(vector, KnownTensor):
+        return scalar * vector[index]
     if isinstance(vector, Vec):
         return scalar * vector.args[index]
     if isinstance(vector, sp.Derivative):

@@ -25,6 +25,7 @@ from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import AmbiguousShape, ShapeError, SymbolError
 from cffem.symbols.fields import CheckedArithmetic, Component, CoordinateFunction, Field
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from sympy.printing.printer import Printer
@@ -459,6 +460,7 @@ def dimensions(expr: sp.Expr) -> set[int]:
     found = {field.dim for field in expr.atoms(Field) if field.dim is not None} | {
         len(vec.args) for vec in expr.atoms(Vec)
     }
+    found |= {known.shape[0] for known in expr.atoms(Known) if known.shape}
     rotated = any(shape_of(node.args[0]) == () for node in expr.atoms(Curl))
     return found | ({2} if rotated else set())
 

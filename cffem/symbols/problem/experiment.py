@@ -21,6 +21,7 @@ from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.errors import InputError, LibraryError, ShapeError
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field, fields_of
+from cffem.symbols.known import Known
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 from cffem.symbols.problem.measured import MeasuredFields, as_data
@@ -103,6 +104,10 @@ class Experiment:
         constraint: `DivergenceFree(...)` or `Constraint(...)`, enforced in every solve.
         forcing: for each field the right-hand side that no term carries.
         comm: the MPI communicator; only needed where the mesh does not bring one.
+        known: the values of each `Known` field in terms and data: a number, an expression in x, y,
+            z, t (a tuple for a vector, a tuple of rows for a tensor), a value for each named
+            subdomain, a DOLFINx function, `Interpolated(function)` of one on another mesh, a
+            `Dataset`, or a Python function of the points (and of the time).
     """
 
     mesh: Any
@@ -113,8 +118,18 @@ class Experiment:
     constraint: Any = None
     forcing: Mapping[Field, DataLike] = field(default_factory=dict)
     comm: Any = None
+    known: Mapping[Known, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        from cffem.symbols.problem.known_values import checked_known
+
+        for key in self.elements:
+            if isinstance(key, Known):
+                raise InputError(
+                    f"{key} is a known field and has no element; give its values in known={{{key}: "
+                    "…}"
+                )
+        object.__setattr__(self, "known", checked_known(self.known))
         if not self.elements or not all(isinstance(key, Field) for key in self.elements):
             raise InputError(
                 "elements must give each field its element, for instance {u: ('Lagrange', 2)}"
@@ -211,7 +226,7 @@ def check_data(value: Any, what: str) -> None:
         not math.isfinite(float(number)) for number in expr.atoms(sp.Float)
     ):
         raise InputError(f"{what} is not finite: {expr}")
-    strange = expr.free_symbols - {*SPACE, t}
+    strange = expr.free_symbols - {*SPACE, t} - {*expr.atoms(Known)}
     if fields_of(expr) or strange:
         names = ", ".join(sorted(map(str, strange | fields_of(expr))))
         raise InputError(f"{what} may contain x, y, z, t and numbers only, but contains {names}")

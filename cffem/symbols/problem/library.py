@@ -20,7 +20,8 @@ from cffem.symbols.algebra.shapes import Shape, shape_of
 from cffem.symbols.coordinates import COORDINATES, Parameter, t
 from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import ExpressionLike
-from cffem.symbols.fields import Field
+from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.known import Known
 from cffem.symbols.problem.term_checks import (
     check_distinct,
     check_fields,
@@ -45,8 +46,9 @@ class Library(Mapping[str, sp.Expr]):
     """Candidate terms of one equation.
 
     Args:
-        anchor: the term with coefficient one on the left: `dt(u)`, `dt(dt(u))`, a steady
-            expression, or None.
+        anchor: the term with coefficient one on the left: `dt(u)`, `dt(dt(u))`, one of them with a
+            weight (`rho*dt(u)`, `dot(M, dt(v))`; `rho` a number, a `Known` or an expression), a
+            steady expression, or None.
         terms: the candidates by name; numbers and tuples are constants and constant vectors.
         unknown: the field this equation is for, where the anchor does not tell.
         parameters: values of the `Parameter`s that occur, as far as they are known now.
@@ -234,13 +236,13 @@ class Library(Mapping[str, sp.Expr]):
     @property
     def fields(self) -> tuple[Field, ...]:
         """Every field that occurs, the unknown first."""
-        found = set().union(*(expr.atoms(Field) for expr in self._expressions())) - {self._unknown}
+        found = set().union(*(expr.atoms(Field) for expr in self.expressions)) - {self._unknown}
         return (self._unknown, *sorted(found, key=str))
 
     @property
     def parameters(self) -> Mapping[Parameter, float | None]:
         """The parameters that occur, each with its value or None."""
-        found = set().union(*(expr.atoms(Parameter) for expr in self._expressions()))
+        found = set().union(*(expr.atoms(Parameter) for expr in self.expressions))
         return MappingProxyType({p: self._parameters.get(p) for p in sorted(found, key=str)})
 
     @property
@@ -251,7 +253,7 @@ class Library(Mapping[str, sp.Expr]):
     @property
     def shape(self) -> Shape:
         """The shape of the anchor and of every term."""
-        expr = next(iter(self._expressions()), self._unknown)
+        expr = next(iter(self.expressions), self._unknown)
         return shape_of(expr)
 
     @property
@@ -259,7 +261,15 @@ class Library(Mapping[str, sp.Expr]):
         """0 for a steady equation, 1 for dt(u), 2 for dt(dt(u))."""
         return 0 if self._anchor is None else analysis.orders(self._anchor, self._dim)[1]
 
-    def _expressions(self) -> list[sp.Expr]:
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the anchor is a time derivative with a weight, rho*dt(u) say."""
+        order = self.time_order
+        return order > 0 and self._anchor != self._unknown.diff(t, order)
+
+    @property
+    def expressions(self) -> list[sp.Expr]:
+        """The anchor, where there is one, and all terms."""
         return [*([] if self._anchor is None else [self._anchor]), *self._terms.values()]
 
     def locate(self, name: str) -> tuple[Field, str]:
@@ -356,6 +366,8 @@ def _unknown_of(
     in_anchor = set() if anchor is None else anchor.atoms(Field)
     anywhere = in_anchor.union(*(expr.atoms(Field) for expr in terms.values()))
     if unknown is not None:
+        if isinstance(unknown, Known):
+            raise LibraryError(f"{unknown} is a known field and has no equation of its own")
         if not isinstance(unknown, Field):
             raise LibraryError(f"the unknown must be a ScalarField or VectorField, not {unknown!r}")
         if in_anchor and unknown not in in_anchor:
@@ -378,11 +390,15 @@ def _unknown_of(
 
 
 def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
-    """An anchor with a time derivative is exactly dt(u) or dt(dt(u)) of the unknown; any
-    other is steady and not zero.
+    """An anchor with a time derivative is dt(u) or dt(dt(u)) of the unknown, if need be with a
+    weight that contains no field; any other is steady and not zero.
     """
     if anchor is None:
         return
+    if not anchor.has(Field) and anchor.has(Known):
+        raise LibraryError(
+            f"the anchor {anchor} contains known fields only, which have no equation of their own"
+        )
     if not anchor.has(Field):
         raise LibraryError(
             f"the anchor {anchor} contains no field; it is the term whose coefficient is one"
@@ -390,14 +406,30 @@ def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
     if anchor in (unknown.diff(t), unknown.diff(t, 2)):
         return
     if any(t in derivative.variables for derivative in anchor.atoms(sp.Derivative)):
-        words = (
-            f"the anchor {anchor} must be dt({unknown}), dt(dt({unknown})) or contain no time "
-            "derivative"
+        if any(_weighs(anchor, unknown.diff(t, order)) for order in (1, 2)):
+            if anchor.as_coeff_Mul()[0] < 0:
+                raise LibraryError(
+                    f"the weight of the anchor {anchor} is negative; change all signs of the "
+                    "equation, its coefficients and its forcing included"
+                )
+            return
+        raise LibraryError(
+            f"the anchor {anchor} must be dt({unknown}) or dt(dt({unknown})), if need be times a "
+            "weight without fields such as rho*dt(u), or contain no time derivative"
         )
-        factor, rest = anchor.as_coeff_Mul()
-        if factor != 1 and rest in (unknown.diff(t), unknown.diff(t, 2)):
-            words += f"; divide the equation by {factor}, its coefficients and its forcing included"
-        raise LibraryError(words)
+
+
+def _weighs(anchor: sp.Expr, rate: sp.Expr) -> bool:
+    """Whether an anchor is a rate times a scalar weight, or a tensor dotted with it."""
+    if rate not in anchor.atoms(sp.Derivative):
+        return False
+    place = VectorField("rate_", rate.expr.dim) if shape_of(rate) else ScalarField("rate_")
+    # Every other occurrence of the field, and every other field, is none of a weight.
+    plain = anchor.xreplace({rate: place})
+    return plain.atoms(Field) == {place} and (
+        analysis.dependence(plain, [place], rate.expr.dim) == "linear"
+        and analysis.orders(plain, rate.expr.dim)[0] == 0
+    )
 
 
 def _checked_parameters(

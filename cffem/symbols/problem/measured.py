@@ -21,7 +21,7 @@ import numpy as np
 
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Field
+from cffem.symbols.fields import Component, Field
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,15 @@ class MeasuredFields:
     def timeless(self) -> bool:
         """Whether the data have no time axis."""
         return t not in self.dataset.coordinates
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields that have values, vectors as wholes."""
+        return list(
+            dict.fromkeys(
+                key.field if isinstance(key, Component) else key for key in self.dataset.values
+            )
+        )
 
     def derivative(self) -> MeasuredFields:
         """The time derivative of the data."""

@@ -73,7 +73,7 @@ class System(Mapping[str, sp.Expr]):
         check_fields(
             (f"library {name!r}", expr)
             for name, library in checked.items()
-            for expr in library._expressions()
+            for expr in library.expressions
         )
         _common_parameters(checked)
         object.__setattr__(self, "_libraries", checked)

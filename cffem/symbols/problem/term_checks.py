@@ -19,6 +19,7 @@ from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError, nearest
 from cffem.symbols.fields import Field, Normal
+from cffem.symbols.known import Known
 
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
 
@@ -112,7 +113,7 @@ def check_fields(labelled: Iterable[tuple[str, sp.Expr]]) -> int | None:
     named: dict[str, sp.Basic] = {}
     told: dict[int, str] = {}
     for label, expr in labelled:
-        for symbol in sorted(expr.atoms(Field, Parameter), key=str):
+        for symbol in sorted(expr.atoms(Field, Parameter, Known), key=str):
             other = named.setdefault(symbol.name, symbol)
             if other != symbol:
                 raise LibraryError(
