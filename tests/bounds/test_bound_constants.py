@@ -100,7 +100,7 @@ def test_the_bound_on_an_l_shape_is_below_its_first_eigenvalue():
     domain = Domain(refined(planar(points, cells), 3))
     # 9.6397238440219 is the first Dirichlet eigenvalue of the L-shape (Trefethen and Betcke).
     assert not domain.convex
-    assert domain.interpolation is None
+    assert np.ptp(domain.interpolation) == 0
     assert 8.0 < domain.eigenvalue < 9.6397238440219
 
 
@@ -115,7 +115,7 @@ def test_the_crouzeix_raviart_eigenvalue_converges():
 def test_boxes_in_space_and_in_the_plane_have_their_own_eigenvalue():
     box = mesh.create_box(MPI.COMM_SELF, [[0, 0, 0], [1, 2, 0.5]], [2, 2, 2])
     assert Domain(box).eigenvalue == pytest.approx(np.pi**2 * (1 + 0.25 + 4), rel=1e-12)
-    assert Domain(box).interpolation is None
+    assert np.ptp(Domain(box).interpolation) == 0
 
 
 def test_cracks_and_holes_are_not_convex():

@@ -389,7 +389,7 @@ class FluxEquilibration:
         return self.misfits(misfit) + self.domain.diameters / math.pi * oscillation
 
     def sizes(self, indicators: np.ndarray) -> tuple[float, float | None]:
-        """(Σ t_K²)^{1/2} and, where Kobayashi's constants apply, (Σ C_K² t_K²)^{1/2};
+        """(Σ t_K²)^{1/2} and, where the domain has constants C_K, (Σ C_K² t_K²)^{1/2};
         collective.
         """
         squares, constants = indicators**2, self.domain.interpolation

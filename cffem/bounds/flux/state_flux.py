@@ -18,7 +18,7 @@ class Residual:
     Attributes:
         indicators: t_K of this rank's own cells.
         dual: (Σ t_K²)^{1/2} over all cells.
-        weighted: (Σ C_K² t_K²)^{1/2} with Kobayashi's constants, or None where they do not apply.
+        weighted: (Σ C_K² t_K²)^{1/2} with the constants of the domain, None where there are none.
         algebraic: ‖r‖.
         unseen: a bound of how far the projection of the source is from the one that was computed.
     """

@@ -5,10 +5,13 @@ Dirichlet eigenvalue from below.
 * Payne and Weinberger: ‖v − mean‖_K ≤ (h_K/π) ‖∇v‖_K on a convex cell of diameter h_K.
 * Kobayashi: ‖∇(v − Iv)‖_K ≤ C_K |v|_{H²(K)} for linear interpolation I on a triangle with edges A,
   B, C and area S, C_K² = A²B²C²/(16S²) − (A²+B²+C²)/30 − (S²/5)(1/A²+1/B²+1/C²).
+* Liu and Oishi: the constant of P1 approximation computed on the mesh itself (`approximation`), on
+  domains that are not convex and in space.
 * Domain monotonicity: λ₁(Ω) ≥ π² Σ L_i⁻² for the sides L_i of the bounding box; a domain that fills
   its box has this eigenvalue.
 * Faber and Krahn: no domain of the same volume has a smaller λ₁ than the ball, whose first
   eigenvalue is (j/R)², where j is the first zero of J₀ in the plane and π in space.
+* Crouzeix–Raviart elements in space (`approximation`).
 * Carstensen and Gedicke, in the plane: λ₁ ≥ λ_CR / (1 + κ² h² λ_CR) with the first Crouzeix–Raviart
   eigenvalue λ_CR, the longest edge h and κ² = 1/48 + 1/j², j the first positive zero of the Bessel
   function J₁.
@@ -17,6 +20,7 @@ Dirichlet eigenvalue from below.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +32,7 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, cell_geometry, cell_name, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.geometry.approximation import approximation_constant, first_eigenvalue
 from cffem.bounds.geometry.overlap import check_overlap, facet_normals
 from cffem.engine.solve.factorisation import Factors, Pencil
 
@@ -120,10 +125,7 @@ class Domain:
     Attributes:
         corners: corners of this rank's own cells, shape (cells, dim + 1, dim).
         diameters: their longest edges.
-        interpolation: Kobayashi's constants where Aubin–Nitsche applies (convex and plane), else
-            None.
         eigenvalue: a lower bound of the first Dirichlet eigenvalue.
-        evidence: pairs of statement and how it was checked.
 
     Raises:
         NotCovered: the cells are of another kind, or overlap.
@@ -146,9 +148,39 @@ class Domain:
         self.boundary = exterior_corners(mesh)
         self.convex = is_convex(mesh.comm, self.boundary)
         check_overlap(mesh, self.convex)
-        self.interpolation = kobayashi(self.corners) if self.dim == 2 and self.convex else None
-        self.eigenvalue, how = self._first_eigenvalue()
-        self.evidence = (
+        self.eigenvalue, self._how = self._first_eigenvalue()
+
+    @cached_property
+    def interpolation(self) -> np.ndarray | None:
+        """C_K with R(z) ≤ (Σ C_K² t_K²)^{1/2} ‖Δz‖ for residuals that vanish on the space:
+        Kobayashi's constants on convex plane domains, else the one constant of the mesh, None where
+        it is not known; collective.
+        """
+        if self.dim == 2 and self.convex:
+            return kobayashi(self.corners)
+        found = approximation_constant(self.mesh, self.diameters)
+        return None if found is None else np.full(len(self.corners), found)
+
+    @property
+    def route(self) -> str:
+        """Whose constants `interpolation` has."""
+        if self.dim == 2 and self.convex:
+            return "Kobayashi's constants"
+        return "the approximation constant of the mesh"
+
+    @property
+    def evidence(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of a statement and how it was checked; collective."""
+        constant: tuple[tuple[str, str], ...] = ()
+        if self.interpolation is not None and not (self.dim == 2 and self.convex):
+            constant = (
+                (
+                    "P1 functions approximate every z with z = 0 on the boundary up to "
+                    f"‖∇(z − v)‖ ≤ {self.largest_interpolation:.4g} ‖Δz‖",
+                    "hypercircle on the mesh (Liu and Oishi), inertia counted by MUMPS",
+                ),
+            )
+        return (
             ("the cells are straight simplices", "cell type and degree of the geometry"),
             (
                 "no two cells overlap, so that Ω is the meshed polygon"
@@ -156,16 +188,17 @@ class Domain:
                 else "no two cells overlap, so that Ω is the meshed polyhedron",
                 "sides of cells at facets, and the winding number of the boundary or its volume",
             ),
-            (f"λ₁ ≥ {self.eigenvalue:.6g} for the first Dirichlet eigenvalue of Ω", how),
+            (f"λ₁ ≥ {self.eigenvalue:.6g} for the first Dirichlet eigenvalue of Ω", self._how),
             (
                 "Ω is convex" if self.convex else "Ω is not convex, or not known to be",
                 "each boundary facet against all corners",
             ),
+            *constant,
         )
 
     @property
     def largest_interpolation(self) -> float | None:
-        """The largest of Kobayashi's constants, where they apply; collective."""
+        """The largest of these constants, where there are any; collective."""
         if self.interpolation is None:
             return None
         return self.mesh.comm.allreduce(float(self.interpolation.max(initial=0.0)), op=MPI.MAX)
@@ -190,6 +223,11 @@ class Domain:
                 "counted by MUMPS"
             )
             found.append((discrete / (1 + KAPPA_SQUARED * longest**2 * discrete), how))
+        if self.dim == 3 and volume < (1 - FULL) * sides.prod():
+            lower = first_eigenvalue(self.mesh, self.diameters)
+            if lower is not None:
+                how = "Crouzeix–Raviart eigenvalue with κ² = 1/120 + 1/π², inertia counted by MUMPS"
+                found.append((lower, how))
         return max(found)
 
 

@@ -8,8 +8,8 @@ projection P. So u^n is the Galerkin solution of a Poisson problem with right-ha
 levels, has the combination of the Z^n, and of the fluxes, which are not computed again.
 
 A combination w = Σ ω_n u^n of levels that is small needs no flux: its spatial error is at most
-(P/a) ‖Σ ω_n g^n‖, where P is C² with Kobayashi's constant on convex plane domains and 1/λ₁ on
-others.
+(P/a) ‖Σ ω_n g^n‖, where P is C² with the constant of the domain, or 1/λ₁ where that is less or
+there is none.
 """
 
 from __future__ import annotations

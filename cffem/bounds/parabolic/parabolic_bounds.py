@@ -390,7 +390,7 @@ class ParabolicCertifier:
     ) -> Certificate:
         flux = self.equilibration
         plane = (
-            "Aubin–Nitsche in space"
+            f"Aubin–Nitsche in space with {self.domain.route}"
             if self.domain.interpolation is not None
             else "Friedrichs in space"
         )

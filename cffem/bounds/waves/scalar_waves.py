@@ -97,6 +97,8 @@ class WaveCertifier(SecondOrderCertifier):
     def by_fluxes(self) -> bool:
         """Whether bounds by equilibrated fluxes are expected to be the smaller ones; collective."""
         own = self._own(self.terms)
+        if self.domain.dim != 2 or not self.domain.convex:
+            return False
         longest = self.domain.largest_interpolation
         if longest is None or own.stiffness == 0 or own.skewed:
             return False
