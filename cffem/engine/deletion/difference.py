@@ -39,15 +39,19 @@ from petsc4py import PETSc
 
 from cffem.engine.assembly.ingredients import add
 from cffem.engine.collective import summed
-from cffem.engine.response.tangent import combined
-from cffem.engine.solve.krylov import Directions, Memory, accumulate
+from cffem.engine.solve.krylov import Advance, Directions, Memory, accumulate
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.solve.petsc_options import options_for
 from cffem.engine.solve.presets import incomplete_factors
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
+from cffem.engine.time.stepping import Stepping, Track, time_step
 from cffem.symbols.problem.interventions import Intervention
+from cffem.symbols.problem.schemes import Scheme
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.model import Model
 
 # How many earlier solutions a start is combined of.
@@ -123,7 +127,7 @@ def score_effect(size: float, length: float, step: float, waves: bool) -> float:
     return math.sqrt(length) * step * MASS * size * (step if waves else 1.0)
 
 
-class Differences:
+class Differences(Scope):
     """What the differences of one model share: factual matrices, incomplete factors, stages.
 
     Args:
@@ -137,18 +141,18 @@ class Differences:
         self.essential = self.stage.essential
         self.second_order = model.marching.second_order is not None
         self.length = float(model.times[-1] - model.times[0])
-        self.step = self.length / (len(model.times) - 1)
-        self.gamma = model.marching.scheme.a[0][0] * self.step
+        stepping = model.marching.stepping(model.times)
+        self.step, self.gamma = stepping.step, stepping.gamma
         self.weights = self.stage.weights(self.gamma, self.second_order)
-        new = self.equation.new_vector
-        self.vectors = [new() for _ in range(4)]
+        self.vectors = [self.own(self.equation.new_vector()) for _ in range(4)]
         zero = self.vectors[0]
         # The system matrix is the equation's own and will be overwritten.
-        self.system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0).copy()
-        self.factual = self.equation.eliminated(self.system.copy(), self.essential.rows)
+        system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0)
+        self.system = self.own(system.copy())
+        self.factual = self.own(self.equation.eliminated(self.system.copy(), self.essential.rows))
         self.dimension = model.discretisation.mesh.topology.dim
-        self.factors = incomplete(self.factual, self.dimension)
-        self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
+        self.factors = self.own(incomplete(self.factual, self.dimension))
+        self.directions = self.own(Directions(DIRECTIONS, model.spaces.owned, model.comm))
         self.mass = model.norm("L2").matrix
         self.weighted = model.norm("L2").dual
         # Images under the mass matrix serve the norm and the next stage, where the anchor alone has
@@ -168,28 +172,32 @@ class Differences:
 
     def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
         """How many steps the factual matrix with its own factors needs for a residual."""
-        right = self.vectors[3]
-        residual, steps = residual.copy(), 0
-        while steps < MOST and not self.weighted(residual) <= allowed:
-            if self.directions.count == DIRECTIONS:
-                self.directions.count = 0
-            right.array[:] = residual
-            direction, image = self.directions.next
-            self.factors.apply(right, direction)
-            self.factual.mult(direction, image)
-            self.directions.advance(residual)
-            steps += 1
-        self.directions.count = 0
-        return steps
+        return self.directions.reduce(
+            residual.copy(),
+            None,
+            self.preconditioned(self.factors, self.factual),
+            self.weighted,
+            allowed,
+            MOST,
+        )[0]
+
+    def preconditioned(self, factors: PETSc.PC, matrix: PETSc.Mat) -> Advance:
+        """What makes a direction and its image of a residual: factors and a matrix."""
+
+        def advance(residual: np.ndarray, direction: PETSc.Vec, image: PETSc.Vec) -> None:
+            self.vectors[3].array[:] = residual
+            factors.apply(self.vectors[3], direction)
+            matrix.mult(direction, image)
+
+        return advance
 
     def destroy(self) -> None:
         """Free matrices, factors and vectors; collective."""
         self.equation.holds = None
-        for thing in (self.factors, self.system, self.factual, self.directions, *self.vectors):
-            thing.destroy()
+        super().destroy()
 
 
-class Difference:
+class Difference(Scope):
     """The difference of one changed problem from the factual one, marched along the factual stages.
 
     Args:
@@ -211,7 +219,7 @@ class Difference:
             for order, weight in enumerate(shared.weights):
                 if weight and part.ingredient.jacobians[order] is not None:
                     add(matrix, amount * weight, part.matrix(order))
-        self.matrix = equation.eliminated(matrix, shared.essential.rows)
+        self.matrix = self.own(equation.eliminated(matrix, shared.essential.rows))
         if self.matrix is not matrix:
             matrix.destroy()
         self.factors, self.patience = shared.factors, SLOW
@@ -319,23 +327,14 @@ class Difference:
         value, product = self.memory.start(right)
         residual = right - product
         first = residual.copy()
-        steps, size = 0, s.weighted(residual)
-        while not size <= allowed:
-            if s.directions.count == DIRECTIONS:
-                s.directions.take(value)
-            if steps == MOST or not math.isfinite(size):
-                s.directions.count = 0
-                raise SolveError(
-                    f"{what}: the difference was solved to a residual of {size:.1e} only, not "
-                    f"{allowed:.1e}"
-                )
-            vector.array[:] = residual
-            direction, image = s.directions.next
-            self.factors.apply(vector, direction)
-            self.matrix.mult(direction, image)
-            s.directions.advance(residual)
-            steps, size = steps + 1, s.weighted(residual)
-        s.directions.take(value)
+        steps, size = s.directions.reduce(
+            residual, value, s.preconditioned(self.factors, self.matrix), s.weighted, allowed, MOST
+        )
+        if not size <= allowed:
+            raise SolveError(
+                f"{what}: the difference was solved to a residual of {size:.1e} only, not "
+                f"{allowed:.1e}"
+            )
         self._count(steps)
         self._suit(steps, first, allowed)
         scale = s.weighted(right)
@@ -373,7 +372,7 @@ class Difference:
             return
         # The deleted term dominates the factual matrix, so its factors say little about the deleted
         # one.
-        self.factors = incomplete(self.matrix, self.shared.dimension)
+        self.factors = self.own(incomplete(self.matrix, self.shared.dimension))
         self.record.factorisations += 1
 
     # All of them
@@ -392,29 +391,26 @@ class Difference:
                 stage may have.
         """
         s = self.shared
-        track = Track(s.model, 1 if s.mass_order is None else 2)
+        track = difference_track(s.model, 1 if s.mass_order is None else 2)
+        scheme = track.stepping.scheme
         self._keep(0, track, keep)
         for step, index, source in self.sources(stages):
             base, speed = track.bases(index)
             right = self.pulled(base, speed)
             right += source
-            self.left *= track.inherited(index)
+            self.left *= inherited(scheme, index)
             value = self.solve(right, allowed(partial(s.weighted, source)), f"step {step + 1}")
             rows = [value] if s.mass_order is None else [value, s.image(s.mass, value)]
-            if track.take(index, np.array(rows), base, speed) and self._keep(step + 1, track, keep):
-                return
+            if track.take(index, np.array(rows), base, speed):
+                check_finite(s.model.comm, track)
+                if self._keep(step + 1, track, keep):
+                    return
 
     def _keep(self, level: int, track: Track, keep: Kept) -> bool | None:
         image = None if self.shared.mass_order is None else track.state[1]
         return keep(
             level, track.state[0], None if track.velocity is None else track.velocity[0], image
         )
-
-    def destroy(self) -> None:
-        """Free the matrix; collective."""
-        if self.factors is not self.shared.factors:
-            self.factors.destroy()
-        self.matrix.destroy()
 
 
 def products(matrix: PETSc.Mat, rows: np.ndarray) -> np.ndarray:
@@ -425,69 +421,36 @@ def products(matrix: PETSc.Mat, rows: np.ndarray) -> np.ndarray:
     given.assemble()
     images = matrix.matMult(given)
     result = images.getDenseArray().T.copy()
-    for thing in (given, images):
-        thing.destroy()
+    given.destroy()
+    images.destroy()
     return result
 
 
-class Track:
-    """The difference of two marches of one scheme, at the level reached and at the stages of the
-    current step.
+def difference_track(model: Model, *rows: int) -> Track:
+    """Where the difference of two marches begins: at zero, with a rate for every unknown.
 
     Args:
         model: the model; nothing in it is algebraic.
         rows: how many linear functions of the difference are followed side by side, as rows; none
             for the difference alone.
-
-    Attributes:
-        state, velocity: the differences at the level; the latter for second-order anchors only.
     """
+    marching, shape = model.marching, (*rows, model.spaces.owned)
+    velocity = None if marching.second_order is None else np.zeros(shape)
+    return Track(Stepping(marching.scheme, time_step(model.times)), np.zeros(shape), velocity)
 
-    def __init__(self, model: Model, *rows: int):
-        self.comm, self.scheme = model.comm, model.marching.scheme
-        self.step = float(model.times[-1] - model.times[0]) / (len(model.times) - 1)
-        self.gamma = self.scheme.a[0][0] * self.step
-        self.state = np.zeros((*rows, model.spaces.owned))
-        self.velocity = (
-            None if model.marching.second_order is None else np.zeros((*rows, model.spaces.owned))
-        )
-        self._rates: list[np.ndarray] = []
-        self._accelerations: list[np.ndarray] = []
 
-    def bases(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """What a stage starts from, until the stage is taken: the differences of W⁰ and V⁰."""
-        if not self._rates:
-            return self.state, self.velocity
-        row = self.scheme.a[index]
-        base = self.state + self.step * combined(row[:-1], self._rates)
-        return base, None if self.velocity is None else self.velocity + self.step * combined(
-            row[:-1], self._accelerations
-        )
+def inherited(scheme: Scheme, index: int) -> float:
+    """How much what one stage left over weighs in the next: the ratio of what both do to the
+    level.
+    """
+    return scheme.b[index - 1] / scheme.b[index]
 
-    def inherited(self, index: int) -> float:
-        """How much what one stage left over weighs in the next: the ratio of what both do to
-        the level.
-        """
-        return self.scheme.b[index - 1] / self.scheme.b[index]
 
-    def take(
-        self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None
-    ) -> bool:
-        """Take the difference of a stage's values; whether that ends the step."""
-        rate = value - base
-        rate *= 1.0 / self.gamma
-        self._rates.append(rate)
-        if speed is not None:
-            self._accelerations.append(rate - speed)
-            self._accelerations[-1] *= 1.0 / self.gamma
-        if index < len(self.scheme.b) - 1:
-            return False
-        for weight, slope in zip(self.scheme.b, self._rates, strict=True):
-            accumulate(self.state, self.step * weight, slope)
-        if self.velocity is not None:
-            for weight, slope in zip(self.scheme.b, self._accelerations, strict=True):
-                accumulate(self.velocity, self.step * weight, slope)
-        self._rates, self._accelerations = [], []
-        if not math.isfinite(summed(self.comm, self.state.sum())):
-            raise SolveError("the solution is not finite", cause="blow-up")
-        return True
+def check_finite(comm: MPI.Comm, track: Track) -> None:
+    """Refuse a level that is not finite; collective.
+
+    Raises:
+        SolveError: it is not.
+    """
+    if not math.isfinite(summed(comm, track.state.sum())):
+        raise SolveError("the solution is not finite", cause="blow-up")

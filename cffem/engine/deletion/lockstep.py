@@ -19,11 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.collective import summed
-from cffem.engine.deletion.difference import Track, incomplete, score_effect
-from cffem.engine.response.tangent import Linearisation, combined
+from cffem.engine.deletion.difference import (
+    check_finite,
+    difference_track,
+    incomplete,
+    inherited,
+    score_effect,
+)
+from cffem.engine.response.tangent import Linearisation
 from cffem.engine.solve.krylov import Directions
 from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
+from cffem.engine.time.stepping import combined
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ EXTRAPOLATED = ((), (1.0,), (2.0, -1.0), (3.0, -3.0, 1.0))
 DIRECTIONS = 30
 
 
-class Lockstep:
+class Lockstep(Scope):
     """What the deletions of one model share: the factual equation, linearised where its stage is.
 
     Args:
@@ -53,12 +61,12 @@ class Lockstep:
     def __init__(self, model: Model):
         self.model, self.equation = model, model.equation
         self.record = SolveRecord()
-        self.about = Linearisation(model.factual, self.record)
+        self.about = self.own(Linearisation(model.factual, self.record))
         self.essential = self.about.stage.essential
         self.second_order = model.marching.second_order is not None
         self.length = float(model.times[-1] - model.times[0])
-        self.vectors = [self.equation.new_vector() for _ in range(5)]
-        self.directions = Directions(DIRECTIONS, model.spaces.owned, model.comm)
+        self.vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
+        self.directions = self.own(Directions(DIRECTIONS, model.spaces.owned, model.comm))
         self.matrix: Any = None
         self.factors: Any = None
         self.exact = False
@@ -82,8 +90,9 @@ class Lockstep:
         self.matrix = self.equation.jacobian(weights, places, time, stage.plan.rows(self.essential))
         self.record.factorisations += 1
         if self.factors is not None:
-            self.factors.destroy()
-        self.factors = incomplete(self.matrix, self.model.discretisation.mesh.topology.dim)
+            self.release(self.factors)
+        dimension = self.model.discretisation.mesh.topology.dim
+        self.factors = self.own(incomplete(self.matrix, dimension))
 
     def count(self, iterations: int) -> None:
         """Take note of how many iterations a stage took."""
@@ -112,17 +121,16 @@ class Lockstep:
             return out.array_r.copy()
         left, value = residual.copy(), np.zeros(len(residual))
         goal = min(max(reduction, LEAST), MOST) * self.weighted(left)
-        while self.weighted(left) > goal:
-            if self.directions.count == DIRECTIONS:
-                self.directions.take(value)
-                raise Unsuitable
-            right.array[:] = left
-            direction, image = self.directions.next
+
+        def advance(residual: np.ndarray, direction: PETSc.Vec, image: PETSc.Vec) -> None:
+            right.array[:] = residual
             self.factors.apply(right, direction)
             self.matrix.mult(direction, image)
             self._add_changes(changes, direction, image)
-            self.directions.advance(left)
-        self.directions.take(value)
+
+        _, size = self.directions.reduce(left, value, advance, self.weighted, goal, DIRECTIONS)
+        if size > goal:
+            raise Unsuitable
         return value
 
     def _add_changes(self, changes: Mapping[str, float], vector: PETSc.Vec, image: Any) -> None:
@@ -145,10 +153,7 @@ class Lockstep:
     def destroy(self) -> None:
         """Free the factors and the vectors; collective. The matrix belongs to the model."""
         self.equation.holds = None
-        self.about.destroy()
-        for thing in (*self.vectors, self.directions, self.factors):
-            if thing is not None:
-                thing.destroy()
+        super().destroy()
 
 
 class Unsuitable(Exception):
@@ -171,7 +176,8 @@ class Deleted:
         self.shared, self.record = shared, record
         model = shared.model
         self.changes = change.taken(model.coefficients)
-        self.track = Track(model)
+        self.track = difference_track(model)
+        self.stepping = self.track.stepping
         self.bound = 0.0
         self.left = np.zeros(model.spaces.owned)
         # The last three slopes of each stage of the scheme, the latest first.
@@ -186,7 +192,7 @@ class Deleted:
         time: float,
     ) -> np.ndarray:
         """G(D), zero in essential rows."""
-        s, gamma = self.shared, self.track.gamma
+        s, gamma = self.shared, self.stepping.gamma
         rate = (value - base) / gamma
         s.vectors[0].array[:] = factual[0] + value
         s.vectors[1].array[:] = factual[1] + rate
@@ -215,9 +221,9 @@ class Deleted:
         s = self.shared
         base, speed = self.track.bases(index)
         slopes = self._slopes.setdefault(index, [])
-        value = base + self.track.gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
+        value = base + self.stepping.gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
         s.essential.complete(value)
-        self.left *= self.track.inherited(index)
+        self.left *= inherited(self.stepping.scheme, index)
         mixing = Anderson(MIXED, s.model.comm)
         for iteration in range(FAILED):
             # What the stage before left over is made up for now.
@@ -245,10 +251,13 @@ class Deleted:
             self.record.worst_residual, size / first if first > 0 else 0.0
         )
         change = size if s.second_order else s.weighted(residual - self.left)
-        self.bound += score_effect(change, s.length, self.track.step, s.second_order)
+        self.bound += score_effect(change, s.length, self.stepping.step, s.second_order)
         self.left = residual
-        self._slopes[index] = [(value - base) / self.track.gamma, *slopes][:3]
-        return self.track.take(index, value, base, speed)
+        self._slopes[index] = [(value - base) / self.stepping.gamma, *slopes][:3]
+        ended = self.track.take(index, value, base, speed)
+        if ended:
+            check_finite(s.model.comm, self.track)
+        return ended
 
 
 class Anderson:

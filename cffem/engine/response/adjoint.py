@@ -2,14 +2,8 @@
 """Adjoint sensitivities: what one observable feels of every term, from one backward solve (the
 observable adjoint theorem).
 
-The scheme of `cffem.engine.time.march` is reversed step by step. A bar denotes the derivative of
-the observable O with respect to a quantity; with the notation of `cffem.engine.response.tangent`,
-stage i passes on
-
-    V̄ = −Ẅ̄/γ, Ẇ̄ += Ẅ̄/γ, B̄ = −Ẇ̄/γ, W̄ += Ẇ̄/γ, Jᵀ λ = W̄, B̄ += (F_ẇ/γ + F_ẅ/γ²)ᵀ λ, V̄ +=
-    (F_ẅ/γ)ᵀ λ,
-
-B̄ and V̄ go to the level before and to earlier stages, and ⟨φ, T_j[u]⟩ = Σ_stages λᵀ T_j = ∂O/∂α_j.
+The scheme of `cffem.engine.time.march` is reversed step by step (`cffem.engine.time.stepping`), and
+with the λ of each stage ⟨φ, T_j[u]⟩ = Σ_stages λᵀ T_j = ∂O/∂α_j.
 Deleting a fraction ρ of term j then changes O by −ρ ⟨φ, α_j T_j[u]⟩ + O(ρ²), and I_j = |⟨φ, α_j
 T_j[u]⟩|.
 """
@@ -17,12 +11,13 @@ T_j[u]⟩|.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cffem.engine.response.tangent import Linearisation
 from cffem.engine.solve.solve_record import SolveRecord
+from cffem.engine.time.stepping import ReversedStep
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
@@ -107,18 +102,18 @@ def backward(about: Linearisation, measurement: Measurement) -> Iterator[np.ndar
     while the caller has it.
     """
     states, velocities = measurement.gradient(about.solution)
-    if about.gamma is None or about.step is None:
+    if about.stepping is None:
         ((_, _, values, time),) = about.stages
         about.at(values, time)
         yield about.solve_transposed(states[0])
         return
     zero = np.zeros(about.model.spaces.owned)
     state_bar, velocity_bar = zero, zero
-    count = len(about.scheme.b)
+    count = about.stepping.last + 1
     for step in range(len(about.stages) // count - 1, -1, -1):
         state_bar = state_bar + states.get(step + 1, zero)
         velocity_bar = velocity_bar + velocities.get(step + 1, zero)
-        reversal = Reversal(about, state_bar, velocity_bar)
+        reversal = ReversedStep(about.stepping, about, state_bar, velocity_bar)
         for index in range(count - 1, -1, -1):
             _, _, values, time = about.stages[step * count + index]
             about.at(values, time)
@@ -127,61 +122,3 @@ def backward(about: Linearisation, measurement: Measurement) -> Iterator[np.ndar
     with about.starting() as algebraic:
         if algebraic:
             yield about.solve_transposed(state_bar + states.get(0, zero))
-
-
-class Reversal:
-    """One time step backwards.
-
-    Args:
-        about: the linearised equation.
-        state_bar, velocity_bar: the derivatives with respect to the level after the step.
-    """
-
-    def __init__(self, about: Linearisation, state_bar: np.ndarray, velocity_bar: np.ndarray):
-        assert about.step is not None
-        self.about = about
-        self.step: float = about.step
-        self.state_bar, self.velocity_bar = state_bar, velocity_bar
-        count = len(about.scheme.b)
-        self.bases: dict[int, Any] = {}
-        self.speeds: dict[int, Any] = {}
-        self.count = count
-
-    def stage(self, index: int) -> np.ndarray:
-        """λ of a stage; later stages must have been taken."""
-        about, gamma = self.about, self.about.gamma
-        assert gamma is not None
-        later = [(about.scheme.a[k][index], k) for k in range(index + 1, self.count)]
-        weight = about.scheme.b[index]
-        rate_bar: Any = (
-            self.step
-            * about.dynamic
-            * (weight * self.state_bar + sum(a * self.bases[k] for a, k in later))
-        )
-        value_bar = (
-            (1 - about.dynamic) * self.state_bar
-            if index == self.count - 1
-            else np.zeros(len(self.state_bar))
-        )
-        speed_bar: Any = 0.0
-        if about.second_order is not None:
-            pushed = weight * self.velocity_bar + sum(a * self.speeds[k] for a, k in later)
-            acceleration_bar = self.step * about.second_order * pushed
-            rate_bar = rate_bar + acceleration_bar / gamma
-            speed_bar = -acceleration_bar / gamma
-        multiplier = about.solve_transposed(value_bar + rate_bar / gamma)
-        base_bar: Any = -rate_bar / gamma + about.partial(1, multiplier, transposed=True) / gamma
-        if about.second_order is not None:
-            pulled = about.partial(2, multiplier, transposed=True) / gamma
-            base_bar += pulled / gamma
-            speed_bar = speed_bar + pulled
-        self.bases[index], self.speeds[index] = base_bar, speed_bar
-        return multiplier
-
-    def before(self) -> tuple[np.ndarray, np.ndarray]:
-        """The derivatives with respect to the level before the step, after all stages."""
-        state_bar = self.about.dynamic * self.state_bar + sum(self.bases.values())
-        velocity_bar = self.velocity_bar
-        if self.about.second_order is not None:
-            velocity_bar = velocity_bar + sum(self.speeds.values())
-        return state_bar, velocity_bar

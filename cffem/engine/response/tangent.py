@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.solution import Solution
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Stage
 from cffem.engine.time.start import held_at_start
+from cffem.engine.time.stepping import Track
 from cffem.engine.time.trajectories import Levels
 from cffem.symbols.problem.interventions import delete
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
 
 
-class Linearisation:
+class Linearisation(Scope):
     """The discrete equation linearised about the stages of a solution, one stage at a time.
 
     Args:
@@ -53,14 +55,11 @@ class Linearisation:
         self.coefficients = solution.intervention.apply(self.model.coefficients)
         self.stage = self.model.prepared(solution.intervention, record)
         self.equation = self.stage.equation
-        self.scheme = self.model.marching.scheme
-        self.dynamic = self.model.marching.dynamic
-        self.second_order = self.model.marching.second_order
-        times = solution.times
-        self.step = None if solution.steady else float(times[-1] - times[0]) / (len(times) - 1)
-        self.gamma = None if self.step is None else self.scheme.a[0][0] * self.step
-        new = self.equation.new_vector
-        self._states, self._right, self._out = (new(), new(), new()), new(), new()
+        marching = self.model.marching
+        self.stepping = None if solution.steady else marching.stepping(solution.times)
+        self.gamma = None if self.stepping is None else self.stepping.gamma
+        vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
+        self._states, self._right, self._out = vectors[:3], vectors[3], vectors[4]
         self._place: tuple[Any, Any, Any] = (None, None, None)
         self._time = 0.0
         self._partials: dict[int, list[tuple[float, Any]]] = {}
@@ -146,11 +145,6 @@ class Linearisation:
             total += factor * self._out.array_r
         return total
 
-    def destroy(self) -> None:
-        """Free the vectors; collective."""
-        for vector in (*self._states, self._right, self._out):
-            vector.destroy()
-
 
 def starts_consistently(model: Model) -> bool:
     """Whether a march begins by solving for fields without a rate."""
@@ -201,53 +195,32 @@ class ResponsePath:
     def __init__(self, about: Linearisation, start: np.ndarray):
         count = len(about.solution.times)
         self.states: Levels = about.model.new_levels(count)
-        self.velocities: Levels | None = (
-            None if about.second_order is None else about.model.new_levels(count)
-        )
-        if about.gamma is not None:
-            self.states.append(start)
-        if self.velocities is not None:
+        self.velocities: Levels | None = None
+        self.track: Track | None = None
+        if about.stepping is None:
+            return
+        self.states.append(start)
+        if about.stepping.second_order is not None:
+            self.velocities = about.model.new_levels(count)
             self.velocities.append(np.zeros(len(start)))
-        self.rates: list[np.ndarray] = []
-        self.accelerations: list[np.ndarray] = []
+        self.track = Track(
+            about.stepping, start, None if self.velocities is None else np.zeros(len(start))
+        )
 
     def stage(self, about: Linearisation, index: int, right: np.ndarray) -> None:
         """Take stage `index`, whose equation is moved by `right`; the last stage ends the step."""
-        if about.gamma is None or about.step is None:
+        track, gamma = self.track, about.gamma
+        if track is None or gamma is None:
             self.states.append(about.solve(right))
             return
-        gamma, step, row = about.gamma, about.step, about.scheme.a[index]
-        base = self.states[-1] + step * combined(row[:-1], self.rates)
+        base, velocity = track.bases(index)
         pull = about.partial(1, base / gamma)
-        velocity = None
-        if self.velocities is not None:
-            velocity = self.velocities[-1] + step * combined(row[:-1], self.accelerations)
-            pull += about.partial(2, (base / gamma + velocity) / gamma)
-        value = about.solve(pull + right)
-        rate = (value - base) / gamma
-        self.rates.append(rate * about.dynamic)
         if velocity is not None:
-            self.accelerations.append((rate - velocity) / gamma * about.second_order)
-        if index == len(about.scheme.b) - 1:
-            self._end_step(about, step, value)
-
-    def _end_step(self, about: Linearisation, step: float, value: np.ndarray) -> None:
-        moved = (
-            self.states[-1] + step * combined(about.scheme.b, self.rates)
-        ) * about.dynamic + value * (1 - about.dynamic)
-        self.states.append(moved)
-        if self.velocities is not None:
-            self.velocities.append(
-                self.velocities[-1] + step * combined(about.scheme.b, self.accelerations)
-            )
-        self.rates, self.accelerations = [], []
-
-
-def combined(weights: Iterable[float], vectors: list[np.ndarray]) -> Any:
-    """Σ weight · vector, zero for no vectors."""
-    return sum(
-        (weight * vector for weight, vector in zip(weights, vectors, strict=False)), np.zeros(1)
-    )
+            pull += about.partial(2, (base / gamma + velocity) / gamma)
+        if track.take(index, about.solve(pull + right), base, velocity):
+            self.states.append(track.state)
+            if self.velocities is not None and track.velocity is not None:
+                self.velocities.append(track.velocity)
 
 
 class Responses(Mapping[str, Response]):

@@ -10,6 +10,7 @@ from both.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from petsc4py import PETSc
 from scipy.linalg.blas import daxpy
 
 from cffem.engine.collective import summed
+from cffem.engine.solve.scope import Scope
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -35,7 +37,11 @@ def accumulate(target: np.ndarray, factor: float, values: np.ndarray) -> None:
         daxpy(values.reshape(-1), target.reshape(-1), a=factor)
 
 
-class Directions:
+# Makes a direction and its image under the matrix of a residual.
+Advance = Callable[[np.ndarray, PETSc.Vec, PETSc.Vec], None]
+
+
+class Directions(Scope):
     """The directions of one solve by generalised conjugate residuals, with orthogonal images;
     beyond `most` it starts anew.
 
@@ -58,7 +64,7 @@ class Directions:
         if self.count == len(self._vectors):
             rows = self.values[self.count], self.images[self.count]
             value, image = (PETSc.Vec().createWithArray(row, comm=self.comm) for row in rows)
-            self._vectors.append((value, image))
+            self._vectors.append((self.own(value), self.own(image)))
         return self._vectors[self.count]
 
     def advance(self, residual: np.ndarray) -> None:
@@ -80,17 +86,43 @@ class Directions:
         accumulate(residual, -self.factors[k], own)
         self.count += 1
 
-    def take(self, value: np.ndarray) -> None:
+    def reduce(
+        self,
+        residual: np.ndarray,
+        value: np.ndarray | None,
+        advance: Advance,
+        size: Callable[[np.ndarray], float],
+        allowed: float,
+        most: int,
+    ) -> tuple[int, float]:
+        """Generalised conjugate residuals until a residual is small; it is changed in place.
+
+        Args:
+            residual: the residual.
+            value: takes what the directions amount to; None where only the number of steps counts.
+            advance: the preconditioner and the matrix.
+            size: the size of a residual.
+            allowed: the size that is small enough.
+            most: how many steps are tried.
+
+        Returns:
+            The number of steps, and the size that was reached.
+        """
+        steps, reached = 0, size(residual)
+        while not reached <= allowed and steps < most and math.isfinite(reached):
+            if self.count == self.most:
+                self.take(value)
+            advance(residual, *self.next)
+            self.advance(residual)
+            steps, reached = steps + 1, size(residual)
+        self.take(value)
+        return steps, reached
+
+    def take(self, value: np.ndarray | None) -> None:
         """Add what all directions so far amount to, and forget them."""
-        if self.count:
+        if self.count and value is not None:
             value += self.factors[: self.count] @ self.values[: self.count]
         self.count = 0
-
-    def destroy(self) -> None:
-        """Free the vectors; collective."""
-        for pair in self._vectors:
-            for vector in pair:
-                vector.destroy()
 
 
 class Memory:

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Steady solves and time integration of the assembled equation.
 
-Time integration is by diagonally implicit Runge–Kutta schemes on F(w, ẇ, ẅ, t) = 0. With γ = a_ii
-Δt, stage i has the unknown W and the rates
-
-    Ẇ = (W − w_n − Δt Σ_{j<i} a_ij Ẇ_j)/γ, Ẅ = (Ẇ − v_n − Δt Σ_{j<i} a_ij Ẅ_j)/γ (fields with a
-    second-order anchor),
-
-and the step ends with w_{n+1} = w_n + Δt Σ b_i Ẇ_i, v_{n+1} = v_n + Δt Σ b_i Ẅ_i; algebraic
-unknowns (multipliers, auxiliary fields, steady equations) take their value from the last stage. The
-midpoint rule conserves quadratic energies and is Newmark's average acceleration scheme for waves;
-sdirk2 is L-stable and stiffly accurate. All stages share one matrix.
+Time integration is by diagonally implicit Runge–Kutta schemes on F(w, ẇ, ẅ, t) = 0: stage by stage
+F(W, Ẇ, Ẅ, t) = 0 is solved for W, with the rates of `cffem.engine.time.stepping`. The midpoint rule
+conserves quadratic energies and is Newmark's average acceleration scheme for waves; sdirk2 is
+L-stable and stiffly accurate. All stages share one matrix.
 """
 
 from __future__ import annotations
@@ -28,16 +22,18 @@ from cffem.engine.collective import summed
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.newton import Newton, NewtonSettings, newton_settings
 from cffem.engine.solve.presets import plan
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
+from cffem.engine.time.stepping import Stepping, Track, time_step
 from cffem.symbols.problem.schemes import Scheme
 
 if TYPE_CHECKING:
     from petsc4py import PETSc
 
 
-class Stage:
+class Stage(Scope):
     """One implicit solve F(W, (W−W⁰)/γ, ((W−W⁰)/γ−V⁰)/γ, t) = 0 for W; γ = None is a steady solve.
 
     Args:
@@ -55,8 +51,9 @@ class Stage:
         self.plan = plan(options, equation, essential)
         self.settings = newton_settings(options)
         self.solver: LinearSolver | None = None
-        new = equation.new_vector
-        self.rate, self.acceleration, self.right, self.increment = new(), new(), new(), new()
+        self.rate, self.acceleration, self.right, self.increment = (
+            self.own(equation.new_vector()) for _ in range(4)
+        )
 
     def rates(
         self, state: Any, base: Any, velocity: Any, gamma: float | None
@@ -203,8 +200,7 @@ class Stage:
         """Free the solver; collective. The matrix belongs to the equation."""
         if self.solver is not None:
             self.solver.destroy()
-        for vector in (self.rate, self.acceleration, self.right, self.increment):
-            vector.destroy()
+        super().destroy()
 
 
 @dataclass
@@ -221,6 +217,10 @@ class Marching:
     scheme: Scheme
     dynamic: np.ndarray
     second_order: np.ndarray | None
+
+    def stepping(self, times: np.ndarray) -> Stepping:
+        """The scheme with the step between these levels."""
+        return Stepping(self.scheme, time_step(times), self.dynamic, self.second_order)
 
 
 def consistent_start(
@@ -244,13 +244,13 @@ def consistent_start(
     if stage.equation.rates_in_algebraic():
         rates_and_values(stage, marching, state, velocity, time)
         return
-    solver = Stage(stage.equation, stage.essential.holding(held), None, stage.record)
-    whole = stage.equation.new_vector()
-    whole.array[:] = state
-    solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")
-    state[:] = whole.array_r
-    whole.destroy()
-    solver.destroy()
+    with Scope() as scope:
+        essential = stage.essential.holding(held)
+        solver = scope.own(Stage(stage.equation, essential, None, stage.record))
+        whole = scope.own(stage.equation.new_vector())
+        whole.array[:] = state
+        solver.solve(whole, None, None, None, time, "the initial value of the algebraic unknowns")
+        state[:] = whole.array_r
 
 
 def march(
@@ -273,56 +273,40 @@ def march(
         keep_stage: called with (step, stage, (W, Ẇ, Ẅ), time) after every stage solve.
     """
     equation, scheme = stage.equation, marching.scheme
-    w, base, v0 = equation.new_vector(), equation.new_vector(), None
-    w.array[:] = start
-    v = None if velocity is None else np.array(velocity)
-    if v is not None:
-        v0 = equation.new_vector()
-    keep(0, w.array_r.copy(), v)
-    guess = equation.new_vector()
-    # One number for all steps: differences of rounded times would each ask for a factorisation of
-    # their own.
-    step = float(times[-1] - times[0]) / (len(times) - 1)
-    growth = Growth(
-        stage, marching.dynamic, times, start, velocity, scheme.a[-1][-1] * step, scheme.c
-    )
-    for level in range(1, len(times)):
-        w_rates: list[np.ndarray] = []
-        v_rates: list[np.ndarray] = []
-        for i, row in enumerate(scheme.a):
-            clock = Clock(
-                float(times[level - 1]), step, scheme.c[i], row[-1] * step, scheme.stiffly_accurate
-            )
-            base.array[:] = w.array_r + step * sum(
-                (a * r for a, r in zip(row[:-1], w_rates, strict=False)), np.zeros(1)
-            )
-            if v0 is not None and v is not None:
-                v0.array[:] = v + step * sum(
-                    (a * r for a, r in zip(row[:-1], v_rates, strict=False)), np.zeros(1)
+    stepping = marching.stepping(times)
+    track = Track(stepping, np.array(start), None if velocity is None else np.array(velocity))
+    keep(0, track.state.copy(), track.velocity)
+    growth = Growth(stage, marching.dynamic, times, start, velocity, stepping.gamma, scheme.c)
+    with Scope() as scope:
+        guess, base = (scope.own(equation.new_vector()) for _ in range(2))
+        speed = None if velocity is None else scope.own(equation.new_vector())
+        for level in range(1, len(times)):
+            for i, c in enumerate(scheme.c):
+                clock = Clock(
+                    float(times[level - 1]),
+                    stepping.step,
+                    c,
+                    stepping.gamma,
+                    scheme.stiffly_accurate,
                 )
-            # A second-order unknown goes on with its velocity: the better start for Newton, and
-            # irrelevant for a linear solve.
-            guess.array[:] = base.array_r if v is None else base.array_r + clock.gamma * v
-            stage.essential.set_stage(guess.array, base.array_r, clock)
-            states = stage.solve(
-                guess, base, v0, clock.gamma, clock.time, f"step {level} of {len(times) - 1}"
-            )
-            w_rates.append(states[1].array_r * marching.dynamic)
-            if v0 is not None:
-                v_rates.append(states[2].array_r * marching.second_order)
-            if keep_stage is not None:
-                keep_stage(level - 1, i, states, clock.time)
-        algebraic = guess.array_r * (1.0 - marching.dynamic)
-        w.array[:] = (
-            w.array_r + step * sum(b * r for b, r in zip(scheme.b, w_rates, strict=True))
-        ) * marching.dynamic + algebraic
-        stage.essential.set_values(w.array, times[level])
-        if v is not None:
-            v = v + step * sum(b * r for b, r in zip(scheme.b, v_rates, strict=True))
-            stage.essential.set_velocities(v, times[level])
-        growth.check(level, w.array_r)
-        if keep(level, w.array_r.copy(), v):
-            break
-    for vector in (w, base, guess, v0):
-        if vector is not None:
-            vector.destroy()
+                base.array[:], before = track.bases(i)
+                # A second-order unknown goes on with its velocity: the better start for Newton, and
+                # irrelevant for a linear solve.
+                guess.array[:] = base.array_r
+                if speed is not None and track.velocity is not None:
+                    speed.array[:] = before
+                    guess.array[:] += clock.gamma * track.velocity
+                stage.essential.set_stage(guess.array, base.array_r, clock)
+                states = stage.solve(
+                    guess, base, speed, clock.gamma, clock.time, f"step {level} of {len(times) - 1}"
+                )
+                _, rate, acceleration = (None if x is None else x.array_r for x in states)
+                track.move(i, guess.array_r, rate, acceleration)
+                if keep_stage is not None:
+                    keep_stage(level - 1, i, states, clock.time)
+            stage.essential.set_values(track.state, times[level])
+            if track.velocity is not None:
+                stage.essential.set_velocities(track.velocity, times[level])
+            growth.check(level, track.state)
+            if keep(level, track.state.copy(), track.velocity):
+                break
