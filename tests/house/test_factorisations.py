@@ -23,6 +23,8 @@ FROM_OPTIONS = {
     "constraints/projections/projection_solver.py",
     "engine/solve/factorisation.py",
 }
+# Where Krylov solvers are made and read their options.
+FACTORY = "engine/solve/petsc_options.py"
 # Preconditioners that factorise nothing, or incompletely, whose solves are judged by their
 # residuals.
 ITERATIVE = {"engine/solve/preconditioners.py", "engine/deletion/difference.py"}
@@ -41,17 +43,24 @@ def test_nobody_else_asks_for_factors():
     assert not guilty, f"{guilty} make factors; use cffem.engine.solve.factorisation"
 
 
+def called(name, functions):
+    """Whether a module calls one of these functions or methods."""
+    for node in ast.walk(ast.parse((PACKAGE / name).read_text())):
+        if isinstance(node, ast.Call):
+            function = node.func
+            word = function.attr if isinstance(function, ast.Attribute) else None
+            word = function.id if isinstance(function, ast.Name) else word
+            if word in functions:
+                return True
+    return False
+
+
 def test_solvers_are_made_where_their_factors_are_checked():
-    found = set()
-    for name in modules():
-        for node in ast.walk(ast.parse((PACKAGE / name).read_text())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("KSP", "PC", "SNES")
-            ):
-                found.add(name)
-    assert found <= FROM_OPTIONS | ITERATIVE | ALLOWED
+    made = {name for name in modules() if called(name, ("KSP", "PC", "SNES"))}
+    assert made <= {FACTORY} | ITERATIVE | ALLOWED
+    assert {name for name in modules() if called(name, ("KSP",))} <= {FACTORY} | ALLOWED
+    users = {name for name in modules() if called(name, ("new_ksp", "reading"))}
+    assert users <= {FACTORY} | FROM_OPTIONS | ITERATIVE
     for name in FROM_OPTIONS:
         assert re.search(r"\bsound\(", (PACKAGE / name).read_text()), (
             f"{name} does not check its factors"

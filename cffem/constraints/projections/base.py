@@ -31,6 +31,7 @@ from cffem import _compat
 from cffem.constraints.projections.projection_solver import MASS, Solver
 from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.discretisation import Discretisation
+from cffem.engine.solve.scope import Scope
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from cffem.engine.assembly.spaces import Spaces
 
 
-class Projection(ABC):
+class Projection(Scope, ABC):
     """The orthogonal projection onto one constraint class.
 
     Args:
@@ -69,8 +70,9 @@ class Projection(ABC):
         self.comm = discretisation.mesh.comm
         self.fields = tuple(fields)
         self.mask = self.spaces.mask(self.fields)
-        self.mass = _compat.assemble_matrix(_compat.form(self.mass_form(weight), self.comm))
-        self._left, self._right = self.mass.createVecs()
+        form = _compat.form(self.mass_form(weight), self.comm)
+        self.mass = self.own(_compat.assemble_matrix(form))
+        self._left, self._right = self.own_all(self.mass.createVecs())
 
     def mass_form(self, weight: Any) -> ufl.Form:
         """The inner product of the constrained fields as a form on the state space."""
@@ -168,11 +170,6 @@ class Projection(ABC):
                 "this class constrains several fields: project states, not single functions"
             )
         return self.fields[0]
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        for thing in (self.mass, self._left, self._right):
-            thing.destroy()
 
 
 class MeanProjection(Projection):

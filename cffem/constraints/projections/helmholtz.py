@@ -70,7 +70,7 @@ class HelmholtzProjection(Projection):
         gradient.assemble()
         # Most stored entries are zeros of the reference cell; they would fill the stiffness matrix
         # and every level of multigrid.
-        self.gradient = without_zeros(gradient, ROUND_OFF)
+        self.gradient = self.own(without_zeros(gradient, ROUND_OFF))
         boundary = discretisation.boundary
         parts = tuple(
             part
@@ -84,9 +84,9 @@ class HelmholtzProjection(Projection):
         self._where = self._where[self._where < self.spaces.owned]
         factor = ufl.as_ufl(1) if weight is None else weight
         self._assemble(factor)
-        self.solver = Solver(
-            self.stiffness,
-            multigrid(discretisation.mesh.topology.dim) if options is None else options,
+        dimension = discretisation.mesh.topology.dim
+        self.solver = self.own(
+            Solver(self.stiffness, multigrid(dimension) if options is None else options)
         )
         self._masses: Solver | None = None
 
@@ -95,9 +95,8 @@ class HelmholtzProjection(Projection):
         matrix that goes with it exactly.
         """
         u, q = ufl.TrialFunction(self.vectors), ufl.TestFunction(self.scalars)
-        self.constraint = _compat.assemble_matrix(
-            _compat.form(factor * ufl.inner(u, ufl.grad(q)) * ufl.dx, self.comm)
-        )
+        form = _compat.form(factor * ufl.inner(u, ufl.grad(q)) * ufl.dx, self.comm)
+        self.constraint = self.own(_compat.assemble_matrix(form))
         self.stiffness = self.constraint.matMult(self.gradient)
         first = self.scalars.dofmap.index_map.local_range[0]
         self._pinned = self.grounded
@@ -106,8 +105,8 @@ class HelmholtzProjection(Projection):
             # gradient.
             self._pinned = np.array([0] if self.comm.rank == 0 else [], dtype=np.int64)
         self.stiffness.zeroRowsColumns((self._pinned + first).astype(PETSc.IntType), diag=1.0)
-        self._field, self._change = self.gradient.createVecLeft(), self.gradient.createVecLeft()
-        self._potential, self._source = self.stiffness.createVecs()
+        self._field, self._change = (self.own(self.gradient.createVecLeft()) for _ in range(2))
+        self._potential, self._source = self.own_all(self.stiffness.createVecs())
 
     def source(self, state: np.ndarray) -> None:
         """(ε w, ∇q) for all q, into the work vector."""
@@ -138,7 +137,7 @@ class HelmholtzProjection(Projection):
     def violation(self, state: np.ndarray) -> float:
         """‖div_h w‖: the L2 norm of s with (s, q) = −(ε w, ∇q)."""
         if self._masses is None:
-            self._masses = Solver(self._scalar_mass(), MASS)
+            self._masses = self.own(Solver(self._scalar_mass(), MASS))
         self.source(state)
         self._source.array[self.grounded] = 0.0
         self._masses.solve(self._source, self._potential, "the weak divergence")
@@ -152,17 +151,6 @@ class HelmholtzProjection(Projection):
             diag=1.0,
         )
         return mass
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        super().destroy()
-        self.solver.destroy()
-        if self._masses is not None:
-            self._masses.destroy()
-        for thing in (self.gradient, self.constraint):
-            thing.destroy()
-        for vector in (self._field, self._change, self._potential, self._source):
-            vector.destroy()
 
 
 class CurlFreeProjection(Projection):
@@ -180,7 +168,9 @@ class CurlFreeProjection(Projection):
         options: Mapping[str, Any] | None = None,
     ):
         super().__init__(discretisation, essential, [field])
-        self.helmholtz = HelmholtzProjection(discretisation, essential, field, options=options)
+        self.helmholtz = self.own(
+            HelmholtzProjection(discretisation, essential, field, options=options)
+        )
         self.harmonic = HarmonicFields(discretisation, field)
 
     def corrected(self, state: np.ndarray) -> np.ndarray:
@@ -198,8 +188,3 @@ class CurlFreeProjection(Projection):
     def violation(self, state: np.ndarray) -> float:
         """‖curl w‖."""
         return self.harmonic.curl_norm(state)
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        super().destroy()
-        self.helmholtz.destroy()

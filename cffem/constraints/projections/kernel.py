@@ -27,6 +27,7 @@ from petsc4py import PETSc
 
 from cffem.constraints.projections.projection_solver import DIRECT, Solver, without_zeros
 from cffem.engine.solve.linear import SolveError
+from cffem.engine.solve.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class NearestSettings:
 NEAREST_MEMBER = NearestSettings()
 
 
-class KernelCorrections:
+class KernelCorrections(Scope):
     """Cheap and nearest corrections with a given constraint residual.
 
     Args:
@@ -75,20 +76,20 @@ class KernelCorrections:
             PETSc.IS().createGeneral((where + first).astype(PETSc.IntType), saddle.comm)
             for where in (fields, multipliers)
         ]
-        self.mass = without_zeros(saddle.createSubMatrix(chosen[0], chosen[0]))
-        self.constraint = without_zeros(saddle.createSubMatrix(chosen[1], chosen[0]))
-        self.transpose = self.constraint.transpose(PETSc.Mat())
+        self.mass = self.own(without_zeros(saddle.createSubMatrix(chosen[0], chosen[0])))
+        self.constraint = self.own(without_zeros(saddle.createSubMatrix(chosen[1], chosen[0])))
+        self.transpose = self.own(self.constraint.transpose(PETSc.Mat()))
         for index in chosen:
             index.destroy()
-        self.inverse = inverse_diagonal(self.mass) if inverse is None else inverse
+        self.inverse = self.own(inverse_diagonal(self.mass) if inverse is None else inverse)
         product = self.inverse.matMult(self.transpose)
         schur = self.constraint.matMult(product)
         product.destroy()
-        self.solver = Solver(schur, DIRECT)
-        self._multiplier, self._target = schur.createVecs()
-        self._change, self._residual = self.mass.createVecs()
+        self.solver = self.own(Solver(schur, DIRECT))
+        self._multiplier, self._target = self.own_all(schur.createVecs())
+        self._change, self._residual = self.own_all(self.mass.createVecs())
         self._work, self._step, self._direction, self._image = (
-            self._change.duplicate() for _ in range(4)
+            self.own(self._change.duplicate()) for _ in range(4)
         )
         self._enough = 0.0
 
@@ -160,28 +161,6 @@ class KernelCorrections:
         if not math.isfinite(self._change.norm()):
             raise SolveError("the correction onto the constraint class is not finite")
         return state
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        self.solver.destroy()
-        for thing in (
-            self.mass,
-            self.constraint,
-            self.transpose,
-            self.inverse,
-            self._multiplier,
-            self._target,
-        ):
-            thing.destroy()
-        for vector in (
-            self._change,
-            self._residual,
-            self._work,
-            self._step,
-            self._direction,
-            self._image,
-        ):
-            vector.destroy()
 
 
 def inverse_diagonal(matrix: PETSc.Mat) -> Any:

@@ -10,7 +10,6 @@ itself.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,9 @@ import numpy as np
 from petsc4py import PETSc
 
 from cffem.engine.solve.factorisation import sound
-from cffem.engine.solve.petsc_options import options_for
+from cffem.engine.solve.petsc_options import new_ksp, reading
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve_errors import SolveError
-
-_PREFIXES = itertools.count()
 
 DIRECT: dict[str, Any] = {
     "ksp_type": "preonly",
@@ -62,7 +60,7 @@ def multigrid(dimension: int) -> dict[str, Any]:
     return {"ksp_type": "cg", "ksp_rtol": 1e-9, **boomeramg(dimension)}
 
 
-class Solver:
+class Solver(Scope):
     """A KSP bound to one matrix.
 
     Args:
@@ -77,26 +75,21 @@ class Solver:
     def __init__(
         self, matrix: PETSc.Mat, options: Mapping[str, Any], blocks: Mapping[str, Any] | None = None
     ):
-        self.matrix = matrix
+        self.matrix = self.own(matrix)
         matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
         self.options = dict(options) or DIRECT
         self.iterations = 0
         self._blocks = blocks
-        self.ksp = sound(self._create, matrix, "a projection onto the constraint")
+        self.ksp = self.own(sound(self._create, matrix, "a projection onto the constraint"))
 
     def _create(self, percentage: int) -> Any:
         """The solver, set up, with this percentage of additional workspace for factors."""
-        ksp = PETSc.KSP().create(self.matrix.comm)
-        prefix = f"cffem_projection_{next(_PREFIXES)}_"
-        ksp.setOptionsPrefix(prefix)
-        ksp.setTolerances(rtol=1e-10, atol=1e-300, max_it=1000)
-        ksp.setOperators(self.matrix)
+        ksp = new_ksp(self.matrix)
         if self.options.get("ksp_type") != "preonly":
             ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
         factorised = self.options.get("pc_type") in ("lu", "cholesky")
         workspace = {"mat_mumps_icntl_14": percentage} if factorised else {}
-        with options_for(prefix, {**self.options, **workspace}):
-            ksp.setFromOptions()
+        with reading(ksp, {**self.options, **workspace}, "projection"):
             if self._blocks is not None:
                 ksp.getPC().setFieldSplitIS(*self._blocks.items())
             ksp.setUp()
@@ -132,11 +125,6 @@ class Solver:
                 f"{what} was not solved: PETSc's reason is {self.ksp.getConvergedReason()}"
             )
 
-    def destroy(self) -> None:
-        """Free solver and matrix; collective."""
-        self.ksp.destroy()
-        self.matrix.destroy()
-
 
 def without_zeros(matrix: PETSc.Mat, level: float = 0.0) -> Any:
     """The matrix without stored zeros, in its place: components of a field share a pattern in which
@@ -166,7 +154,7 @@ def without_zeros(matrix: PETSc.Mat, level: float = 0.0) -> Any:
 FACTORISED = 40_000
 
 
-class BlockSolver:
+class BlockSolver(Scope):
     """Solves with the block of a mass-like matrix that belongs to some of the unknowns; the others
     are left out altogether.
 
@@ -181,8 +169,9 @@ class BlockSolver:
         chosen = PETSc.IS().createGeneral(rows, comm=matrix.comm)
         block = matrix.createSubMatrix(chosen, chosen)
         chosen.destroy()
-        self._solution, self._right = block.createVecs()
-        self._solver = Solver(block, DIRECT if block.size[0] <= FACTORISED else MASS)
+        self._solution, self._right = self.own_all(block.createVecs())
+        options = DIRECT if block.size[0] <= FACTORISED else MASS
+        self._solver = self.own(Solver(block, options))
 
     def solve(self, right: np.ndarray, what: str) -> np.ndarray:
         """The solution for a right-hand side given as a state, zero outside the block."""
@@ -191,9 +180,3 @@ class BlockSolver:
         result = np.zeros_like(right)
         result[self.where] = self._solution.array_r
         return result
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        self._solver.destroy()
-        self._solution.destroy()
-        self._right.destroy()

@@ -108,7 +108,8 @@ class SaddleProjection(Projection):
         super().__init__(discretisation, essential, constraint.fields)
         self.multiplier = discretisation.multiplier[0]
         ingredient = discretisation.ingredient("constraint", discretisation._constraint_form())
-        self.coupling = _compat.assemble_matrix(_compat.form(ingredient.jacobians[0], self.comm))
+        form = _compat.form(ingredient.jacobians[0], self.comm)
+        self.coupling = self.own(_compat.assemble_matrix(form))
         self.constant = (
             None
             if ingredient.constant is None
@@ -123,12 +124,12 @@ class SaddleProjection(Projection):
             # constraint all the same.
             self._rows[essential.floating.pinned] = 1.0
             self._shares = self._constant_shares()
-        matrix = self._saddle()
-        self._change, self._defect = matrix.createVecs()
+        matrix = self.own(self._saddle())
+        self._change, self._defect = self.own_all(matrix.createVecs())
         self.corrections: KernelCorrections | None = None
         self._saddle_matrix = matrix
         self._member: tuple[np.ndarray, np.ndarray] | None = None
-        self.solver = self._solver(options)
+        self.solver = self.own(self._solver(options))
         self._masses: Solver | None = None
 
     def _solver(self, options: Mapping[str, Any] | None) -> Any:
@@ -165,7 +166,9 @@ class SaddleProjection(Projection):
         when first asked for.
         """
         if self.corrections is None:
-            self.corrections = KernelCorrections(self._saddle_matrix, *self._free(), self._first)
+            self.corrections = self.own(
+                KernelCorrections(self._saddle_matrix, *self._free(), self._first)
+            )
         return self.corrections
 
     def _on_the_class(self) -> KernelCorrections:
@@ -331,20 +334,7 @@ class SaddleProjection(Projection):
             mass.zeroRowsColumns(
                 global_rows(self.spaces, np.flatnonzero(self._rows == 0.0)), diag=1.0
             )
-            self._masses = Solver(mass, MASS)
+            self._masses = self.own(Solver(mass, MASS))
         self._defect.array[:] = self.defect(state)
         self._masses.solve(self._defect, self._change, "the constraint residual")
         return float(np.sqrt(max(self._defect.dot(self._change), 0.0)))
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        super().destroy()
-        self.solver.destroy()
-        if self.corrections is not None and self.corrections is not self.solver:
-            self.corrections.destroy()
-        if not isinstance(self.solver, Solver):
-            self._saddle_matrix.destroy()
-        if self._masses is not None:
-            self._masses.destroy()
-        for thing in (self.coupling, self._change, self._defect):
-            thing.destroy()

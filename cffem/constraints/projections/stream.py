@@ -29,6 +29,7 @@ from cffem.constraints.projections.projection_solver import ROUND_OFF, Solver, w
 from cffem.engine.assembly.dirichlet import EssentialConditions, local_dofs
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.traces import essential as all_given
+from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import HDIV, L2, before, carrier
 from cffem.symbols.problem.constraint_classes import DivergenceFree
 
@@ -127,7 +128,7 @@ def connected(edges: np.ndarray) -> np.ndarray:
     )
 
 
-class StreamFunctions:
+class StreamFunctions(Scope):
     """The orthogonal projection onto curls of stream functions.
 
     Args:
@@ -143,17 +144,16 @@ class StreamFunctions:
         )
         ties = self._ties(Curves(discretisation, field))
         curl = curl_matrix(self.scalars, self.vectors)
-        self.curl = curl.matMult(ties)
+        self.curl = self.own(curl.matMult(ties))
         u, v = ufl.TrialFunction(self.vectors), ufl.TestFunction(self.vectors)
-        self.mass = _compat.assemble_matrix(
-            _compat.form(ufl.inner(u, v) * ufl.dx, discretisation.mesh.comm)
-        )
+        form = _compat.form(ufl.inner(u, v) * ufl.dx, discretisation.mesh.comm)
+        self.mass = self.own(_compat.assemble_matrix(form))
         stiffness = self.mass.PtAP(self.curl)
         for thing in (ties, curl):
             thing.destroy()
-        self.solver = Solver(stiffness, options)
-        self._field, self._image = self.mass.createVecs()
-        self._stream, self._source = stiffness.createVecs()
+        self.solver = self.own(Solver(stiffness, options))
+        self._field, self._image = self.own_all(self.mass.createVecs())
+        self._stream, self._source = self.own_all(stiffness.createVecs())
 
     @property
     def iterations(self) -> int:
@@ -214,12 +214,6 @@ class StreamFunctions:
             self.curl.mult(self._stream, self._field)
             result += self._field.array_r
         return result
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        self.solver.destroy()
-        for thing in (self.curl, self.mass, self._field, self._image, self._stream, self._source):
-            thing.destroy()
 
 
 def closure_dofs(space: fem.FunctionSpace, facets: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.net_flux import FluxBalance, flux_balance
+from cffem.engine.solve.scope import Scope
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -178,19 +179,21 @@ def constant_action(
     form = next(
         part.jacobians[0] for _, part in discretisation.fixed() if part.name == "constraint"
     )
-    matrix = _compat.assemble_matrix(_compat.form(form, discretisation.mesh.comm))
-    one, action = matrix.createVecRight(), matrix.createVecLeft()
+    scope = Scope()
+    matrix = scope.own(_compat.assemble_matrix(_compat.form(form, discretisation.mesh.comm)))
+    one, action = scope.own(matrix.createVecRight()), matrix.createVecLeft()
     one.array[positions] = 1.0
     matrix.mult(one, action)
     starts, columns, values = matrix.getValuesCSR()
-    magnitudes = PETSc.Mat().createAIJ(
-        matrix.getSizes(), csr=(starts, columns, np.abs(values)), comm=matrix.comm
+    magnitudes = scope.own(
+        PETSc.Mat().createAIJ(
+            matrix.getSizes(), csr=(starts, columns, np.abs(values)), comm=matrix.comm
+        )
     )
-    sums = magnitudes.createVecLeft()
+    sums = scope.own(magnitudes.createVecLeft())
     magnitudes.mult(one, sums)
     sizes = sums.array_r.copy()
-    for thing in (matrix, magnitudes, one, sums):
-        thing.destroy()
+    scope.destroy()
     return action, sizes
 
 

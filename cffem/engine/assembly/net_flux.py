@@ -24,6 +24,7 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.solve.linear import LinearSolver
+from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import HDIV
 from cffem.symbols.errors import InputError
 
@@ -66,7 +67,7 @@ class FluxCorrection:
         )
 
 
-class FluxBalance:
+class FluxBalance(Scope):
     """Removes the net flux of measured boundary values.
 
     Args:
@@ -89,11 +90,12 @@ class FluxBalance:
     ):
         self.flux, self.places, self.mass, self.parts, self.comm = flux, places, mass, parts, comm
         self.largest: FluxCorrection | None = None
-        self._values, self._image = mass.createVecs()
+        self.own(mass)
+        self._values, self._image = self.own_all(mass.createVecs())
         self._image.array[:] = flux[places]
-        solver = LinearSolver(mass)
-        solver.solve(self._image, self._values, "the smallest change of boundary values")
-        solver.destroy()
+        with Scope() as scope:
+            solver = scope.own(LinearSolver(mass))
+            solver.solve(self._image, self._values, "the smallest change of boundary values")
         strength = self._image.dot(self._values)
         self.direction, self._size = self._values.array_r / strength, strength**-0.5
 
@@ -122,11 +124,6 @@ class FluxBalance:
             log.warning("%s", found)
         if self.largest is None or found.relative > self.largest.relative:
             self.largest = found
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        for thing in (self.mass, self._values, self._image):
-            thing.destroy()
 
 
 def flux_balance(

@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from cffem.engine.assembly.spaces import Spaces
+from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import H1, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from cffem.engine.mesh.boundary_parts import Boundary
 
 
-class Periodicity:
+class Periodicity(Scope):
     """The identification of unknowns by the periodic conditions of an experiment.
 
     Args:
@@ -70,8 +71,9 @@ class Periodicity:
         self._first = first
         self.slaves = self.members[mine] - first
         self._masters = self.representatives[mine]
-        self.matrix = self._elimination()
-        self._full, self._reduced = self.matrix.createVecRight(), self.matrix.createVecLeft()
+        self.matrix = self.own(self._elimination())
+        self._full = self.own(self.matrix.createVecRight())
+        self._reduced = self.own(self.matrix.createVecLeft())
 
     def _pairs(self, boundary: Boundary, condition: Periodic, unknown: Field) -> np.ndarray:
         """Global numbers (unknown on one part, unknown on the other) for one field, the same
@@ -179,11 +181,6 @@ class Periodicity:
         product.copy(into, structure=PETSc.Mat.Structure.SAME_NONZERO_PATTERN)
         product.destroy()
         return into
-
-    def destroy(self) -> None:
-        """Free the matrices; collective."""
-        for thing in (self.matrix, self._full, self._reduced):
-            thing.destroy()
 
 
 def classes(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ from cffem.engine.assembly.ingredients import add
 from cffem.engine.collective import summed
 from cffem.engine.solve.krylov import Advance, Directions, Memory, accumulate
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.solve.petsc_options import options_for
+from cffem.engine.solve.petsc_options import reading
 from cffem.engine.solve.presets import incomplete_factors
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
@@ -67,8 +67,6 @@ SLOW, WORSE, MOST = 4.0, 1.5, 200
 AHEAD = 8
 # How many directions of one solve are kept orthogonal.
 DIRECTIONS = 30
-
-PREFIX = "cffem_difference_"
 
 Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
 
@@ -97,17 +95,9 @@ def is_plain_transient(model: Model, change: Intervention) -> bool:
 def incomplete(matrix: PETSc.Mat, dimension: int) -> Any:
     """Incomplete factors of a matrix, on each rank; the caller owns them."""
     factors = PETSc.PC().create(matrix.comm)
-    factors.setOptionsPrefix(PREFIX)
     factors.setOperators(matrix)
-    with options_for(
-        PREFIX,
-        {
-            "pc_type": "bjacobi",
-            "sub_pc_type": "ilu",
-            **incomplete_factors(dimension, matrix.size[0]),
-        },
-    ):
-        factors.setFromOptions()
+    options = incomplete_factors(dimension, matrix.size[0])
+    with reading(factors, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **options}, "difference"):
         factors.setUp()
         factors.setUpOnBlocks()
     return factors

@@ -23,6 +23,7 @@ from cffem import _compat
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.sharp_data import SharpData
 from cffem.engine.solve.linear import LinearSolver
+from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import HCURL, HDIV, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import t
@@ -83,15 +84,14 @@ def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> Any
     )
     context = Context(space.mesh.ufl_domain())
     given = Lowering(sharp.context(expr, context, test))(expr)
-    matrix = _compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * dx, space.mesh.comm))
-    right = assemble_vector(_compat.form(ufl.inner(given, test) * dx, space.mesh.comm))
+    scope, comm = Scope(), space.mesh.comm
+    matrix = scope.own(_compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * dx, comm)))
+    right = scope.own(assemble_vector(_compat.form(ufl.inner(given, test) * dx, comm)))
     right.ghostUpdate(addv=PETSc.InsertMode.ADD, mode=PETSc.ScatterMode.REVERSE)
-    solver, result = LinearSolver(matrix, MASS), fem.Function(space)
+    solver, result = scope.own(LinearSolver(matrix, MASS)), fem.Function(space)
     solver.solve(right, result.x.petsc_vec, "the projection of initial values")
     result.x.scatter_forward()
-    solver.destroy()
-    for thing in (matrix, right):
-        thing.destroy()
+    scope.destroy()
     return result
 
 

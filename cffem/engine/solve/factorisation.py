@@ -14,7 +14,6 @@ A failure ends in a `SolveError` whose `cause` is one of these.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,10 +24,8 @@ from petsc4py import PETSc
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import structural_rank
 
-from cffem.engine.solve.petsc_options import options_for
+from cffem.engine.solve.petsc_options import new_ksp, reading
 from cffem.engine.solve_errors import SolveError, petsc_words
-
-_PREFIXES = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -177,8 +174,7 @@ class Factors:
         self.ksp = sound(self._create, matrix, what)
 
     def _create(self, percentage: int) -> Any:
-        ksp = PETSc.KSP().create(self.matrix.comm)
-        ksp.setOperators(self.matrix)
+        ksp = new_ksp(self.matrix)
         with configured(ksp, self.kind, {"mat_mumps_icntl_14": percentage, **self.options}):
             ksp.setUp()
         return ksp
@@ -229,13 +225,8 @@ class Factors:
 @contextmanager
 def configured(ksp: PETSc.KSP, kind: str, options: Mapping[str, Any]) -> Iterator[None]:
     """Make a solver a factorisation by MUMPS; set it up meanwhile, and check it as `sound` does."""
-    prefix = f"cffem_factors_{next(_PREFIXES)}_"
-    ksp.setOptionsPrefix(prefix)
-    with options_for(
-        prefix,
-        {"ksp_type": "preonly", "pc_type": kind, "pc_factor_mat_solver_type": "mumps", **options},
-    ):
-        ksp.setFromOptions()
+    factors = {"ksp_type": "preonly", "pc_type": kind, "pc_factor_mat_solver_type": "mumps"}
+    with reading(ksp, {**factors, **options}, "factors"):
         yield
 
 

@@ -12,7 +12,6 @@ options are merged over them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,18 +20,15 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem.engine.solve.factorisation import WORKSPACE, failure, sound
-from cffem.engine.solve.petsc_options import options_for, warn_of_unread
+from cffem.engine.solve.petsc_options import new_ksp, reading, warn_of_unread
 from cffem.engine.solve.presets import SolverPlan, plan, symmetric
 from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 
-_PREFIXES = itertools.count()
-
 # What a direct solve with two steps of refinement reaches on any problem that is not singular to
 # working precision.
 DIRECT_TOLERANCE = 1e-9
-ITERATIVE_TOLERANCE = 1e-10
 # A residual so small in every row, relative to what its sums are made of, is what their rounding
 # leaves: refinement gains nothing.
 ROUNDED = 1e-15
@@ -73,7 +69,6 @@ class LinearSolver:
         self.matrix = matrix
         self.record = record if record is not None else SolveRecord()
         self.plan = options if isinstance(options, SolverPlan) else plan(options)
-        self.prefix = f"cffem_{next(_PREFIXES)}_"
         self.ksp: Any = None
         self.direct = False
         self.symmetric = True
@@ -176,23 +171,19 @@ class LinearSolver:
 
     def _create(self, percentage: int) -> PETSc.KSP:
         """A new solver, set up, with this percentage of additional workspace for factors."""
-        ksp = self.ksp = PETSc.KSP().create(self.matrix.comm)
-        ksp.setOptionsPrefix(self.prefix)
+        ksp = self.ksp = new_ksp(self.operator)
         ksp.setNormType(PETSc.KSP.NormType.UNPRECONDITIONED)
-        ksp.setTolerances(rtol=ITERATIVE_TOLERANCE, atol=1e-300, max_it=1000)
         ksp.setErrorIfNotConverged(False)
-        ksp.setOperators(self.operator)
         options = self.plan.all_options(self.symmetric)
         if "mat_mumps_icntl_14" in options and percentage > WORKSPACE.percentages[0]:
             options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"]))
         if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
             ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
-        with options_for(self.prefix, options):
-            ksp.setFromOptions()
+        with reading(ksp, options) as prefix:
             self._prepare()
             ksp.setUp()
             ksp.setUpOnBlocks()
-            warn_of_unread(self.plan.options, self.prefix, ksp)
+            warn_of_unread(self.plan.options, prefix, ksp)
         return ksp
 
     def _prepare(self) -> None:

@@ -1,20 +1,70 @@
 # SPDX-License-Identifier: MIT
-"""PETSc's database of options: ours are in it while a solver reads them, and what no solver
-reads is told.
+"""Solvers from options: where Krylov solvers are made, and PETSc's database of options, which ours
+are in while a solver reads them. What no solver reads is told.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from petsc4py import PETSc
 
 log = logging.getLogger("cffem.engine")
 _WARNED: set[str] = set()  # options that were warned of already
+_PREFIXES = itertools.count()
+
+
+@dataclass(frozen=True)
+class KrylovSettings:
+    """When an iterative solve ends, unless options say otherwise.
+
+    Args:
+        relative: the residual relative to the right-hand side: scores to 1e-9 need one digit more.
+        absolute: the residual itself; nothing, because fields have any unit.
+        steps: as many are not needed by a preconditioner that suits.
+    """
+
+    relative: float = 1e-10
+    absolute: float = 1e-300
+    steps: int = 1000
+
+
+KRYLOV = KrylovSettings()
+
+
+def new_ksp(matrix: PETSc.Mat, settings: KrylovSettings = KRYLOV) -> PETSc.KSP:
+    """A Krylov solver of a matrix that has read no options yet; the caller frees it."""
+    ksp = PETSc.KSP().create(matrix.comm)
+    ksp.setTolerances(rtol=settings.relative, atol=settings.absolute, max_it=settings.steps)
+    ksp.setOperators(matrix)
+    return ksp
+
+
+@contextmanager
+def reading(
+    solver: PETSc.KSP | PETSc.PC, options: Mapping[str, Any], purpose: str = "solver"
+) -> Iterator[str]:
+    """A solver reads options under a prefix of its own; set it up meanwhile.
+
+    Args:
+        solver: a KSP or PC.
+        options: the options without prefix.
+        purpose: a word that the prefix contains.
+
+    Yields:
+        The prefix.
+    """
+    prefix = f"cffem_{purpose}_{next(_PREFIXES)}_"
+    solver.setOptionsPrefix(prefix)
+    with options_for(prefix, options):
+        solver.setFromOptions()
+        yield prefix
 
 
 @contextmanager

@@ -13,7 +13,8 @@ M_p⁻¹ + σ L_p⁻¹ (Cahouet and Chabard), M_p and L_p being mass and Laplace
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import basix.ufl
@@ -25,8 +26,10 @@ from mpi4py import MPI
 from petsc4py import PETSc
 
 from cffem import _compat
+from cffem.engine.solve.petsc_options import KrylovSettings, new_ksp
 from cffem.engine.solve.presets import SolverPlan
 from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
+from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import before
 from cffem.symbols.errors import InputError
 
@@ -34,6 +37,22 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
     from cffem.symbols.fields import Field
+
+
+# The parts of a Schur complement's preconditioner: three digits of each are more than the
+# approximation itself has.
+SCHUR = KrylovSettings(relative=1e-3, absolute=1e-50, steps=30)
+
+
+@dataclass(frozen=True)
+class AppliedBy:
+    """A preconditioner as PETSc calls it.
+
+    Attributes:
+        apply: called with PETSc's preconditioner, x and y, which it fills.
+    """
+
+    apply: Callable[[PETSc.PC, PETSc.Vec, PETSc.Vec], None]
 
 
 def extent(mesh: Mesh) -> float:
@@ -44,7 +63,7 @@ def extent(mesh: Mesh) -> float:
     return float(ends.sum(axis=0).max())
 
 
-class AuxiliarySpaces:
+class AuxiliarySpaces(Scope):
     """Gradient and interpolation matrices that AMS needs, made once for a Nédélec space.
 
     Args:
@@ -57,14 +76,14 @@ class AuxiliarySpaces:
         element = equation.spaces.elements[equation.spaces.fields[0]]
         scalar = before(element)
         nodes = fem.functionspace(self.mesh, scalar)
-        self.gradient = fem_petsc.discrete_gradient(nodes, self.space)
+        self.gradient = self.own(fem_petsc.discrete_gradient(nodes, self.space))
         self.gradient.assemble()
         self.interpolation: Any = None
         self.without_mass = False
         if element.embedded_superdegree > 1:
             vectors = basix.ufl.blocked_element(scalar, shape=(self.mesh.geometry.dim,))
-            self.interpolation = fem_petsc.interpolation_matrix(
-                fem.functionspace(self.mesh, vectors), self.space
+            self.interpolation = self.own(
+                fem_petsc.interpolation_matrix(fem.functionspace(self.mesh, vectors), self.space)
             )
             self.interpolation.assemble()
 
@@ -78,10 +97,10 @@ class AuxiliarySpaces:
                 dimension, None, None, self.interpolation, None
             )
         else:
-            constants = [self._constant(axis) for axis in range(dimension)]
-            preconditioner.setHYPRESetEdgeConstantVectors(*constants, *([None] * (3 - dimension)))
-            for vector in constants:
-                vector.destroy()
+            with Scope() as scope:
+                constants = [scope.own(self._constant(axis)) for axis in range(dimension)]
+                missing = [None] * (3 - dimension)
+                preconditioner.setHYPRESetEdgeConstantVectors(*constants, *missing)
         self.without_mass = self.kills_gradients(matrix, essential_rows)
         if self.without_mass:
             preconditioner.setHYPRESetBetaPoissonMatrix(None)
@@ -98,32 +117,23 @@ class AuxiliarySpaces:
         """Whether the matrix vanishes on gradients of potentials that keep the essential
         conditions: β = 0.
         """
-        edges, potential = self.gradient.createVecLeft(), self.gradient.createVecRight()
-        start = edges.getOwnershipRange()[0]
-        edges.array[essential_rows - start] = 1.0 + np.cos(essential_rows) ** 2
-        touched = self.gradient.createVecRight()
-        self.gradient.multTranspose(edges, touched)
-        numbers = np.arange(*potential.getOwnershipRange())
-        potential.array[:] = np.where(touched.array_r == 0.0, np.cos(1.7 * numbers**1.5), 0.0)
-        self.gradient.mult(potential, edges)
-        image = matrix.createVecLeft()
-        matrix.mult(edges, image)
-        sums = row_sizes(matrix)[1]
-        sums[essential_rows - start] = 0.0
-        size = self.mesh.comm.allreduce(float(sums.max(initial=0.0)), op=MPI.MAX) * edges.norm()
-        vanishes = image.norm() <= 1e-12 * size
-        for vector in (edges, potential, touched, image):
-            vector.destroy()
-        return bool(vanishes and size > 0)
-
-    def destroy(self) -> None:
-        """Free the matrices; collective."""
-        for matrix in (self.gradient, self.interpolation):
-            if matrix is not None:
-                matrix.destroy()
+        with Scope() as scope:
+            edges, image = (scope.own(m.createVecLeft()) for m in (self.gradient, matrix))
+            potential, touched = (scope.own(self.gradient.createVecRight()) for _ in range(2))
+            start = edges.getOwnershipRange()[0]
+            edges.array[essential_rows - start] = 1.0 + np.cos(essential_rows) ** 2
+            self.gradient.multTranspose(edges, touched)
+            numbers = np.arange(*potential.getOwnershipRange())
+            potential.array[:] = np.where(touched.array_r == 0.0, np.cos(1.7 * numbers**1.5), 0.0)
+            self.gradient.mult(potential, edges)
+            matrix.mult(edges, image)
+            sums = row_sizes(matrix)[1]
+            sums[essential_rows - start] = 0.0
+            size = self.mesh.comm.allreduce(float(sums.max(initial=0.0)), op=MPI.MAX) * edges.norm()
+            return bool(image.norm() <= 1e-12 * size and size > 0)
 
 
-class SaddlePoint:
+class SaddlePoint(Scope):
     """The splitting of a velocity–pressure system, and the preconditioner of its Schur complement
     as PETSc calls it.
 
@@ -143,14 +153,14 @@ class SaddlePoint:
             ufl.TestFunction(pressure_space),
             self.spaces.comm,
         )
-        self.mass = _compat.assemble_matrix(_compat.form(p * q * ufl.dx, comm))
+        self.mass = self.own(_compat.assemble_matrix(_compat.form(p * q * ufl.dx, comm)))
         # The Laplacian with natural conditions is singular; the hint of a mass keeps AMG's coarsest
         # level regular.
         self.size = extent(self.spaces.mesh)
         laplace = (
             ufl.inner(ufl.grad(p), ufl.grad(q)) * ufl.dx + 1e-8 / self.size**2 * p * q * ufl.dx
         )
-        self.laplace = _compat.assemble_matrix(_compat.form(laplace, comm))
+        self.laplace = self.own(_compat.assemble_matrix(_compat.form(laplace, comm)))
         self.solvers = [
             self._solver(self.mass, "cg", "jacobi"),
             self._solver(self.laplace, "preonly", "hypre"),
@@ -160,7 +170,7 @@ class SaddlePoint:
         squares = (ufl.inner(ufl.grad(w), ufl.grad(w)) * ufl.dx, ufl.inner(w, w) * ufl.dx)
         self.squares = [_compat.form(square, comm) for square in squares]
         self.order = np.argsort(self.pressure_dofs)
-        self.work = [self.mass.createVecLeft() for _ in range(3)]
+        self.work = [self.own(self.mass.createVecLeft()) for _ in range(3)]
         self.viscosity, self.inertia = 1.0, 0.0
 
     def _mine(self, unknown: Field) -> np.ndarray:
@@ -168,11 +178,9 @@ class SaddlePoint:
         return dofs[dofs < self.spaces.owned].astype(np.int64)
 
     def _solver(self, matrix: PETSc.Mat, method: str, preconditioner: str) -> Any:
-        solver = PETSc.KSP().create(matrix.comm)
-        solver.setOperators(matrix)
+        solver = self.own(new_ksp(matrix, SCHUR))
         solver.setType(method)
         solver.getPC().setType(preconditioner)
-        solver.setTolerances(rtol=1e-3, max_it=30)
         return solver
 
     def attach(self, solver: Any, matrix: PETSc.Mat) -> None:
@@ -199,7 +207,7 @@ class SaddlePoint:
         inner = preconditioner.getFieldSplitSchurGetSubKSP()[1].getPC()
         if inner.getType() != "python":
             inner.setType("python")
-            inner.setPythonContext(SimpleNamespace(apply=self.apply))
+            inner.setPythonContext(AppliedBy(self.apply))
 
     def null_space(self, matrix: PETSc.Mat) -> None:
         """Tell PETSc about the constants of a floating multiplier, after checking that the
@@ -208,18 +216,18 @@ class SaddlePoint:
         floating = self.plan.floating
         if floating is None:
             return
-        vector, image = matrix.createVecRight(), matrix.createVecLeft()
-        vector.array[floating.positions] = 1.0
-        vector.normalize()
-        matrix.mult(vector, image)
-        defect = image.norm() / max(matrix.norm(PETSc.NormType.NORM_INFINITY), 1e-300)
-        if defect <= 1e-10:
-            constants = PETSc.NullSpace().create(constant=False, vectors=[vector], comm=matrix.comm)
-            matrix.setNullSpace(constants)
-            matrix.setTransposeNullSpace(constants)
-            constants.destroy()
-        vector.destroy()
-        image.destroy()
+        with Scope() as scope:
+            vector, image = scope.own(matrix.createVecRight()), scope.own(matrix.createVecLeft())
+            vector.array[floating.positions] = 1.0
+            vector.normalize()
+            matrix.mult(vector, image)
+            defect = image.norm() / max(matrix.norm(PETSc.NormType.NORM_INFINITY), 1e-300)
+            if defect <= 1e-10:
+                constants = scope.own(
+                    PETSc.NullSpace().create(constant=False, vectors=[vector], comm=matrix.comm)
+                )
+                matrix.setNullSpace(constants)
+                matrix.setTransposeNullSpace(constants)
         if defect > 1e-10:
             raise InputError(
                 "constants of the multiplier are not in the null space of the matrix "
@@ -242,7 +250,8 @@ class SaddlePoint:
         """
         start = matrix.getOwnershipRange()[0]
         points = self.velocity_space.tabulate_dof_coordinates()
-        whole, image = matrix.createVecRight(), matrix.createVecLeft()
+        scope = Scope()
+        whole, image = scope.own(matrix.createVecRight()), scope.own(matrix.createVecLeft())
         count, block = len(self.velocity_dofs), self.velocity_space.dofmap.index_map_bs
         system, right = np.zeros((2, 2)), np.zeros(2)
         for k, wave in enumerate((1.0, 1e5)):
@@ -282,8 +291,7 @@ class SaddlePoint:
                 self.viscosity / whole_factor,
                 self.inertia / whole_factor,
             )
-        whole.destroy()
-        image.destroy()
+        scope.destroy()
 
     def apply(self, preconditioner: Any, x: Any, y: Any) -> None:
         """y = −(ν M⁻¹ + σ L⁻¹) x, close to the inverse of the Schur complement −B (ν K + σ
@@ -297,8 +305,3 @@ class SaddlePoint:
             self.solvers[1].solve(right, part)
             result.axpy(-self.inertia, part)
         y.array[:] = result.array_r[self.order]
-
-    def destroy(self) -> None:
-        """Free matrices and solvers; collective."""
-        for thing in (self.mass, self.laplace, *self.work, *self.solvers):
-            thing.destroy()

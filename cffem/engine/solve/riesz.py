@@ -15,12 +15,13 @@ import numpy as np
 
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.presets import factorised
+from cffem.engine.solve.scope import Scope
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
 
 
-class Riesz:
+class Riesz(Scope):
     """Solves with the matrix of a norm on the test functions, which vanish where values are
     essential.
 
@@ -35,10 +36,11 @@ class Riesz:
         self.essential = model.essential.holding(
             1 - model.spaces.mask(model.discretisation.unknowns)
         )
-        self._norm = model.norm(kind).matrix.copy()
-        self.matrix = model.equation.eliminated(self._norm, self.essential.rows)
-        self.solver = LinearSolver(self.matrix, factorised(model.equation, self.essential.rows))
-        self._right, self._solution = model.equation.new_vector(), model.equation.new_vector()
+        norm = self.own(model.norm(kind).matrix.copy())
+        self.matrix = self.own(model.equation.eliminated(norm, self.essential.rows))
+        plan = factorised(model.equation, self.essential.rows)
+        self.solver = self.own(LinearSolver(self.matrix, plan))
+        self._right, self._solution = (self.own(model.equation.new_vector()) for _ in range(2))
 
     def __call__(self, vector: np.ndarray) -> np.ndarray:
         """The representative of a functional given by its values on the basis (owned values)."""
@@ -53,11 +55,3 @@ class Riesz:
         """The norm of a functional, dual to the norm of the test functions."""
         local = float(np.dot(self(vector), vector))
         return math.sqrt(max(self.model.comm.allreduce(local), 0.0))
-
-    def destroy(self) -> None:
-        """Free matrix and solver; collective."""
-        self.solver.destroy()
-        if self.matrix is not self._norm:
-            self._norm.destroy()
-        for thing in (self.matrix, self._right, self._solution):
-            thing.destroy()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -43,6 +44,10 @@ class Scope:
             self._owned = []
         self._owned.append(thing)
         return thing
+
+    def own_all(self, things: Iterable[Thing]) -> list[Thing]:
+        """Take charge of several objects."""
+        return [self.own(thing) for thing in things]
 
     def release(self, thing: Freed) -> None:
         """Free one of the objects now."""

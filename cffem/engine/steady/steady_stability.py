@@ -11,8 +11,8 @@ fields act.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.presets import factorised
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
 from cffem.symbols.errors import InputError
@@ -94,7 +95,7 @@ class SteadyStability:
         )
 
 
-class Linearised:
+class Linearised(Scope):
     """The Jacobian at a steady solution with its factors, and the mass of the equations in time.
 
     Args:
@@ -114,7 +115,7 @@ class Linearised:
         self.model = model
         self.mass = model.norm("L2").matrix
         self.stage = model.prepared(change, SolveRecord())
-        self.vectors = [model.equation.new_vector() for _ in range(3)]
+        self.vectors = [self.own(model.equation.new_vector()) for _ in range(3)]
         self.vectors[0].array[:] = state
         self.matrix = self.stage.matrix((self.vectors[0], None, None), None, 0.0)
         self.quickest = np.inf  # the time in which the roughest fields change
@@ -168,23 +169,28 @@ class Linearised:
 
     def largest(self, start: Any, steps: int) -> float:
         """About the largest eigenvalue of J⁻¹ M, by a few steps of the power method; collective."""
-        size, vector, image = 0.0, start.copy(), start.duplicate()
-        for _ in range(steps):
-            size = vector.norm()
-            if size == 0.0:
-                break
-            vector.scale(1.0 / size)
-            self.mult(None, vector, image)
-            image.copy(vector)
-            size = image.norm()
-        vector.destroy()
-        image.destroy()
-        return size
+        with Scope() as scope:
+            size, vector, image = 0.0, scope.own(start.copy()), scope.own(start.duplicate())
+            for _ in range(steps):
+                size = vector.norm()
+                if size == 0.0:
+                    break
+                vector.scale(1.0 / size)
+                self.mult(None, vector, image)
+                image.copy(vector)
+                size = image.norm()
+            return size
 
-    def destroy(self) -> None:
-        """Free the vectors; collective."""
-        for vector in self.vectors:
-            vector.destroy()
+
+@dataclass(frozen=True)
+class MultipliedBy:
+    """A matrix as PETSc calls it.
+
+    Attributes:
+        mult: called with PETSc's matrix, x and y, which it fills.
+    """
+
+    mult: Callable[[PETSc.Mat, PETSc.Vec, PETSc.Vec], None]
 
 
 def stability(
@@ -199,19 +205,19 @@ def stability(
     """
     from slepc4py import SLEPc
 
-    about = Linearised(model, state)
+    scope = Scope()
+    about = scope.own(Linearised(model, state))
     about.stage.solver_of(about.matrix).refresh()
-    shell = PETSc.Mat().createPython(
-        about.matrix.sizes, SimpleNamespace(mult=about.mult), comm=model.comm
-    )
+    context = MultipliedBy(about.mult)
+    shell = scope.own(PETSc.Mat().createPython(about.matrix.sizes, context, comm=model.comm))
     shell.setUp()
-    solver = SLEPc.EPS().create(model.comm)
+    solver = scope.own(SLEPc.EPS().create(model.comm))
     solver.setOperators(shell)
     solver.setProblemType(SLEPc.EPS.ProblemType.NHEP)
     solver.setWhichEigenpairs(SLEPc.EPS.Which.SMALLEST_REAL)
     solver.setDimensions(1, min(settings.vectors, about.matrix.size[0]))
     solver.setTolerances(settings.accuracy, settings.restarts)
-    start = shell.createVecRight()
+    start = scope.own(shell.createVecRight())
     start.array[:] = np.cos(1.7 * np.arange(*start.getOwnershipRange()) ** 1.5) * (about.signs != 0)
     largest = about.largest(start, settings.vectors // 4)
     solver.setInitialSpace([start])
@@ -226,8 +232,7 @@ def stability(
         value = solver.getEigenpair(0, start).real
         if value < -settings.vanishing * largest:
             found = SteadyStability(-1.0 / value, about.units * start.array_r)
-    for thing in (solver, shell, start, about):
-        thing.destroy()
+    scope.destroy()
     model.equation.holds = None
     return found
 
@@ -337,33 +342,29 @@ def towards_rest(
         signs: of the equations in time; None to look at them here.
         first: see `step`.
     """
-    about = Linearised(model, place.array_r, change, signs)
+    scope = Scope()
+    about = scope.own(Linearised(model, place.array_r, change, signs))
     step = first * about.quickest if step is None else step
     stage, equation = about.stage, about.stage.equation
     stage.residual(place, None, None, None, 0.0)
     if not np.isfinite(stage.right.norm()):
-        about.destroy()
+        scope.destroy()
         raise SolveError("the residual of a march towards rest is not finite", cause="not finite")
-    mass = about.mass.copy()
-    signs = equation.new_vector()
-    signs.array[:] = about.signs
-    mass.diagonalScale(signs)
-    signs.array[:] = about.signs != 0
-    mass.diagonalScale(None, signs)
-    matrix = (
-        equation.eliminated(mass, np.empty(0, dtype=PETSc.IntType))
-        if equation.discretisation.periodicity
-        else mass
-    )
-    system = about.matrix.copy()
+    mass, weights = scope.own(about.mass.copy()), scope.own(equation.new_vector())
+    weights.array[:] = about.signs
+    mass.diagonalScale(weights)
+    weights.array[:] = about.signs != 0
+    mass.diagonalScale(None, weights)
+    matrix = mass
+    if equation.discretisation.periodicity:
+        matrix = scope.own(equation.eliminated(mass, np.empty(0, dtype=PETSc.IntType)))
+    system = scope.own(about.matrix.copy())
     add(system, 1.0 / step, matrix)
-    solver = LinearSolver(system, factorised(equation, stage.plan.held), record)
+    solver = scope.own(LinearSolver(system, factorised(equation, stage.plan.held), record))
     solver.solve(stage.right, stage.increment, "a step towards rest")
     stage.essential.complete(stage.increment.array)
     result = stage.increment.array_r.copy()
-    solver.destroy()
-    for thing in {id(each): each for each in (mass, matrix, system, signs, about)}.values():
-        thing.destroy()
+    scope.destroy()
     equation.holds = None
     return TowardsSteadyStep(
         result, model.norm("L2")(result * (about.signs != 0)) / step, step, about.signs

@@ -16,6 +16,7 @@ import numpy as np
 
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.presets import factorised
+from cffem.engine.solve.scope import Scope
 from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
 
@@ -51,22 +52,21 @@ def rates_and_values(
         )
     second = np.zeros_like(state) if marching.second_order is None else marching.second_order
     kinds = (1.0 - marching.dynamic, marching.dynamic - second, second)
-    places = [equation.new_vector() for _ in range(3)]
+    whole = Scope()
+    *places, right, increment = (whole.own(equation.new_vector()) for _ in range(5))
     places[0].array[:] = state
     places[1].array[:] = 0.0 if velocity is None else velocity
     essential.set_rates(places[1].array, time, marching.dynamic - second)
-    right, increment = equation.new_vector(), equation.new_vector()
     for _ in range(MOST_STEPS):
         equation.residual(tuple(places), time, right)
         right.scale(-1.0)
         essential.restrict(right)
-        matrix = columns_of(equation, kinds, tuple(places), time)
-        reduced = equation.eliminated(matrix, essential.rows)
-        solver = LinearSolver(reduced, factorised(equation, essential.rows), stage.record)
-        solver.solve(right, increment, "the initial value of the algebraic unknowns")
-        solver.destroy()
-        for thing in (matrix, *([] if reduced is matrix else [reduced])):
-            thing.destroy()
+        with Scope() as scope:
+            matrix = scope.own(columns_of(equation, kinds, tuple(places), time))
+            reduced = scope.own(equation.eliminated(matrix, essential.rows))
+            plan = factorised(equation, essential.rows)
+            solver = scope.own(LinearSolver(reduced, plan, stage.record))
+            solver.solve(right, increment, "the initial value of the algebraic unknowns")
         essential.complete(increment.array)
         for place, kind in zip(places, kinds, strict=True):
             place.array[:] += increment.array_r * kind
@@ -78,8 +78,7 @@ def rates_and_values(
             "the initial value of the algebraic unknowns: Newton's method did not converge"
         )
     state[:] = places[0].array_r
-    for vector in (*places, right, increment):
-        vector.destroy()
+    whole.destroy()
 
 
 def columns_of(

@@ -17,6 +17,7 @@ from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.ingredients import add
 from cffem.engine.solve.linear import LinearSolver, SolveError
 from cffem.engine.solve.presets import factorised
+from cffem.engine.solve.scope import Scope
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ def project_onto_constraint(
             "a constraint that changes in time cannot be declared on a field of second order in "
             "time"
         )
-    mass = _compat.assemble_matrix(_compat.form(mass_form(discretisation), equation.comm))
-    coupling = constraint.matrix(0)
-    right, increment = equation.new_vector(), equation.new_vector()
+    scope, coupling = Scope(), constraint.matrix(0)
+    mass = scope.own(
+        _compat.assemble_matrix(_compat.form(mass_form(discretisation), equation.comm))
+    )
+    right, increment = (scope.own(equation.new_vector()) for _ in range(2))
     increment.array[:] = state
     coupling.mult(increment, right)
     if constraint.ingredient.constant is not None and not rate:
@@ -55,11 +58,12 @@ def project_onto_constraint(
     right.array[:] *= -(1.0 - unknowns)
     essential.restrict(right)
     add(mass, 1.0, coupling)
-    matrix = equation.eliminated(mass, essential.rows)
-    solver = LinearSolver(matrix, factorised(equation, essential.rows))
+    matrix = scope.own(equation.eliminated(mass, essential.rows))
+    solver = scope.own(LinearSolver(matrix, factorised(equation, essential.rows)))
     try:
         solver.solve(right, increment, "the projection onto the constraint")
     except SolveError as error:
+        scope.destroy()
         declared = discretisation.experiment.constraint.multiplier
         if declared is None:
             raise
@@ -70,9 +74,7 @@ def project_onto_constraint(
         raise SolveError(f"{error}; {hint}") from error
     essential.complete(increment.array)
     result = state + increment.array_r * unknowns
-    solver.destroy()
-    for thing in (mass, *([] if matrix is mass else [matrix]), right, increment):
-        thing.destroy()
+    scope.destroy()
     return result
 
 
