@@ -17,6 +17,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -197,6 +198,27 @@ def build_parser() -> argparse.ArgumentParser:
     )
     validate.set_defaults(command=run_validate)
 
+    new = commands.add_parser("new", help="write a commented study that runs, to begin from")
+    new.add_argument("name", metavar="NAME[.py|.toml]")
+    new.set_defaults(command=run_new)
+
+    compare = commands.add_parser("compare", help="show two finished studies side by side")
+    compare.add_argument("first", metavar="DIR_A", help="a folder with report.json")
+    compare.add_argument("second", metavar="DIR_B", help="another one")
+    compare.set_defaults(command=run_compare)
+
+    explain = commands.add_parser(
+        "explain", help="say what a verdict or the code of a reason means"
+    )
+    explain.add_argument("code", nargs="?", metavar="CODE", help="no code: list them")
+    explain.set_defaults(command=run_explain)
+
+    completion = commands.add_parser(
+        "completion", help="print what a shell needs to complete commands and options"
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(command=run_completion)
+
     doctor = commands.add_parser(
         "doctor", help="look whether everything that cffem needs works here"
     )
@@ -340,6 +362,54 @@ def run_doctor(options: argparse.Namespace) -> int:
     from cffem.doctor import examine
 
     return examine()
+
+
+def run_new(options: argparse.Namespace) -> int:
+    """Write a study to begin from."""
+    from cffem.commands.new_study import write_study
+
+    if rank() == 0:
+        path = write_study(options.name)
+        print(f"{path} is a study that runs: cffem run {path} --out results")
+    return 0
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Show two reports side by side."""
+    from cffem.commands.comparing import compare
+
+    if rank() == 0:
+        print("\n".join(map(printable, compare(options.first, options.second).splitlines())))
+    return 0
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    """Explain one code, or list all of them."""
+    from cffem.symbols.reasons import EXPLAINED, explain
+
+    if rank() != 0:
+        return 0
+    if options.code is None:
+        print("\n".join(map(str, EXPLAINED)))
+        return 0
+    text = explain(options.code)
+    if text is None:
+        near = difflib.get_close_matches(options.code.lower(), list(EXPLAINED), n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else "cffem explain lists them"
+        raise UsageError(f"there is no code {options.code!r}; {hint}")
+    print(textwrap.fill(text, 96))
+    return 0
+
+
+def run_completion(options: argparse.Namespace) -> int:
+    """Print the completion of a shell."""
+    from cffem.commands.completion import script
+    from cffem.scripts import demos
+    from cffem.symbols.reasons import EXPLAINED
+
+    words = {"demo": list(demos()), "explain": [w for w in map(str, EXPLAINED) if " " not in w]}
+    print(script(options.shell, build_parser(), words), end="")
+    return 0
 
 
 class UsageError(ValueError):

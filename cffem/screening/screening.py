@@ -94,7 +94,7 @@ class Screening(RegressorMixin, BaseEstimator):
             either side for no bound, or a number for a coefficient that is known. `{"diffusion":
             (0, None), "transport": -1.0}`.
 
-    Attributes (after `fit`):
+    Attributes:
         coef_, intervals_: refitted coefficients on the original scale (zero off the support) and 95
             % intervals.
         support_: boolean mask of the selected terms; `screened_`: of those that the Lasso keeps

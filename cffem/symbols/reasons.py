@@ -60,3 +60,68 @@ class Reason:
     def from_plain(cls, plain: dict[str, str]) -> Reason:
         """The reason that `to_plain` wrote."""
         return cls(Code(plain["code"]), plain["text"])
+
+
+# What `cffem explain CODE` prints, and the site's page of codes.
+EXPLAINED: dict[str, str] = {
+    "relevant": "The score is above ε by more than its error bar: deleting the term changes the "
+    "solution by more than ε.",
+    "irrelevant": "The score is below ε by more than its error bar: deleting the term changes the "
+    "solution by less than ε. It says nothing about other experiments, norms or tolerances.",
+    "unresolved": "The error bar reaches across ε, or there is none. The reason beside it says "
+    "which, and what would decide the term.",
+    "unsolvable": "The problem without the term has no solution that could be found, however small "
+    "the part of it that is taken away.",
+    "guaranteed": "The code has checked every hypothesis of the theorem behind the error bar. "
+    "Floating-point rounding is not enclosed.",
+    "estimated": "The error bar comes from three discretisations whose gaps were seen to shrink. "
+    "It covers in nearly all cases that were measured, and it is no proof.",
+    Code.NULL: "The term vanishes on the constraint class, so no data of this class can tell its "
+    "coefficient. Another experiment outside the class could; a finer mesh cannot.",
+    Code.ALIASED: "Some combination of terms cannot be told apart by these data. The report writes "
+    "out the combination that is identified. Add an experiment that separates them "
+    "(`design.best_addition`), or leave one of the terms out.",
+    Code.ZERO_COEFFICIENT: "The coefficient is zero, so deleting the term changes nothing.",
+    Code.UNSELECTED: "The screen left the term out. It is irrelevant only if it stays below ε at "
+    "the largest coefficient that the data allow.",
+    Code.DETECTION_LIMIT: "The screen left the term out, but at the largest coefficient that the "
+    "data allow it could change the solution by more than ε. Less noise or more data would tell.",
+    Code.NO_THEOREM: "There is no error bar: no theorem covers this problem, and no estimate could "
+    "be made. The text beside it says which hypothesis fails.",
+    Code.NOT_SATURATED: "The solutions on three levels do not come closer to each other, so that "
+    "nothing can be said about the limit. A finer mesh, shorter steps or smoother data help.",
+    Code.OVER_BUDGET: "An error bar would cost more than the study allows. Raise `effort` or "
+    "`budget`, or set `refine=True`, and run again with --resume: what is there is kept.",
+    Code.MARGIN_DISCRETISATION: "The error bar of the discretisation reaches across ε. A finer "
+    "mesh, a higher degree or `refine=True` narrows it.",
+    Code.MARGIN_COEFFICIENTS: "The intervals of the fitted coefficients make the error bar reach "
+    "across ε. A finer mesh does not help; less noise or more data do.",
+    Code.UNSOLVABLE: "The deleted problem could not be solved, and no part of the term can be "
+    "taken away either.",
+    Code.PARTIAL: "The whole term cannot be deleted, so the numbers are about the largest part "
+    "that can be. A term that is relevant in part is relevant.",
+    Code.MODEL_UNSOLVED: "The model itself could not be solved with these coefficients. What was "
+    "identified from data is reported all the same.",
+    Code.MODEL_BACKWARD: "The fitted equation runs backward in time, like heat with a negative "
+    "conductivity. Bound the coefficient (`Screening(bounds=…)`), or give better data.",
+    Code.MODEL_GROWS: "The solution of the fitted model grows beyond all data within the window. "
+    "The coefficients fit the rows of the regression, but not the trajectory.",
+    Code.FIELD_VANISHES: "The field that this verdict is about is zero, so a relative tolerance "
+    "has no meaning. Give an absolute one.",
+    "misfit": "The selected model leaves more unexplained than the noise allows: a term is "
+    "missing, or the data do not follow an equation of this library.",
+    "unstable": "On resampled data another support wins too often.",
+    "search": "The search ended at a limit, and a better support may lie beyond it.",
+    "undetected": "A term that was left out may still have an amplitude that matters.",
+    "correlated noise": "The noise is correlated, so that intervals would be too narrow.",
+}
+
+
+def explain(word: str) -> str | None:
+    """What a verdict, a kind of error bar or the code of a reason means; None if there is none.
+
+    Example:
+        >>> explain("over-budget")[:40]
+        'An error bar would cost more than the st'
+    """
+    return EXPLAINED.get(word.strip().lower())

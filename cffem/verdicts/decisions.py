@@ -27,9 +27,9 @@ def decide(
     """Decide a deletion score against a tolerance.
 
     A verdict needs an error bar: give both `eta_factual` and `eta_counterfactual`, or their sum as
-        `margin`. With no error bar, or
-    with only one of the two, the answer is "unresolved", because nothing bounds the distance to the
-    true score. Somebody who wants to compare the bare numbers says so with `margin=0`.
+    `margin`. With no error bar, or with only one of the two, the answer is "unresolved", because
+    nothing bounds the distance to the true score. Somebody who wants to compare the bare numbers
+    says so with `margin=0`.
 
     Args:
         score: computed deletion score ‖u_h − v_h‖.

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "cffem"
 FINITE_ELEMENT_WING = ["symbols", "forms", "engine", "constraints", "bounds"]
 DATA_WING = ["symbols", "data", "design", "screening", "verdicts"]
-ROOF = ["study", "validation", "scripts", "doctor", "cli"]
+ROOF = ["study", "validation", "commands", "scripts", "doctor", "cli"]
 # constraints and bounds stand side by side on the engine.
 SIDE_BY_SIDE = {
     ("constraints", "bounds"),

@@ -118,11 +118,9 @@ class Tangential(BoundaryCondition):
     tangential part is taken.
 
     On a Nédélec field it is essential: n × E, zero on a perfect conductor, where a term that needs
-        div E takes it to be zero, too.
-    On RT and BDM fields, whose unknowns are normal components, it goes with second derivatives:
-        `Dirichlet(v, 0)` and
-    `Tangential(v, 0)` are walls without slip, `Dirichlet(v, 0)` and `Neumann(v, 0)` are walls with
-    free slip, n × curl v = 0.
+    div E takes it to be zero, too. On RT and BDM fields, whose unknowns are normal components, it
+    goes with second derivatives: `Dirichlet(v, 0)` and `Tangential(v, 0)` are walls without slip,
+    `Dirichlet(v, 0)` and `Neumann(v, 0)` are walls with free slip, n × curl v = 0.
     """
 
     def __post_init__(self) -> None:
@@ -136,13 +134,12 @@ class Neumann(BoundaryCondition):
     """The natural trace of the field is given, for `lap(u)` the normal derivative ∂u/∂n.
 
     For vector fields the value is a vector: ∂v/∂n for `lap(v)`, sym(grad v)·n for
-        `div(sym(grad(v)))`, (div v) n for
-    `grad(div(v))`, and n × curl E (in the plane curl E (n_y, −n_x)) for `curl(curl(E))`. On
-    Nédélec, RT and BDM elements `lap(v)` is grad(div(v)) − curl(curl(v)) and has their traces;
-    where both the normal and the tangential part of the field are free it says div v = 0 and n ×
-    curl v = 0. Where one term has several of these traces, as `div(2*mu*sym(grad(v)) +
-    la*div(v)*grad((x, y)))` has on Lagrange elements, the value is their sum with all factors, the
-    traction σ·n.
+    `div(sym(grad(v)))`, (div v) n for `grad(div(v))`, and n × curl E (in the plane curl E (n_y,
+    −n_x)) for `curl(curl(E))`. On Nédélec, RT and BDM elements `lap(v)` is grad(div(v)) −
+    curl(curl(v)) and has their traces; where both the normal and the tangential part of the field
+    are free it says div v = 0 and n × curl v = 0. Where one term has several of these traces, as
+    `div(2*mu*sym(grad(v)) + la*div(v)*grad((x, y)))` has on Lagrange elements, the value is their
+    sum with all factors, the traction σ·n.
     """
 
     def __post_init__(self) -> None:
