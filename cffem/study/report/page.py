@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The page of a report: one HTML file that opens offline, needs no script and fetches nothing, and
-prints on paper.
+"""The page of a report: one HTML file that opens offline, is complete without its script, fetches
+nothing, and prints on paper.
 
 It opens with three sentences; then verdicts with their picture, the scope, and after that what
 stands behind them, each part in `page_parts` and `page_data`. A content security policy in the page
-itself forbids scripts and every request.
+itself forbids every request and every script but the page's own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cffem.study.report import page_evidence as page_data
 from cffem.study.report import page_verdicts as page_parts
 from cffem.study.report.markup import Raw, paragraph, section, text
+from cffem.study.report.page_script import CHECKSUM, SCRIPT, tolerance_slider
 from cffem.study.report.summary import notice, screen_sentence, sentences
 from cffem.study.report.verdict_pictures import error_bars
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from cffem.study.report.report import Report
 
 POLICY = (
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action "
-    "'none'"
+    f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{CHECKSUM}'; "
+    "base-uri 'none'; form-action 'none'"
 )
 STYLE = """
-:root { color-scheme: light; }
+:root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif; color: #1a1a1a;
   background: #fff; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; max-width: 62rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .2rem; }
@@ -63,7 +64,23 @@ summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
 code { font-size: .92em; overflow-wrap: break-word; }
 blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888;
   overflow-wrap: anywhere; }
-@media print { nav { display: none; } body { font-size: 10.5pt; max-width: none; padding: 0; }
+.tolerance { border: 1px solid #ccc; border-radius: 4px; padding: .6rem 1rem; margin: 1rem 0; }
+.tolerance input { width: min(24rem, 60vw); vertical-align: middle; }
+.tolerance dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem;
+  margin: .5rem 0 0; }
+.tolerance dt { font-weight: 650; } .tolerance dd { margin: 0; overflow-wrap: anywhere; }
+th.sorts { cursor: pointer; }
+th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::after { content: " ▼"; }
+@media screen and (prefers-color-scheme: dark) {
+  body { background: #16191d; color: #e6e6e6; } a { color: #7fc4f0; }
+  .summary { background: #1f2a33; border-left-color: #5fb0e6; }
+  .summary p.doubt { color: #ffab91; }
+  .small, .skipped, figcaption { color: #b9bec4; } h2 { border-bottom-color: #555; }
+  th, td { border-bottom-color: #3a3f45; } details, .tolerance { border-color: #3a3f45; }
+  .verdict { filter: brightness(1.9) saturate(.8); }
+  img.picture, img.formula { background: #fff; border-radius: 3px; padding: 2px; } }
+@media print { nav, .tolerance { display: none; }
+  body { font-size: 10.5pt; max-width: none; padding: 0; }
   h2 { break-after: avoid; } figure, tr, .summary { break-inside: avoid; }
   .wide { overflow: visible; } details { border: none; padding: 0; }
   details::details-content { content-visibility: visible; display: block; block-size: auto; } }
@@ -78,7 +95,7 @@ def as_page(report: Report, drawing: Any = None) -> str:
         drawing: the `Fields` of its study, if there are any.
     """
     parts = [
-        ("verdicts", "Verdicts", page_parts.verdicts(report)),
+        ("verdicts", "Verdicts", page_parts.verdicts(report) + tolerance_slider(report)),
         ("scope", "What the verdicts hold for", page_parts.scope(report)),
         ("observables", "Observables", page_parts.observables(report)),
         ("constraint", "Constraint class", page_data.constraint(report)),
@@ -103,7 +120,8 @@ def as_page(report: Report, drawing: Any = None) -> str:
         '<body><header><h1>Which terms matter?</h1><p class="small">'
         f"Deletion study of {len(report.terms)} candidate terms; report of schema "
         f"cffem-report/1.</p>{summary(report)}</header>"
-        f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main></body></html>\n'
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main>'
+        f"<script>{SCRIPT}</script></body></html>\n"
     )
 
 
