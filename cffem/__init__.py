@@ -28,6 +28,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.coordinates": "Parameter t x y z",
         "cffem.symbols.fields": "ScalarField VectorField",
         "cffem.symbols.known": "Known",
+        "cffem.symbols.restricted": "on",
         "cffem.symbols.problem.known_values": "Interpolated",
         "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer "
         "sym trace transpose vector",

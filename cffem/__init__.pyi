@@ -94,6 +94,7 @@ from cffem.symbols.problem.observations import Sensors as Sensors
 from cffem.symbols.problem.observations import Series as Series
 from cffem.symbols.problem.observations import Trace as Trace
 from cffem.symbols.problem.system import System as System
+from cffem.symbols.restricted import on as on
 from cffem.verdicts.certification import Certification as Certification
 from cffem.verdicts.decisions import decide as decide
 

@@ -16,7 +16,7 @@ from cffem.bounds.certificate import Certificate, DeletionBound
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
-from cffem.bounds.scalar_problem import only_unknown
+from cffem.bounds.scalar_problem import check_formulas, only_unknown
 from cffem.bounds.waves.maxwell import MaxwellCertifier
 from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
@@ -67,6 +67,7 @@ def add_certifier(
 
 def _steady(model: Any) -> bool:
     only_unknown(model.library)
+    check_formulas(model)
     return model.experiment.time is None
 
 

@@ -20,8 +20,10 @@ from cffem.bounds.certificate import NotCovered
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, ScalarField
+from cffem.symbols.known import Known
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.library import Library
+from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.system import System
@@ -149,6 +151,31 @@ def _number(value: sp.Expr, what: str) -> float:
             else f"the advection is not affine: {value}"
         )
     return float(value)
+
+
+def check_formulas(model: Any) -> None:
+    """Refuse models with parts that no formula describes: theorems ask for formulas.
+
+    Raises:
+        NotCovered: a term acts in a part only, contains a known field that is not given by a
+            formula, or a time derivative has a weight.
+    """
+    for equation in model.library.equations.values():
+        if equation.is_weighted:
+            raise NotCovered(f"the time derivative has a weight, {equation.anchor}")
+        for name, term in equation.items():
+            if term.has(On):
+                raise NotCovered(f"{name} acts in a part of the domain or its boundary only")
+            if term.has(Known):
+                raise NotCovered(f"{name} contains a known field that is not given by a formula")
+        if equation.anchor is not None and equation.anchor.has(Known):
+            raise NotCovered("the anchor contains a known field that is not given by a formula")
+    experiment = model.experiment
+    data = [*experiment.forcing.values(), *experiment.initial.values()]
+    data += [getattr(c, name, 0) for c in experiment.boundary for name in ("value", "coefficient")]
+    parts = [part for value in data for part in (value if isinstance(value, tuple) else (value,))]
+    if any(isinstance(part, sp.Basic) and part.has(Known) for part in parts):
+        raise NotCovered("data contain a known field that is not given by a formula")
 
 
 def only_unknown(library: Library | System) -> Field:

@@ -37,6 +37,7 @@ from cffem.bounds.certificate import (
 from cffem.bounds.entrance import certifier_for
 from cffem.bounds.levels.prolongation import affine
 from cffem.bounds.representation import given_at, representation_loss
+from cffem.bounds.scalar_problem import check_formulas
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.numeric import numeric
 from cffem.engine.solution import Solution
@@ -249,6 +250,7 @@ def residual_size(model: Model, values: Any, intervention: Intervention | None =
     Raises:
         NotCovered: the field is not given by expressions, or has other boundary values.
     """
+    check_formulas(model)
     unknowns, dim = model.discretisation.unknowns, model.discretisation.mesh.geometry.dim
     given = dict(values) if isinstance(values, Mapping) else {unknowns[0]: values}
     if not all(isinstance(given.get(f), int | float | tuple | sp.Basic) for f in unknowns):

@@ -97,6 +97,37 @@ def _differentiated_jumps(term: sp.Expr) -> list[Known]:
     return sorted((known for known in found if not known.smooth), key=str)
 
 
+def test_of(equation: Field, elements: Mapping[Field, Any]) -> Field:
+    """The symbol of the test function of an equation."""
+    kind = VectorField if isinstance(equation, VectorField) else ScalarField
+    dimension = topological_dimension(elements[equation])
+    return kind(fresh(f"{equation.name}_test", elements), dim=dimension)
+
+
+def surface_term(
+    name: str,
+    term: sp.Expr,
+    equation: Field,
+    elements: Mapping[Field, Any],
+    known: Mapping[Known, Any] | None = None,
+) -> WeakTerm:
+    """∮ term·v over a part of the boundary or a surface inside.
+
+    Raises:
+        UnsupportedTerm: the term takes derivatives that the elements do not have there.
+    """
+    balance = _Balance(equation, elements, (), known)
+    _check(term, equation, elements, on_boundary=True)
+    if not balance.conforming(term):
+        raise UnsupportedTerm(
+            f"on {name!r} a term has values and first derivatives only, of fields that have them "
+            "there",
+            term,
+        )
+    integrand = inner(term, balance.test)
+    return WeakTerm(term, balance.test, sp.S.Zero, surfaces=((name, integrand),))
+
+
 def fresh(name: str, fields: Iterable[Field]) -> str:
     """A name that none of the fields has."""
     while name in {field.name for field in fields}:
@@ -109,7 +140,9 @@ def differentiates_jump(expr: sp.Expr) -> bool:
     return any(has_jump(node.args[0]) for node in expr.atoms(Grad, Div, Curl, Lap))
 
 
-def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> None:
+def _check(
+    term: sp.Expr, equation: Field, elements: Mapping[Field, Any], on_boundary: bool = False
+) -> None:
     for field in sorted(fields_of(term) | {equation}, key=default_sort_key):
         if field not in elements:
             raise UnsupportedTerm("the field has no element", field)
@@ -119,7 +152,7 @@ def _check(term: sp.Expr, equation: Field, elements: Mapping[Field, Any]) -> Non
                 f"the field has dimension {field.dim}, but its mesh has dimension {dimension}",
                 field,
             )
-    if term.has(n):
+    if term.has(n) and not on_boundary:
         raise UnsupportedTerm("the normal exists on the boundary only", n)
     for coordinate in SPACE[topological_dimension(elements[equation]) :]:
         if coordinate in term.atoms(sp.Symbol):
@@ -152,8 +185,7 @@ class _Balance:
         known: Mapping[Known, Any] | None = None,
     ):
         self.dimension = topological_dimension(elements[equation])
-        kind = VectorField if isinstance(equation, VectorField) else ScalarField
-        self.test = kind(fresh(f"{equation.name}_test", elements), dim=self.dimension)
+        self.test = test_of(equation, elements)
         self.elements = {**elements, self.test: elements[equation]}
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
         self.carriers |= {

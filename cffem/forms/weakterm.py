@@ -54,6 +54,8 @@ class WeakTerm:
         jumps: pairs (trace, weight); between cells −[trace]·{weight} is integrated, with [a] = a⁺ +
             a⁻ of traces that contain n.
         auxiliaries: further fields that `volume` contains, each with its own definition.
+        surfaces: pairs (name, integrand) of integrals over parts of the boundary and surfaces
+            inside, test function included.
     """
 
     term: sp.Expr
@@ -62,11 +64,26 @@ class WeakTerm:
     traces: tuple[Trace, ...] = ()
     jumps: tuple[Trace, ...] = ()
     auxiliaries: tuple[Auxiliary, ...] = ()
+    surfaces: tuple[tuple[str, sp.Expr], ...] = ()
 
     @property
     def boundary(self) -> sp.Expr:
         """The natural boundary integrand."""
         return contraction(self.traces)
+
+    def plus(self, other: WeakTerm, indicator: sp.Expr | None = None) -> WeakTerm:
+        """The sum with another weak term, which may be restricted to the cells of an indicator."""
+        factor = sp.S.One if indicator is None else indicator
+        known = {a.field for a in self.auxiliaries}
+        return replace(
+            self,
+            volume=self.volume + factor * other.volume,
+            traces=self.traces + tuple((trace, factor * weight) for trace, weight in other.traces),
+            jumps=self.jumps + other.jumps,
+            auxiliaries=self.auxiliaries
+            + tuple(a for a in other.auxiliaries if a.field not in known),
+            surfaces=self.surfaces + other.surfaces,
+        )
 
     def imposing(self, values: Mapping[sp.Expr, sp.Expr]) -> WeakTerm:
         """The same term with traces replaced by data, for instance `{dot(n, grad(u)): g}` for a
@@ -113,6 +130,7 @@ class WeakTerm:
         parts = [f"∫ {self.volume} dx"] if self.volume != 0 else []
         parts += [f"∮ {self.boundary} ds"] if self.boundary != 0 else []
         parts += [f"−∫ [{trace}]·{{{weight}}} dS" for trace, weight in self.jumps]
+        parts += [f"∮ {integrand} ds({name})" for name, integrand in self.surfaces]
         where = [f"({a.field}, {a.test}) = {a.definition}" for a in self.auxiliaries]
         return " + ".join(parts or ["0"]) + "".join(f", where {text}" for text in where)
 

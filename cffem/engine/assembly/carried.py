@@ -33,12 +33,14 @@ from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, VectorField
-from cffem.symbols.known import KnownTensor
+from cffem.symbols.known import Known, KnownEntry, KnownTensor
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
+from cffem.symbols.restricted import Indicator, split_parts
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.discretisation import Discretisation
+    from cffem.engine.mesh.boundary_parts import Boundary
 
 
 # Relative to the largest value of the symbol, what is smaller is zero up to rounding errors.
@@ -190,10 +192,11 @@ def symbol_of(
     vector = isinstance(unknown, VectorField)
     parts = tuple(unknown[i] for i in range(dim)) if vector else (unknown,)
     terms = [
-        (library[name].xreplace(values), sp.Float(coefficients[name]))
-        for name in library.names
-        if library.locate(name)[0] == unknown and coefficients.get(name)
+        (within(library[name], discretisation.boundary).xreplace(values), sp.Float(alpha))
+        for name, alpha in coefficients.items()
+        if alpha and library.locate(name)[0] == unknown
     ]
+    terms = [(term, alpha) for term, alpha in terms if term != 0]
     if any(orders(term, dim)[0] > 2 for term, _ in terms):
         raise NotJudged("")  # derivatives of higher order are left, which carry more, not less
     try:
@@ -212,6 +215,15 @@ def symbol_of(
     if any(symbol != symbols[0] for symbol in symbols[1:]):
         raise NotJudged("its components are transported differently")
     return symbols[0]
+
+
+def within(term: sp.Expr, boundary: Boundary) -> sp.Expr:
+    """What of a term acts inside: integrals over parts of the boundary and surfaces left out, and
+    the rest in a subdomain times its indicator.
+    """
+    plain, parts = split_parts(term)
+    inside = [p for p in parts if p not in boundary.tags and p not in boundary.surfaces]
+    return sp.Add(plain, *(Indicator(part) * parts[part] for part in inside))
 
 
 def is_elliptic(symbol: Symbol) -> bool:
@@ -276,6 +288,19 @@ def one_symbol(entry: sp.Expr, parts: tuple[Any, ...], row: int, dim: int) -> Sy
 
 # Facets
 # --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where facets are judged.
+
+    Attributes:
+        middles: of the facets, one row each.
+        cells: the cell at each.
+    """
+
+    middles: np.ndarray
+    cells: np.ndarray
 
 
 class Judge:
@@ -363,18 +388,19 @@ class Judge:
         if part not in self._judged:
             facets = self.boundary.facets[part]
             normals, middles = self.normals(facets)
+            places = Places(middles, self.cells(facets))
             values = self.boundary_values(part)
-            carried = self.positive(normals, middles, values)
+            carried = self.positive(normals, places, values)
             if self.mesh.comm.allreduce(int(not carried.all())):
                 transport = [entry.xreplace(values) for entry in self.symbol.transport]
                 # Where the transport turns in time, values are needed while it enters.
                 for time in self.times:
-                    carried = carried | self.inflow(transport, normals, middles, float(time))
+                    carried = carried | self.inflow(transport, normals, places, float(time))
             self._judged[part] = carried
         return self._judged[part]
 
     def positive(
-        self, normals: np.ndarray, middles: np.ndarray, values: Mapping[Any, Any]
+        self, normals: np.ndarray, places: Places, values: Mapping[Any, Any]
     ) -> np.ndarray:
         """Whether n·A n is positive."""
         dim = normals.shape[1]
@@ -386,7 +412,7 @@ class Judge:
                     entry = np.max(
                         [
                             self.numbers(
-                                self.symbol.diffusion[i, j].xreplace(values), middles, float(s)
+                                self.symbol.diffusion[i, j].xreplace(values), places, float(s)
                             )
                             for s in self.times
                         ],
@@ -397,10 +423,10 @@ class Judge:
         return found > ROUNDING * self.largest(largest)
 
     def inflow(
-        self, transport: list[sp.Expr], normals: np.ndarray, middles: np.ndarray, time: float
+        self, transport: list[sp.Expr], normals: np.ndarray, places: Places, time: float
     ) -> np.ndarray:
         """Whether b·n is negative at a time."""
-        values = [self.numbers(entry, middles, time) for entry in transport]
+        values = [self.numbers(entry, places, time) for entry in transport]
         through = sum(normals[:, i] * value for i, value in enumerate(values))
         size = self.largest(np.sqrt(sum(value**2 for value in values)))
         return np.asarray(through) < -ROUNDING * size
@@ -409,16 +435,35 @@ class Judge:
         """The largest value on all ranks."""
         return float(self.mesh.comm.allreduce(float(np.max(values, initial=0.0)), op=_maximum()))
 
-    def numbers(self, entry: sp.Expr, middles: np.ndarray, time: float) -> np.ndarray:
-        """An expression in the coordinates at the middles of facets."""
-        strange = entry.free_symbols - {*SPACE, t} | entry.atoms(Field, Component, sp.Derivative)
+    def numbers(self, entry: sp.Expr, places: Places, time: float) -> np.ndarray:
+        """An expression in the coordinates and known fields at the middles of facets."""
+        middles, known = (
+            places.middles,
+            entry.atoms(KnownEntry) | {k for k in entry.atoms(Known) if not k.shape},
+        )
+        strange = (entry.free_symbols - {*SPACE, t} - entry.atoms(Known, KnownEntry)) | entry.atoms(
+            Field, Component, sp.Derivative
+        )
         if strange:
             raise NotJudged(
                 f"its transport depends on {min(map(str, strange))}, which is not known on the "
                 "boundary"
             )
-        function = numeric(entry, (*SPACE, t))
-        return np.broadcast_to(np.asarray(function(*middles.T, time), dtype=float), (len(middles),))
+        given = sorted(known, key=str)
+        plain = {symbol: sp.Dummy() for symbol in given}
+        values = [
+            self.discretisation.known.at(symbol, middles, places.cells, time) for symbol in given
+        ]
+        function = numeric(entry.xreplace(plain), (*SPACE, t, *plain.values()))
+        found = np.asarray(function(*middles.T, time, *values), dtype=float)
+        return np.broadcast_to(found, (len(middles),))
+
+    def cells(self, facets: np.ndarray) -> np.ndarray:
+        """The cell at each facet of the boundary."""
+        topology = self.mesh.topology
+        topology.create_connectivity(topology.dim - 1, topology.dim)
+        to_cells = topology.connectivity(topology.dim - 1, topology.dim)
+        return np.array([to_cells.links(f)[0] for f in facets], dtype=np.int32)
 
     def boundary_values(self, part: str) -> dict[Any, sp.Expr]:
         """The fields whose values are prescribed on a part by expressions."""
@@ -449,11 +494,8 @@ class Judge:
 
         topology, geometry = self.mesh.topology, self.mesh.geometry
         below, whole = topology.dim - 1, topology.dim
-        topology.create_connectivity(below, whole)
         topology.create_connectivity(whole, below)
-        cells = np.array(
-            [topology.connectivity(below, whole).links(f)[0] for f in facets], dtype=np.int32
-        )
+        cells = self.cells(facets)
         middles = dolfinx_mesh.compute_midpoints(self.mesh, below, facets.astype(np.int32))
         outwards = middles - dolfinx_mesh.compute_midpoints(self.mesh, whole, cells)
         if whole == 1:

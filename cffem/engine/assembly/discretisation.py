@@ -43,7 +43,7 @@ from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.forms.translation_errors import UnsupportedTerm
-from cffem.forms.weak import weak_form
+from cffem.forms.weak import surface_term, test_of, weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.nodes import Curl
 from cffem.symbols.algebra.splitting import is_stand_in
@@ -53,6 +53,7 @@ from cffem.symbols.fields import Field, ScalarField
 from cffem.symbols.operators import as_expr, dt
 from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.restricted import split_parts
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.library import Library
@@ -165,14 +166,44 @@ class Discretisation:
 
     def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
         try:
-            return weak_form(
-                self.library[name],
-                self.library.locate(name)[0],
-                elements,
-                known=self.known.elements,
-            )
+            plain, parts = split_parts(self.library[name])
+            equation = self.library.locate(name)[0]
+            weak = self._plain_weak(plain, equation, elements)
+            for part, term in parts.items():
+                weak = self._in_part(weak, name, part, term, elements)
+            return replace(weak, term=self.library[name])
         except UnsupportedTerm as error:
             raise error.named(name) from None
+
+    def _plain_weak(
+        self, term: sp.Expr, equation: Field, elements: Mapping[Field, Any]
+    ) -> WeakTerm:
+        if term == 0:
+            return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
+        return weak_form(term, equation, elements, known=self.known.elements)
+
+    def _in_part(
+        self, weak: WeakTerm, name: str, part: str, term: sp.Expr, elements: Mapping[Field, Any]
+    ) -> WeakTerm:
+        """A weak term with another that acts in a named part."""
+        equation = self.library.locate(name)[0]
+        what = f"term {name!r}"
+        if checks.is_subdomain(self.domain, self.boundary, part, what):
+            inner = self._plain_weak(term, equation, elements)
+            if inner.jumps:
+                raise UnsupportedTerm(
+                    "fluxes between discontinuous cells are not restricted to a part; take a "
+                    "Lagrange element",
+                    term,
+                )
+            return weak.plus(inner, self.known.indicator(part, what))
+        if part in self.boundary.conditions:
+            conditions = self.boundary.conditions[part]
+            if essential(conditions, equation, carrier(elements[equation]).space):
+                raise InputError(
+                    f"{what} acts on {part!r}, where {equation} is given, and has no effect there"
+                )
+        return weak.plus(surface_term(part, term, equation, elements, self.known.elements))
 
     def _weak_anchor(
         self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]
@@ -270,6 +301,11 @@ class Discretisation:
                     * self.on_boundary(contraction(tuple(entering)), context)
                     * measure(self.boundary.tags[part])
                 )
+        for part, integrand in weak.surfaces:
+            if part in self.boundary.tags:
+                form += self.on_boundary(integrand, context) * measure(self.boundary.tags[part])
+            if part in self.boundary.surfaces:
+                form += 0.5 * low(integrand) * measure(self.boundary.surfaces[part])
         return form
 
     def on_boundary(self, expr: sp.Expr, context: Context) -> Any:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.assembly.equation import Equation
     from cffem.engine.mesh.boundary_parts import Boundary
+    from cffem.engine.mesh.meshes import MeshData
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.schemes import Scheme
     from cffem.symbols.problem.system import System
@@ -344,6 +345,25 @@ def checked_coefficients(
             raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
         result[name] = number
     return result
+
+
+def is_subdomain(domain: MeshData, boundary: Boundary, part: str, what: str) -> bool:
+    """Whether a named part consists of cells; a part of the boundary or a surface inside does not.
+
+    Raises:
+        InputError: the mesh has no such part, or it is periodic.
+    """
+    if any(part in (p.on, p.to) for p in boundary.periodic):
+        raise InputError(f"{what} acts on {part!r}, a periodic side, which is no boundary")
+    cells = {n for n, (d, _) in domain.names.items() if d == domain.mesh.topology.dim}
+    if part in cells and domain.cell_tags is not None:
+        return True
+    if part in boundary.tags or part in boundary.surfaces:
+        return False
+    raise InputError(
+        f"{what}: the mesh has no part {part!r}; "
+        f"{nearest(part, [*cells, *boundary.tags, *boundary.surfaces])}"
+    )
 
 
 def check_weights(equation: Equation, scheme: Scheme, start: float) -> None:

@@ -29,9 +29,10 @@ from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field, ScalarField, VectorField
-from cffem.symbols.known import Known
+from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.problem.known_values import Interpolated, is_formula, is_timed
 from cffem.symbols.problem.measured import MeasuredFields
+from cffem.symbols.restricted import Indicator
 
 # Degree of the polynomials that stand for measurements and Python functions on each cell.
 DEGREE = 2
@@ -177,6 +178,34 @@ class KnownFields:
                 function.x.array[rows[cells] * size + i] = number[i]
         function.x.scatter_forward()
         return function
+
+    def indicator(self, name: str, what: str) -> Indicator:
+        """The symbol of a subdomain in forms, one there and zero elsewhere."""
+        symbol = Indicator(name)
+        if symbol not in self.values:
+            cells = self._named_cells({name: 1}, what)[name]
+            made = self._piecewise_constant(Known("indicator"), [(cells, sp.S.One)])
+            self.values[symbol] = made
+            self.elements[symbol] = made.function_space.ufl_element()
+        return symbol
+
+    def at(
+        self, known: Known | KnownEntry, points: np.ndarray, cells: np.ndarray, time: float
+    ) -> np.ndarray:
+        """Values of a known scalar or entry at points (rows) in given cells of this rank."""
+        whole = known.known if isinstance(known, KnownEntry) else known
+        self.time.value = time
+        value = self.values[whole]
+        if not isinstance(value, fem.Function):
+            shown = fem.Function(self._space("moments", DEGREE, whole))
+            shown.interpolate(
+                fem.Expression(value, _compat.interpolation_points(shown.function_space))
+            )
+            value = shown
+        size = int(np.prod(whole.shape, dtype=int))
+        found = value.eval(points, cells).reshape(len(cells), size) if len(cells) else None
+        place = np.ravel_multi_index(known.index, whole.shape) if whole.shape else 0
+        return np.zeros(0) if found is None else found[:, place]
 
     # Functions, measurements and Python functions
     # ----------------------------------------------------------------------------------------------

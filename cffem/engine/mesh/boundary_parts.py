@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import ufl
-from dolfinx import fem
+from dolfinx import fem, la
 from dolfinx import mesh as dolfinx_mesh
 
 from cffem._compat import exterior_facets
@@ -32,6 +32,8 @@ class Boundary:
     Attributes:
         conditions: for each part that exists on this mesh the conditions on it.
         tags: integer tags of the parts, for the measure.
+        surfaces: integer tags of named surfaces inside the mesh, for the same measure, which
+            meets them from both sides.
     """
 
     def __init__(self, domain: Any, declared: Any):
@@ -41,6 +43,7 @@ class Boundary:
         self.facet_dimension = self.mesh.topology.dim - 1
         self.exterior = exterior_facets(self.mesh)
         self.tags, self.facets = self._parts(domain)
+        self.surfaces, self._sides = self._inside(domain)
         self.check_names([*self.declared, *self.periodic])
         skip = {name for p in self.periodic for name in (p.on, p.to)}
         self.conditions = {
@@ -71,6 +74,48 @@ class Boundary:
             if self.mesh.comm.allreduce(len(facets[name])) > 0
         }
         return tags, facets
+
+    def _inside(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+        """Tags of named facets between cells, and for each the pairs of a cell of this rank and
+        the number of the facet in it.
+        """
+        if domain.facet_tags is None:
+            return {}, {}
+        tags: dict[str, int] = {}
+        sides: dict[str, np.ndarray] = {}
+        index_map = self.mesh.topology.index_map(self.facet_dimension)
+        for name, (dimension, tag) in sorted(domain.names.items()):
+            if dimension != self.facet_dimension:
+                continue
+            marked = la.vector(index_map, 1)
+            marked.array[np.setdiff1d(domain.facet_tags.find(tag), self.exterior)] = 1.0
+            # Who owns a facet may not own both of its cells.
+            marked.scatter_reverse(la.InsertMode.add)
+            marked.scatter_forward()
+            found = np.flatnonzero(marked.array).astype(np.int32)
+            pairs = self._pairs(np.setdiff1d(found, self.exterior))
+            if self.mesh.comm.allreduce(len(pairs)):
+                tags[name] = max([*self.tags.values(), *tags.values()], default=0) + 1
+                sides[name] = pairs
+        return tags, sides
+
+    def _pairs(self, facets: np.ndarray) -> np.ndarray:
+        """The cells of this rank at some facets, each followed by the number of the facet in it."""
+        topology, dim = self.mesh.topology, self.mesh.topology.dim
+        topology.create_connectivity(dim - 1, dim)
+        topology.create_connectivity(dim, dim - 1)
+        to_cells, to_facets = (
+            topology.connectivity(dim - 1, dim),
+            topology.connectivity(dim, dim - 1),
+        )
+        owned = topology.index_map(dim).size_local
+        pairs = [
+            (cell, int(np.flatnonzero(to_facets.links(cell) == facet)[0]))
+            for facet in facets
+            for cell in to_cells.links(facet)
+            if cell < owned
+        ]
+        return np.array(sorted(pairs), dtype=np.int32).ravel()
 
     def check_names(self, conditions: Any) -> None:
         """Refuse conditions on boundary parts that the mesh does not have."""
@@ -103,6 +148,10 @@ class Boundary:
     def measure(self) -> ufl.Measure:
         """The boundary measure with one tag for each part."""
         names = list(self.tags)
+        if self.surfaces:
+            parts = [(self.tags[name], self._pairs(self.facets[name])) for name in names]
+            parts += [(tag, self._sides[name]) for name, tag in self.surfaces.items()]
+            return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=parts)
         indices = (
             np.concatenate([self.facets[name] for name in names])
             if names

@@ -24,6 +24,7 @@ from cffem.symbols.operators import Node, as_expr, component, has_jump
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.measured import MeasuredFields, as_data
 from cffem.symbols.problem.system import System
+from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.experiment import Experiment
@@ -178,6 +179,8 @@ def substituted(expr: sp.Basic, rule: Mapping[Known, Any]) -> Any:
         return rule.get(expr.plain, expr)
     if not known_in(expr):
         return expr
+    if isinstance(expr, On):
+        return On(expr.place, substituted(expr.args[0], rule))
     if isinstance(expr, KnownEntry):
         whole = rule.get(expr.known.plain, expr.known)
         return (

@@ -30,6 +30,7 @@ from cffem.symbols.problem.term_checks import (
     checked_terms,
     named_expression,
 )
+from cffem.symbols.restricted import On
 
 
 class CandidateTerms(Protocol):
@@ -395,6 +396,10 @@ def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
     """
     if anchor is None:
         return
+    if anchor.has(On):
+        raise LibraryError(
+            f"the anchor {anchor} acts in a part only; give its weight as a cf.Known by subdomains"
+        )
     if not anchor.has(Field) and anchor.has(Known):
         raise LibraryError(
             f"the anchor {anchor} contains known fields only, which have no equation of their own"

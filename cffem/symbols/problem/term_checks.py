@@ -17,9 +17,10 @@ from cffem.symbols.algebra.analysis import is_zero, ratio
 from cffem.symbols.algebra.nodes import as_expr, dimensions
 from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES, Parameter
-from cffem.symbols.errors import LibraryError, ShapeError, TermShapeError, nearest
+from cffem.symbols.errors import LibraryError, ShapeError, SymbolError, TermShapeError, nearest
 from cffem.symbols.fields import Field, Normal
 from cffem.symbols.known import Known
+from cffem.symbols.restricted import split_parts
 
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
 
@@ -97,13 +98,27 @@ def check_symbols(
             f"{label} contains {whole}; integrals, sums and limits over places or times have no "
             "term here"
         )
-    if expr.has(Normal) and not on_boundary:
+    check_restricted(label, expr)
+    if _without_parts(expr).has(Normal) and not on_boundary:
         raise LibraryError(
             f"{label} uses the boundary normal n, which has no value inside the domain"
         )
     for number in MEANINGLESS:
         if expr.has(number):
             raise LibraryError(f"{label} contains {number}, but terms are real and finite")
+
+
+def check_restricted(label: str, expr: sp.Expr) -> None:
+    """Refuse terms in a part that stand inside an operator."""
+    try:
+        split_parts(expr)
+    except SymbolError as error:
+        raise LibraryError(f"{label}: {error}") from None
+
+
+def _without_parts(expr: sp.Expr) -> sp.Expr:
+    """What of a term acts in the whole domain; on a boundary the normal has a value."""
+    return split_parts(expr)[0]
 
 
 def check_fields(labelled: Iterable[tuple[str, sp.Expr]]) -> int | None:
