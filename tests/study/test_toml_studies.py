@@ -501,3 +501,11 @@ def test_an_override_that_leads_nowhere_is_refused(tmp_path, capsys):
 
 def test_facts_without_clocks_are_compared(tmp_path):
     assert timeless({"a": [{"seconds": 1, "b": 2}]}) == {"a": [{"b": 2}]}
+
+
+def test_a_tolerance_may_be_relative(tmp_path):
+    text = TOML.replace("[certification]", "[certification]\nrelative = true")
+    assert read_study(written(tmp_path, text), MPI.COMM_SELF).certification.relative is True
+    wrong = text.replace("relative = true", "relative = 0.5")
+    with pytest.raises(InputError, match="relative"):
+        read_study(written(tmp_path, wrong), MPI.COMM_SELF)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class MeshData:
         curved: makes the same mesh with curved cells, where straight ones stand for a domain with a
             curved boundary; collective.
         remade: makes a mesh of the same domain with cells that are larger by a factor, on a
-            communicator; collective over that. None where nobody knows how.
+            communicator; collective over that and that of this mesh. None where nobody knows how.
     """
 
     mesh: Mesh
@@ -126,8 +126,17 @@ def read_mesh(source: Any, comm: MPI.Comm | None = None) -> MeshData:
     if comm.bcast(raw is None, root=0):
         data = MeshData(*read_xdmf(path, comm))
         check_distributed(data.mesh)
+        return with_coarser(data)
+    return with_coarser(distribute(raw, comm))
+
+
+def with_coarser(data: MeshData) -> MeshData:
+    """A mesh that can be made anew with larger cells, where its boundary is enough for that."""
+    from cffem.engine.mesh.remeshing import can_be_remeshed, remeshed
+
+    if not can_be_remeshed(data):
         return data
-    return distribute(raw, comm)
+    return replace(data, remade=lambda factor, on: remeshed(data, factor, on))
 
 
 def read_raw(path: Path) -> RawMesh | None:

@@ -473,7 +473,7 @@ class StudyReader:
         defaults.
         """
         options = {
-            f.name: self._like(table, f.name, f.default)
+            f.name: self._like(table, f.name, f.type, f.default)
             for f in dataclasses.fields(kind)
             if f.name in table
         }
@@ -481,10 +481,10 @@ class StudyReader:
         with table.naming():
             return kind(**options)
 
-    def _like(self, table: Table, name: str, default: Any) -> Any:
+    def _like(self, table: Table, name: str, annotation: Any, default: Any) -> Any:
         read = (
             table.flag
-            if isinstance(default, bool)
+            if str(annotation).startswith("bool")  # a flag may have no default
             else table.text
             if isinstance(default, str)
             else table.number
@@ -494,7 +494,10 @@ class StudyReader:
     def _screening(self, table: Table, seed: int) -> Screening:
         parameters = inspect.signature(Screening).parameters
         plain = (name for name in parameters if name in table and name not in ("bounds", "largest"))
-        options = {name: self._like(table, name, parameters[name].default) for name in plain}
+        options = {
+            name: self._like(table, name, parameters[name].annotation, parameters[name].default)
+            for name in plain
+        }
         if "largest" in table:
             options["largest"] = table.whole("largest")
         if "bounds" in table:
