@@ -156,11 +156,11 @@ class Solution:
     # ----------------------------------------------------------------------------------------------
 
     def write(self, path: str | os.PathLike, field: Field | None = None) -> list[Path]:
-        """Write all time levels for ParaView (VTX, by ADIOS2); collective.
+        """Write all time levels for ParaView; collective.
 
         Args:
-            path: the file, `u.bp` say; with several fields and none chosen, one file for each,
-                named `u_FIELD.bp`.
+            path: the file, `u.bp` (VTX, by ADIOS2) or `u.pvd` (VTK, which needs nothing else);
+                with several fields and none chosen, one file for each, named `u_FIELD.bp`.
             field: only this one.
 
         Returns:

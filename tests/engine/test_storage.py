@@ -23,6 +23,7 @@ import cffem as cf
 from cffem import x, y, z
 from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.store.storage import read_header, read_states, write_states
+from cffem.engine.store.views import shown_element
 
 SCALAR = sp.sin(3 * x) * sp.exp(y) + z**3
 VECTOR = (sp.exp(x * y) + z, sp.cos(2 * x + y), sp.sin(x + 2 * z))
@@ -323,8 +324,25 @@ def test_views_for_paraview_are_written_for_every_element(tmp_path):
         files = solution.write(tmp_path / "flow.bp")
         assert [file.name for file in files] == ["flow_v.bp", "flow_p.bp"]
         assert all(file.exists() for file in files)
-        with pytest.raises(cf.InputError, match=r"end in \.bp"):
+        with pytest.raises(cf.InputError, match=r"end in \.bp or \.pvd"):
             solution.write(tmp_path / "flow.vtk")
+
+
+def test_views_without_adios_hold_every_level(tmp_path):
+    pyvista = pytest.importorskip("pyvista")
+    with maxwell(MPI.COMM_SELF) as model:
+        solution = model.solve()
+        (file,) = solution.write(tmp_path / "E.pvd")
+        grids = sorted(tmp_path.glob("*.vtu"))
+        assert file.exists()
+        assert len(grids) == len(solution.times)
+        shown = pyvista.read(grids[-1])
+        function = solution.function()
+        largest = float(np.abs(shown.point_data["E"]).max())
+        element = shown_element(model.spaces.elements[solution._field(None)])
+        target = fem.Function(fem.functionspace(model.spaces.mesh, element))
+        target.interpolate(function)
+        assert largest == pytest.approx(float(np.abs(target.x.array).max()), rel=1e-6)
 
 
 NO_ROOM = """
