@@ -204,7 +204,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     )
     found.design = identifying.design(run, identification)
     found.screening = identifying.screening(run, identification)
-    ranges: dict[str, list[float]] = {}
+    ranges: Mapping[str, Sequence[float]] = {}
     if study.coefficients is None:
         found.coefficients, ranges = identifying.estimated(found.screening)
         solving.set_up(run, found.coefficients)

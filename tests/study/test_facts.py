@@ -23,6 +23,25 @@ from cffem.study.run.facts import (
     RefinementFact,
     TermDeletion,
 )
+from cffem.study.run.identified_facts import (
+    AdjointFact,
+    AliasFact,
+    ClassFact,
+    ConstraintFact,
+    DesignFact,
+    DesignFacts,
+    EigenvalueFact,
+    LimitFact,
+    LinearisedFact,
+    NullFact,
+    ObservableBoundFact,
+    PathFact,
+    ResidualFact,
+    ScreeningFact,
+    SelectedFact,
+    SkillFact,
+    SpreadFact,
+)
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.certification import Certification
 
@@ -42,6 +61,24 @@ BOUND = BoundFact(
 )
 MISSING = BoundFact(missing=Reason(Code.OVER_BUDGET, "too large"))
 PROFILE = {"rho": [0.1], "scores": [0.2], "reach": 0.5}
+SELECTED = SelectedFact(("lap",), 0.9, 1.2)
+ALIAS = AliasFact(("u", "lap"), ("u - lap",), ("u",), (0.5,), "only u - lap is identified")
+DESIGN = DesignFact(
+    "weak", 100, 80.0, 2, ("u", "lap"), 0.99, ((1.0, 0.99), (0.99, 1.0)), 1, (ALIAS,),
+    EigenvalueFact(1, 0.1, 0.2), SELECTED, ({"noise_sd": {"u": 0.1}},),
+)  # fmt: skip
+SCREEN = ScreeningFact(
+    "Derivative(u, t)", "columns scaled", "lasso", "least squares", 0.1, None, 0.01, ("lap",),
+    {"u": 0.0, "lap": 0.5}, {"lap": (0.4, 0.6)}, {"u": (None, 0.1)}, {"lap": 1.0}, 0.1, None, 0.5,
+    "holds", "fails", "unknown", True, False, ("few rows",), 0.9,
+    PathFact((0.1, 0.2), {"lap": (0.5, 0.4)}), SELECTED, SkillFact(0.9, 0.1, 1.0, 4), 0,
+)  # fmt: skip
+CONSTRAINT = ConstraintFact(
+    "div(u) = 0",
+    (NullFact("grad", "numeric", 1e-15, None, 0.0, "exact", "it vanishes"),),
+    (ClassFact(("a", "b"), ("a",), ("a + b",), "numeric", 1e-15, "exact"),),
+    ("a",),
+)
 FACTS = [
     FactualFact(100, 50, "triangle", 4, 1.5, {"u": 1.0}, RECORD, ("a note",)),
     FactualFact(100, 50, "triangle", 4, unsolved=Reason(Code.MODEL_GROWS, "it grows")),
@@ -57,6 +94,19 @@ FACTS = [
     LevelFact(1, 0.2, 0.01),
     RefinementFact((LevelFact(0, 0.2, 0.1), LevelFact(1, 0.2, 0.01)), 1, 0.2, BOUND),
     RefinementFact((), reason="beyond the budget"),
+    DESIGN,
+    SCREEN,
+    CONSTRAINT,
+    DesignFacts({"u": DESIGN}),
+    DesignFacts(skipped="no rows"),
+    LimitFact(0.5, {"": 0.1}),
+    LimitFact(0.5, None),
+    LinearisedFact({"lap": 0.3}),
+    ResidualFact(0.1, 0.2, 0.3),
+    AdjointFact(1.0, {"lap": 0.3}),
+    ObservableBoundFact(0.1, "estimated", "levels"),
+    ObservableBoundFact(reason="too large"),
+    SpreadFact({"lap": 0.1}, {"mass": {"lap": 0.2}}, 0.3),
 ]  # fmt: skip
 
 
@@ -65,6 +115,19 @@ def test_facts_are_what_they_were_after_the_checkpoint(fact):
     assert type(fact).from_plain(json.loads(json.dumps(fact.to_plain()))) == fact
     with pytest.raises(FrozenInstanceError):
         setattr(fact, fields(fact)[0].name, None)
+
+
+# What the report adds to a fact: a design gets the next experiment.
+@pytest.mark.parametrize(
+    ("section", "fact", "added"),
+    [("design", DESIGN, {"next"}), ("screening", SCREEN, set()), ("constraint", CONSTRAINT, set())],
+)
+def test_the_schema_of_reports_knows_the_facts_by_their_names(section, fact, added):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((module.Path(module.__file__).parent / "report.schema.json").read_text())
+    stated, plain = schema["$defs"][section], fact.to_plain()
+    assert {*stated["properties"], *stated["required"]} <= {*plain, *added}
+    jsonschema.validate({**plain, "next": None}, {**stated, "$defs": schema["$defs"]})
 
 
 @pytest.mark.parametrize("bound", [BOUND, MISSING])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
 from cffem.engine.solve.solve_record import SolveRecord
+from cffem.study.run.plain_facts import PlainFact
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED, decide
@@ -25,7 +26,7 @@ WHOLE = ""
 
 
 @dataclass(frozen=True)
-class FactualFact:
+class FactualFact(PlainFact):
     """A factual solution.
 
     Attributes:
@@ -51,22 +52,6 @@ class FactualFact:
     def sizes(self) -> Mapping[str, float | None]:
         """The norm for each field that is judged by itself, or of the whole."""
         return self.norms or {WHOLE: self.norm}
-
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON's own types."""
-        unsolved = None if self.unsolved is None else self.unsolved.to_plain()
-        return {**asdict(self), "notes": list(self.notes), "unsolved": unsolved}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> FactualFact:
-        """The fact that `to_plain` wrote."""
-        given = dict(plain)
-        given["notes"] = tuple(plain["notes"])
-        given["record"] = None if plain["record"] is None else SolveRecord(**plain["record"])
-        given["unsolved"] = (
-            None if plain["unsolved"] is None else Reason.from_plain(plain["unsolved"])
-        )
-        return cls(**given)
 
 
 @dataclass(frozen=True)
@@ -149,7 +134,7 @@ class KnownBound:
 
 
 @dataclass(frozen=True)
-class DeletionFact:
+class DeletionFact(PlainFact):
     """A deletion from one experiment, as the sweep found it.
 
     Attributes:
@@ -180,18 +165,9 @@ class DeletionFact:
         """Whether there is a deleted solution."""
         return self.status == SOLVED
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON's own types."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> DeletionFact:
-        """The fact that `to_plain` wrote."""
-        return cls(**{**plain, "record": SolveRecord(**plain["record"])})
-
 
 @dataclass(frozen=True)
-class PartialFact:
+class PartialFact(PlainFact):
     """What is known of a deletion that has no solution as a whole.
 
     Attributes:
@@ -200,52 +176,25 @@ class PartialFact:
         score, bound: of that partial deletion.
     """
 
+    PLAIN_NAMES: ClassVar[Mapping[str, str]] = {"bound": "certificate"}
+
     profile: Mapping[str, Any]
     share: float | None = None
     score: float | None = None
     bound: BoundFact | None = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON's own types."""
-        return {
-            "profile": dict(self.profile),
-            "share": self.share,
-            "score": self.score,
-            "certificate": None if self.bound is None else self.bound.to_plain(),
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> PartialFact:
-        """The fact that `to_plain` wrote."""
-        bound = plain["certificate"]
-        return cls(
-            plain["profile"],
-            plain["share"],
-            plain["score"],
-            None if bound is None else BoundFact.from_plain(bound),
-        )
-
 
 @dataclass(frozen=True)
-class LevelFact:
+class LevelFact(PlainFact):
     """Score and margin on one level of refinement, 0 being the user's discretisation."""
 
     level: int
     score: float
     margin: float
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON's own types."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> LevelFact:
-        """The fact that `to_plain` wrote."""
-        return cls(**plain)
-
 
 @dataclass(frozen=True)
-class RefinementFact:
+class RefinementFact(PlainFact):
     """What refinement found about a deletion that an error bar left open.
 
     Attributes:
@@ -255,33 +204,13 @@ class RefinementFact:
         reason: why none did.
     """
 
+    PLAIN_NAMES: ClassVar[Mapping[str, str]] = {"tried": "levels", "bound": "certificate"}
+
     tried: tuple[LevelFact, ...]
     level: int = 0
     score: float | None = None
     bound: BoundFact | None = None
     reason: str = ""
-
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON's own types."""
-        return {
-            "level": self.level,
-            "score": self.score,
-            "certificate": None if self.bound is None else self.bound.to_plain(),
-            "reason": self.reason,
-            "levels": [level.to_plain() for level in self.tried],
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> RefinementFact:
-        """The fact that `to_plain` wrote."""
-        bound = plain["certificate"]
-        return cls(
-            tuple(map(LevelFact.from_plain, plain["levels"])),
-            plain["level"],
-            plain["score"],
-            None if bound is None else BoundFact.from_plain(bound),
-            plain["reason"],
-        )
 
 
 @dataclass(frozen=True)

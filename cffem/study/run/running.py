@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -37,8 +37,10 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
+    from cffem.study.run.plain_facts import StoredFact
     from cffem.study.study import Study
 
+Fact = TypeVar("Fact", bound="StoredFact")
 # Larger trajectories are solved again on a resume rather than written out.
 LARGEST_FIELD = 2**30
 # A fitted model whose solution exceeds the data by this factor does not describe them; marching on
@@ -153,6 +155,10 @@ class Run:
             return self.checkpoint[key]["value"]
         self.begin(label, levels)
         return self.store(key, compute(), label)
+
+    def fact(self, kind: type[Fact], key: str, compute: Callable[[], Fact], label: str) -> Fact:
+        """The same for a fact of this kind, which `compute` returns; collective."""
+        return kind.from_plain(self.once(key, lambda: compute().to_plain(), label))
 
     def begin(self, label: str, levels: int = 0) -> None:
         """A piece of work, or several that come together, begin; collective."""

@@ -8,38 +8,37 @@ differ from the computed one by the sum over the coefficients of the larger chan
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.facts import TermDeletion
+from cffem.study.run.identified_facts import AdjointFact, AdjointFacts, SpreadFact, SpreadFacts
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import delete
 from cffem.symbols.problem.interventions import set as set_coefficient
 
-Facts = dict[str, Any]
-
 
 def spreads(
     run: Run,
-    intervals: Mapping[str, list[float]],
+    intervals: Mapping[str, Sequence[float]],
     deletions: Mapping[str, Mapping[str, TermDeletion]],
-    adjoints: Facts,
-) -> Facts:
+    adjoints: AdjointFacts,
+) -> SpreadFacts:
     """For each experiment and coefficient, how much scores, observables and the solution
     itself change within its interval.
     """
-    found: Facts = {}
+    found: dict[str, dict[str, SpreadFact]] = {}
     if not intervals:
         return found
     run.progress.begin("coefficient intervals", len(run.models) * len(intervals))
     for name, model in run.models.items():
         found[name] = {
-            term: run.once(
+            term: run.fact(
+                SpreadFact,
                 f"intervals/{name}/{term}",
                 lambda m=model, n=term, e=ends, name=name: spread(
                     run, m, n, e, deletions[name], adjoints[name]
@@ -55,10 +54,10 @@ def spread(
     run: Run,
     model: Model,
     term: str,
-    ends: list[float],
+    ends: Sequence[float],
     facts: Mapping[str, TermDeletion],
-    adjoints: Facts,
-) -> Facts:
+    adjoints: Mapping[str, AdjointFact],
+) -> SpreadFact:
     """Move one coefficient to both ends of its interval; the largest change of each score and
     of each effect on an observable.
     """
@@ -85,22 +84,18 @@ def spread(
                 )
                 for label, (observable, _) in observables.items():
                     value = model.measurement(observable).value
-                    before = abs(adjoints[label]["value"] - solved[name].observables[label])
+                    before = abs(adjoints[label].value - solved[name].observables[label])
                     effects[label][name] = max(
                         effects[label][name], abs(abs(value(there) - value(without)) - before)
                     )
         except (SolveError, InputError):
             nothing = dict.fromkeys(solved, math.inf)
-            return {
-                "scores": nothing,
-                "observables": dict.fromkeys(observables, nothing),
-                "solution": math.inf,
-            }
-    return {"scores": scores, "observables": effects, "solution": moved}
+            return SpreadFact(nothing, dict.fromkeys(observables, nothing), math.inf)
+    return SpreadFact(scores, effects, moved)
 
 
 def total_spread(
-    facts: Facts, experiment: str, term: str, observable: str | None = None
+    facts: SpreadFacts, experiment: str, term: str, observable: str | None = None
 ) -> float | None:
     """How much a score, or the effect on an observable, may change within all intervals; None
     for known coefficients.
@@ -108,17 +103,15 @@ def total_spread(
     if experiment not in facts:
         return None
     found = [
-        entry["scores"] if observable is None else entry["observables"][observable]
+        entry.scores if observable is None else entry.observables[observable]
         for entry in facts[experiment].values()
     ]
     return float(sum(changes.get(term, 0.0) for changes in found))
 
 
-def relative_spread(facts: Facts, sizes: Mapping[str, float]) -> dict[str, float]:
+def relative_spread(facts: SpreadFacts, sizes: Mapping[str, float]) -> dict[str, float]:
     """For each experiment the share of the solution that the intervals leave open."""
     return {
-        name: sum(entry["solution"] for entry in found.values()) / sizes[name]
-        if sizes[name]
-        else 0.0
+        name: sum(entry.solution for entry in found.values()) / sizes[name] if sizes[name] else 0.0
         for name, found in facts.items()
     }

@@ -9,16 +9,14 @@ A term that vanishes on the class of one experiment may be seen in another one, 
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from cffem.study.run.identified_facts import ClassFact, ConstraintFact, ConstraintFacts, NullFact
 from cffem.study.run.running import Run
 
-Facts = dict[str, Any]
 
-
-def constraints(run: Run) -> Facts:
+def constraints(run: Run) -> ConstraintFacts:
     """For each experiment with a constraint its null terms and equivalence classes."""
-    found: Facts = {}
+    found: dict[str, ConstraintFact] = {}
     constrained = [
         name for name, experiment in run.experiments.items() if experiment.constraint is not None
     ]
@@ -26,11 +24,13 @@ def constraints(run: Run) -> Facts:
         return found
     run.progress.begin("constraint", len(constrained))
     for name in constrained:
-        found[name] = run.once(f"constraint/{name}", lambda name=name: analysed(run, name), name)
+        found[name] = run.fact(
+            ConstraintFact, f"constraint/{name}", lambda name=name: analysed(run, name), name
+        )
     return found
 
 
-def analysed(run: Run, name: str) -> Facts:
+def analysed(run: Run, name: str) -> ConstraintFact:
     """Null terms with their evidence, classes with what they identify, and the names that are
     left.
     """
@@ -40,50 +40,48 @@ def analysed(run: Run, name: str) -> Facts:
     effective = effective_library(model, trajectory=name in run.models)
     if name not in run.models:
         model.destroy()
-    return {
-        "class": f"{run.experiments[name].constraint.expr} = 0",
-        "null_terms": [
-            {
-                "term": null.term,
-                "evidence": str(null.evidence),
-                "ratio": float(null.ratio),
-                # A nonlinear term has no operator norm, so nothing bounds it.
-                "bound": None if math.isnan(null.bound) else float(null.bound),
-                "trajectory": float(null.trajectory),
-                "label": null.label,
-                "reason": null.reason,
-            }
-            for null in effective.removed
-        ],
-        "equivalence_classes": [
-            {
-                "terms": list(group.terms),
-                "representatives": list(group.representatives),
-                "identified": [str(combination) for combination in group.identified.values()],
-                "evidence": group.evidence,
-                "ratio": float(group.ratio),
-                "label": group.label,
-            }
-            for group in effective.classes
-        ],
-        "effective_library": list(effective.library.names),
-    }
+    nulls = tuple(
+        NullFact(
+            null.term,
+            str(null.evidence),
+            float(null.ratio),
+            # A nonlinear term has no operator norm, so nothing bounds it.
+            None if math.isnan(null.bound) else float(null.bound),
+            float(null.trajectory),
+            null.label,
+            null.reason,
+        )
+        for null in effective.removed
+    )
+    classes = tuple(
+        ClassFact(
+            tuple(group.terms),
+            tuple(group.representatives),
+            tuple(str(combination) for combination in group.identified.values()),
+            group.evidence,
+            float(group.ratio),
+            group.label,
+        )
+        for group in effective.classes
+    )
+    constraint = f"{run.experiments[name].constraint.expr} = 0"
+    return ConstraintFact(constraint, nulls, classes, tuple(effective.library.names))
 
 
-def nulls_of(facts: Facts, name: str) -> dict[str, Facts]:
+def nulls_of(facts: ConstraintFacts, name: str) -> dict[str, NullFact]:
     """The null terms of one experiment."""
-    return {null["term"]: null for null in facts.get(name, {}).get("null_terms", ())}
+    return {null.term: null for null in facts[name].null_terms} if name in facts else {}
 
 
-def nulls_everywhere(facts: Facts, run: Run) -> dict[str, Facts]:
+def nulls_everywhere(facts: ConstraintFacts, run: Run) -> dict[str, NullFact]:
     """The terms that are null in every experiment, with the evidence of the first."""
     each = [nulls_of(facts, name) for name in run.experiments]
     return {term: null for term, null in each[0].items() if all(term in others for others in each)}
 
 
-def effective_names(facts: Facts, run: Run) -> list[str]:
+def effective_names(facts: ConstraintFacts, run: Run) -> list[str]:
     """The terms of the library that some experiment can identify."""
     kept: set[str] = set()
     for name in run.experiments:
-        kept |= set(facts[name]["effective_library"] if name in facts else run.study.library.names)
+        kept |= set(facts[name].effective_library if name in facts else run.study.library.names)
     return [term for term in run.study.library.names if term in kept]

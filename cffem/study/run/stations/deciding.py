@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cffem.study.run.facts import NO_BOUND, BoundFact, JudgedDeletion
+from cffem.study.run.identified_facts import AliasFact, NullFact
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.decisions import IRRELEVANT, RELEVANT, UNRESOLVED, decide
 
@@ -72,7 +73,7 @@ def verdict(
     intervention: str,
     epsilon: float,
     fact: JudgedDeletion | None,
-    null: Facts | None,
+    null: NullFact | None,
     spread: float | None,
     relative: float | None = None,
 ) -> Verdict:
@@ -248,7 +249,7 @@ def vanishing(
 
 def decided(
     fact: JudgedDeletion | None,
-    null: Facts | None,
+    null: NullFact | None,
     bound: BoundFact,
     margin: float | None,
     epsilon: float,
@@ -259,9 +260,9 @@ def decided(
     `spread` a part of the margin.
     """
     if null is not None:
-        if null.get("label") in ("exact", None):
+        if null.label == "exact":
             return NULL, Reason(
-                Code.NULL, f"vanishes on the constraint class, ratio {null['ratio']:.1e}"
+                Code.NULL, f"vanishes on the constraint class, ratio {null.ratio:.1e}"
             )
         # Proved for the exact class; on this mesh the ratio is a discretisation error, and says
         # nothing about the term.
@@ -397,7 +398,7 @@ def observable_verdict(
 
 
 def with_identification(
-    verdict: Verdict, groups: Sequence[Mapping[str, Any]], fitted: Mapping[str, float] | None
+    verdict: Verdict, groups: Sequence[AliasFact], fitted: Mapping[str, float] | None
 ) -> tuple[str, Reason]:
     """The decision and reason, given which combinations of coefficients the experiments identify.
 
@@ -407,16 +408,14 @@ def with_identification(
         fitted: the coefficients, where they come from data; then a term of a group has no
             coefficient of its own to delete. None for known ones.
     """
-    mine = next((group for group in groups if verdict.term in group["terms"]), None)
+    mine = next((group for group in groups if verdict.term in group.terms), None)
     code = Code(verdict.code)
     if mine is None or verdict.decision == NULL:
         return verdict.decision, Reason(code, verdict.reason)
     if fitted is not None:
-        carriers = [term for term in mine["terms"] if fitted.get(term)]
+        carriers = [term for term in mine.terms if fitted.get(term)]
         # Where one term carries all that the group does, deleting it deletes what is identified.
         whole = verdict.decision in (RELEVANT, IRRELEVANT) and carriers == [verdict.term]
         more = f"; deleting that combination is {verdict.decision}" if whole else ""
-        return UNRESOLVED, Reason(Code.ALIASED, mine["sentence"] + more)
-    return verdict.decision, Reason(
-        code, "; ".join(filter(None, [verdict.reason, mine["sentence"]]))
-    )
+        return UNRESOLVED, Reason(Code.ALIASED, mine.sentence + more)
+    return verdict.decision, Reason(code, "; ".join(filter(None, [verdict.reason, mine.sentence])))

@@ -10,38 +10,41 @@ is unresolved.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.counted import norm_of
+from cffem.study.run.identified_facts import LimitFact, ScreeningFacts
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import set as set_coefficient
 
-Facts = dict[str, Any]
 # The discretisation error of a change, relative to it, that is allowed for where nothing sharper is
 # known.
 ALLOWANCE = 0.25
 
 
-def limits(run: Run, screening: Facts) -> Facts:
+def limits(run: Run, screening: ScreeningFacts) -> dict[str, dict[str, LimitFact]]:
     """For each experiment what every unselected term could do to the solution."""
     wanted = {
         term: ends
         for screen in screening.values()
-        if screen["reliable"]
-        for term, ends in screen["limits"].items()
-        if term not in screen["support"] and None not in ends
+        if screen.reliable
+        for term, ends in screen.limits.items()
+        if term not in screen.support and None not in ends
     }
     if not wanted or not run.models:
         return {}
     run.progress.begin("detection limits", len(run.models) * len(wanted))
     return {
         name: {
-            term: run.once(
-                f"limits/{name}/{term}", lambda m=model, n=term, e=ends: effect(run, m, n, e), term
+            term: run.fact(
+                LimitFact,
+                f"limits/{name}/{term}",
+                lambda m=model, n=term, e=ends: effect(run, m, n, e),
+                term,
             )
             for term, ends in wanted.items()
         }
@@ -49,7 +52,7 @@ def limits(run: Run, screening: Facts) -> Facts:
     }
 
 
-def effect(run: Run, model: Model, term: str, ends: list[float]) -> Facts:
+def effect(run: Run, model: Model, term: str, ends: Sequence[float]) -> LimitFact:
     """How far the solution moves where a term is added with the largest coefficient that it could
     have.
 
@@ -72,8 +75,5 @@ def effect(run: Run, model: Model, term: str, ends: list[float]) -> Facts:
         sizes = {
             field: float(moved.distance(model.factual, norm_of(norm, field))) for field in fields
         }
-        return {
-            "limit": largest,
-            "effects": sizes or {"": float(moved.distance(model.factual, norm))},
-        }
-    return {"limit": largest, "effects": None}
+        return LimitFact(largest, sizes or {"": float(moved.distance(model.factual, norm))})
+    return LimitFact(largest, None)

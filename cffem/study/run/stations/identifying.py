@@ -19,10 +19,22 @@ import numpy as np
 import sympy as sp
 from sklearn.base import clone
 
+from cffem.design.aliasing import AliasGroup
 from cffem.design.design import Design
 from cffem.screening.screening import Screening
 from cffem.screening.skill import held_out_skill
 from cffem.study.run.auxiliary_fields import definitions
+from cffem.study.run.identified_facts import (
+    AliasFact,
+    DesignFact,
+    DesignFacts,
+    EigenvalueFact,
+    PathFact,
+    ScreeningFact,
+    ScreeningFacts,
+    SelectedFact,
+    SkillFact,
+)
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
@@ -98,54 +110,55 @@ class Identification:
         }
 
 
-def design(run: Run, identification: Identification) -> Facts:
+def design(run: Run, identification: Identification) -> DesignFacts:
     """Diagnostics of the design of each equation, or why there is none."""
     run.progress.begin("design")
-    return run.once("design/all", lambda: diagnosed(identification), "diagnostics")
+    return run.fact(DesignFacts, "design/all", lambda: diagnosed(identification), "diagnostics")
 
 
-def diagnosed(identification: Identification) -> Facts:
+def diagnosed(identification: Identification) -> DesignFacts:
     """What the paper asks of a design, for each equation."""
     try:
         designs = identification.designs
     except (InputError, ValueError) as error:
         if identification.run.study.coefficients is None:
             raise
-        return {"skipped": f"these fields give no design: {error}"}
-    return {
-        label: diagnostics(made, identification.run.study.coefficients)
-        for label, made in designs.items()
-    }
+        return DesignFacts(skipped=f"these fields give no design: {error}")
+    coefficients = identification.run.study.coefficients
+    return DesignFacts({label: diagnostics(made, coefficients) for label, made in designs.items()})
 
 
-def diagnostics(made: Design, coefficients: Mapping[str, float] | None) -> Facts:
+def diagnostics(made: Design, coefficients: Mapping[str, float] | None) -> DesignFact:
     """Size, coherence, rank, alias groups and restricted eigenvalue of one design."""
     active = [name for name in made.names if coefficients is None or coefficients.get(name)]
     size = max(1, min(len(active), LARGEST_SUPPORT, len(made.names)))
     bracket = made.restricted_eigenvalue(size)
-    return {
-        "kind": KIND,
-        "rows": made.rows,
-        "effective_rows": made.effective_rows,
-        "columns": len(made.names),
-        "names": list(made.names),
-        "coherence": made.coherence(),
-        "gram": made.normalised_gram().tolist(),
-        "rank": made.rank(),
-        "alias_groups": [
-            {
-                "terms": list(group.terms),
-                "identified": [str(c) for c in combinations(group.identified)],
-                "latex": [sp.latex(c) for c in combinations(group.identified)],
-                "estimates": list(group.estimates),
-                "sentence": str(group),
-            }
-            for group in made.alias_groups()
-        ],
-        "restricted_eigenvalue": {"s": size, "lower": bracket.lower, "upper": bracket.upper},
-        "selected": None if coefficients is None else selected_gram(made, active),
-        "sources": [plain_note(note) for note in made.sources],
-    }
+    return DesignFact(
+        kind=KIND,
+        rows=made.rows,
+        effective_rows=made.effective_rows,
+        columns=len(made.names),
+        names=tuple(made.names),
+        coherence=made.coherence(),
+        gram=tuple(map(tuple, made.normalised_gram().tolist())),
+        rank=made.rank(),
+        alias_groups=tuple(map(alias_fact, made.alias_groups())),
+        restricted_eigenvalue=EigenvalueFact(size, bracket.lower, bracket.upper),
+        selected=None if coefficients is None else selected_gram(made, active),
+        sources=tuple(plain_note(note) for note in made.sources),
+    )
+
+
+def alias_fact(group: AliasGroup) -> AliasFact:
+    """What is kept of a group of aliases."""
+    identified = combinations(group.identified)
+    return AliasFact(
+        terms=tuple(group.terms),
+        identified=tuple(map(str, identified)),
+        latex=tuple(map(sp.latex, identified)),
+        estimates=tuple(group.estimates),
+        sentence=str(group),
+    )
 
 
 def combinations(identified: sp.Basic) -> list[sp.Basic]:
@@ -159,16 +172,12 @@ def combinations(identified: sp.Basic) -> list[sp.Basic]:
     )
 
 
-def selected_gram(made: Design, support: list[str]) -> Facts | None:
+def selected_gram(made: Design, support: list[str]) -> SelectedFact | None:
     """λ_min and condition of the Gram of the normalised columns of a support."""
     if not support:
         return None
     found = made.selected_gram(support)
-    return {
-        "terms": support,
-        "minimum_eigenvalue": float(found.minimum),
-        "condition": float(found.condition),
-    }
+    return SelectedFact(tuple(support), float(found.minimum), float(found.condition))
 
 
 def plain_note(note: Mapping[str, Any]) -> Facts:
@@ -188,7 +197,7 @@ def plain_note(note: Mapping[str, Any]) -> Facts:
 # --------------------------------------------------------------------------------------------------
 
 
-def screening(run: Run, identification: Identification) -> Facts:
+def screening(run: Run, identification: Identification) -> ScreeningFacts:
     """The screen of each equation, with coefficients and intervals by term; empty where the
     coefficients are known.
     """
@@ -196,14 +205,17 @@ def screening(run: Run, identification: Identification) -> Facts:
         return {}
     run.progress.begin("screening", len(identification.equations))
     return {
-        label: run.once(
-            f"screening/{label}", lambda label=label: screened(run, identification, label), label
+        label: run.fact(
+            ScreeningFact,
+            f"screening/{label}",
+            lambda label=label: screened(run, identification, label),
+            label,
         )
         for label in identification.equations
     }
 
 
-def screened(run: Run, identification: Identification, label: str) -> Facts:
+def screened(run: Run, identification: Identification, label: str) -> ScreeningFact:
     """Lasso path, support, refit and the recall contract of one equation."""
     made = identification.designs[label]
     screen = with_own_bounds(clone(run.study.screening), run.study.library, made.names).fit(made)
@@ -211,47 +223,48 @@ def screened(run: Run, identification: Identification, label: str) -> Facts:
     support = [name for name, kept in zip(made.names, screen.support_, strict=True) if kept]
     path = screen.path_
     stride = max(1, len(path.alphas) // KNOTS)
-    return {
-        "anchor": str(identification.equations[label].anchor),
-        "normalisation": "columns scaled to ‖A_j‖²/n = 1",
-        "method": screen.method,
-        "debiasing": "noise-corrected least squares on the selected columns, a ridge of 1e-6 "
+    path_fact = PathFact(
+        tuple(float(v) for v in path.alphas[::stride]),
+        {
+            name: tuple(row[::stride].tolist())
+            for name, row in zip(made.names, path.coefficients, strict=True)
+        },
+    )
+    return ScreeningFact(
+        anchor=str(identification.equations[label].anchor),
+        normalisation="columns scaled to ‖A_j‖²/n = 1",
+        method=screen.method,
+        debiasing="noise-corrected least squares on the selected columns, a ridge of 1e-6 "
         "where they are nearly dependent",
-        "lambda": finite(screen.alpha_),
-        "tau": finite(screen.threshold_),
-        "noise_level": float(screen.noise_level_),
-        "support": support,
-        "coefficients": named(made, screen.coef_),
-        "intervals": {
-            name: [float(v) for v in pair]
+        penalty=finite(screen.alpha_),
+        threshold=finite(screen.threshold_),
+        noise_level=float(screen.noise_level_),
+        support=tuple(support),
+        coefficients=named(made, screen.coef_),
+        intervals={
+            name: tuple(float(v) for v in pair)
             for name, pair in zip(made.names, screen.intervals_, strict=True)
         },
-        "limits": {
-            name: [finite(v) for v in pair]
+        limits={
+            name: tuple(finite(v) for v in pair)
             for name, pair in zip(made.names, screen.limits_, strict=True)
         },
-        "frequencies": named(made, screen.frequencies_),
-        "bound": finite(contract.bound),
-        "optimistic_bound": finite(contract.optimistic_bound),
-        "irrepresentability": float(contract.irrepresentability),
-        "contract": contract.recall,
-        "no_false_positive": contract.no_false_positive,
-        "sign_recovery": contract.sign_recovery,
-        "contract_estimated": bool(contract.estimated),
-        "reliable": bool(screen.reliable_),
-        "reasons": list(screen.reasons_),
-        "win_rate": float(screen.selection_.win_rate),
-        "path": {
-            "lambda": [float(v) for v in path.alphas[::stride]],
-            "coefficients": {
-                name: row[::stride].tolist()
-                for name, row in zip(made.names, path.coefficients, strict=True)
-            },
-        },
-        "selected": selected_gram(made, support),
-        "skill": skill_of(made, support),
-        "seed": screen.random_state,
-    }
+        frequencies=named(made, screen.frequencies_),
+        bound=finite(contract.bound),
+        optimistic_bound=finite(contract.optimistic_bound),
+        irrepresentability=float(contract.irrepresentability),
+        contract=contract.recall,
+        no_false_positive=contract.no_false_positive,
+        sign_recovery=contract.sign_recovery,
+        contract_estimated=bool(contract.estimated),
+        reliable=bool(screen.reliable_),
+        reasons=tuple(screen.reasons_),
+        win_rate=float(screen.selection_.win_rate),
+        path=path_fact,
+        selected=selected_gram(made, support),
+        skill=skill_of(made, support),
+        seed=screen.random_state,
+    )
 
 
 def with_own_bounds(
@@ -266,15 +279,10 @@ def with_own_bounds(
     )
 
 
-def skill_of(made: Design, support: list[str]) -> Facts:
+def skill_of(made: Design, support: list[str]) -> SkillFact:
     """How much better the selected terms predict rows that were left out than the mean does."""
     found = held_out_skill(made, support)
-    return {
-        "skill": found.value,
-        "rmse": found.rmse,
-        "mean_predictor": found.baseline,
-        "blocks": found.blocks,
-    }
+    return SkillFact(found.value, found.rmse, found.baseline, found.blocks)
 
 
 def named(made: Design, values: np.ndarray) -> dict[str, float]:
@@ -287,37 +295,32 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def estimated(screens: Facts) -> tuple[dict[str, float], dict[str, list[float]]]:
+def estimated(
+    screens: ScreeningFacts,
+) -> tuple[dict[str, float], dict[str, tuple[float, ...]]]:
     """Coefficients of the selected terms and their intervals, of all equations."""
     coefficients, intervals = {}, {}
     for screen in screens.values():
-        for name in screen["support"]:
-            coefficients[name] = screen["coefficients"][name]
-            intervals[name] = screen["intervals"][name]
+        for name in screen.support:
+            coefficients[name] = screen.coefficients[name]
+            intervals[name] = screen.intervals[name]
     return coefficients, intervals
 
 
-def refitted_without(identification: Identification, screens: Facts, term: str) -> dict[str, float]:
+def refitted_without(
+    identification: Identification, screens: ScreeningFacts, term: str
+) -> dict[str, float]:
     """The coefficients of the other selected terms, refitted on the data without one."""
     from cffem.screening.selection import refit
 
     result: dict[str, float] = {}
     for label, screen in screens.items():
-        if term in screen["support"]:
+        if term in screen.support:
             made = identification.designs[label]
-            rest = [made.names.index(name) for name in screen["support"] if name != term]
+            rest = [made.names.index(name) for name in screen.support if name != term]
             fitted = refit(made, rest)
             result = {
                 made.names[j]: float(value)
                 for j, value in zip(fitted.support, fitted.coefficients, strict=True)
             }
     return result
-
-
-def alias_groups(facts: Facts) -> list[Facts]:
-    """All alias groups of all equations."""
-    return (
-        []
-        if "skipped" in facts
-        else [group for found in facts.values() for group in found["alias_groups"]]
-    )

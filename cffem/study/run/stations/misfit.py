@@ -22,6 +22,7 @@ from cffem.data.dataset import Dataset
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.facts import WHOLE, TermDeletion
+from cffem.study.run.identified_facts import DesignFacts
 from cffem.study.run.measured_fields import measures, parts
 from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
@@ -61,7 +62,7 @@ SETTINGS = MisfitSettings()
 
 def misfits(
     run: Run,
-    design: Facts,
+    design: DesignFacts,
     relative_spread: Mapping[str, float],
     errors: Mapping[str, float | None],
 ) -> Facts:
@@ -117,11 +118,11 @@ def discretisation_errors(
     return found
 
 
-def noise_of(design: Facts, number: int) -> dict[str, float]:
+def noise_of(design: DesignFacts, number: int) -> dict[str, float]:
     """The standard deviation of the noise of each measured quantity, as the design found it."""
-    for equation in design.values():
-        if isinstance(equation, dict) and number < len(equation.get("sources", ())):
-            return dict(equation["sources"][number].get("noise_sd", {}))
+    for equation in design.equations.values():
+        if number < len(equation.sources):
+            return dict(equation.sources[number].get("noise_sd", {}))
     return {}
 
 

@@ -19,8 +19,9 @@ import sympy as sp
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
+from cffem.study.run.identified_facts import AliasFact, DesignFacts
 from cffem.study.run.running import Run
-from cffem.study.run.stations.identifying import Identification, alias_groups
+from cffem.study.run.stations.identifying import Identification
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.conditions import Dirichlet, Periodic, Tangential
@@ -30,18 +31,18 @@ Facts = dict[str, Any]
 MODES = 4
 
 
-def proposal(run: Run, identification: Identification, design: Facts) -> Facts | None:
+def proposal(run: Run, identification: Identification, design: DesignFacts) -> Facts | None:
     """The best further experiment; None where every coefficient is identified, or no model
     can be solved to look for one.
     """
-    groups = alias_groups(design)
+    groups = design.alias_groups
     if not groups or not run.models:
         return None
     run.progress.begin("next experiment")
     return run.once("next/all", lambda: proposed(run, identification, groups), "candidates")
 
 
-def proposed(run: Run, identification: Identification, groups: list[Facts]) -> Facts:
+def proposed(run: Run, identification: Identification, groups: list[AliasFact]) -> Facts:
     """Solve all candidates and compare what they bring, for the equations with aliases."""
     first = next(iter(run.experiments.values()))
     generated = not run.study.candidates
@@ -55,7 +56,7 @@ def proposed(run: Run, identification: Identification, groups: list[Facts]) -> F
             if not generated and isinstance(error, InputError):
                 raise
             failed[name] = str(error)
-    aliased = {term for group in groups for term in group["terms"]}
+    aliased = {term for group in groups for term in group.terms}
     offers = []
     for label, base in identification.designs.items():
         if aliased & set(base.names) and found:
@@ -103,9 +104,9 @@ def best(offers: list[tuple[str, Any]]) -> str | None:
     )
 
 
-def sentence(offers: list[tuple[str, Any]], groups: list[Facts]) -> str:
+def sentence(offers: list[tuple[str, Any]], groups: list[AliasFact]) -> str:
     """What to do next, in words."""
-    terms = "; ".join(", ".join(group["terms"]) for group in groups)
+    terms = "; ".join(", ".join(group.terms) for group in groups)
     name = best(offers)
     if name is None:
         return f"None of the experiments that were tried tells these terms apart: {terms}."

@@ -22,7 +22,19 @@ from cffem.study.run.facts import (
     FactualFact,
     TermDeletion,
 )
+from cffem.study.run.identified_facts import (
+    AdjointFacts,
+    ConstraintFacts,
+    DesignFacts,
+    LimitFact,
+    LinearisedFact,
+    ObservableBoundFact,
+    ResidualFact,
+    ScreeningFacts,
+    SpreadFacts,
+)
 from cffem.study.run.measured_fields import measures
+from cffem.study.run.plain_facts import as_plain
 from cffem.study.run.running import Run
 from cffem.study.run.stations.coefficient_intervals import total_spread
 from cffem.study.run.stations.constraining import nulls_everywhere, nulls_of
@@ -39,7 +51,6 @@ from cffem.study.run.stations.deciding import (
 )
 from cffem.study.run.stations.deleting import ALONE, REFITTED
 from cffem.study.run.stations.detecting import ALLOWANCE
-from cffem.study.run.stations.identifying import alias_groups
 from cffem.symbols.problem.interventions import KEPT
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
@@ -60,18 +71,20 @@ class Findings:
     """The facts of all stations."""
 
     coefficients: Mapping[str, float]
-    constraint: Facts = field(default_factory=dict)
-    design: Facts = field(default_factory=dict)
-    screening: Facts = field(default_factory=dict)
+    constraint: ConstraintFacts = field(default_factory=dict)
+    design: DesignFacts = field(default_factory=DesignFacts)
+    screening: ScreeningFacts = field(default_factory=dict)
     factual: Mapping[str, FactualFact] = field(default_factory=dict)
     deletions: DeletionFacts = field(default_factory=dict)
-    linearised: Facts = field(default_factory=dict)
-    residuals: Facts = field(default_factory=dict)
-    adjoints: Facts = field(default_factory=dict)
-    observable_bounds: Facts = field(default_factory=dict)
-    spreads: Facts = field(default_factory=dict)
+    linearised: Mapping[str, LinearisedFact] = field(default_factory=dict)
+    residuals: Mapping[str, Mapping[str, ResidualFact]] = field(default_factory=dict)
+    adjoints: AdjointFacts = field(default_factory=dict)
+    observable_bounds: Mapping[str, Mapping[str, Mapping[str, ObservableBoundFact]]] = field(
+        default_factory=dict
+    )
+    spreads: SpreadFacts = field(default_factory=dict)
     misfits: Facts = field(default_factory=dict)
-    limits: Facts = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, LimitFact]] = field(default_factory=dict)
     proposal: Facts | None = None
 
 
@@ -113,7 +126,7 @@ class Reporting:
         self.run, self.study, self.found = run, run.study, found
         self.names = run.study.library.names
         self.nulls = nulls_everywhere(found.constraint, run)
-        self.groups = alias_groups(found.design)
+        self.groups = found.design.alias_groups
         self.estimated = run.study.coefficients is None
         self.single = {kind: self._verdicts(kind) for kind in found.deletions}
         self.headline = REFITTED if run.study.refit == "remaining" else ALONE
@@ -198,18 +211,17 @@ class Reporting:
             chosen = self._at_limit(name, chosen)
             if decision != "irrelevant" and chosen.score is not None:
                 decision, reason = chosen.decision, Reason(Code(chosen.code), chosen.reason)
-        residual = self.found.residuals.get(chosen.experiment, {}).get(name, {})
+        residual = self.found.residuals.get(chosen.experiment, {}).get(name)
+        linearised = self.found.linearised.get(chosen.experiment, LinearisedFact())
         return TermReport(
             name=name,
             latex=sp.latex(self.study.library[name]),
             coefficient=float(self.found.coefficients.get(name, 0.0)),
             selected=bool(self.found.coefficients.get(name)) if self.estimated else None,
-            residual_contribution=residual.get("contribution"),
-            rci=residual.get("rci"),
-            one_step=residual.get("one_step"),
-            linearised=self.found.linearised.get(chosen.experiment, {"scores": {}})["scores"].get(
-                name
-            ),
+            residual_contribution=None if residual is None else residual.contribution,
+            rci=None if residual is None else residual.rci,
+            one_step=None if residual is None else residual.one_step,
+            linearised=linearised.scores.get(name),
             deletion=chosen.score,
             misfit=self._misfit(name, chosen),
             eta_factual=chosen.eta_factual,
@@ -271,11 +283,11 @@ class Reporting:
         the term.
         """
         for screen in self.found.screening.values():
-            if name in screen["frequencies"]:
+            if name in screen.frequencies:
                 decision, why = PruningContract(
-                    screen["contract"], HOLDS, estimated=screen["contract_estimated"]
+                    screen.contract, HOLDS, estimated=screen.contract_estimated
                 ).unscreened()
-                often = f"selected in {screen['frequencies'][name]:.0%} of the bootstrap replicates"
+                often = f"selected in {screen.frequencies[name]:.0%} of the bootstrap replicates"
                 return decision, Reason(Code.UNSELECTED, f"{why} ({often})")
         return "unresolved", Reason(
             Code.UNSELECTED, "not screened: it cannot be identified on the constraint class"
@@ -287,16 +299,17 @@ class Reporting:
         """
         found = []
         for experiment, facts in self.found.limits.items():
-            for which, effect in ((facts.get(name) or {}).get("effects") or {}).items():
+            limit = facts.get(name)
+            for which, effect in (limit.effects or {} if limit else {}).items():
                 epsilon = self.threshold(experiment, which)
-                if epsilon:
+                if epsilon and limit:
                     made = at_limit(
                         name,
                         experiment,
                         self.headline,
                         epsilon,
                         effect,
-                        facts[name]["limit"],
+                        limit.limit,
                         ALLOWANCE,
                     )
                     found.append(replace(made, field=which))
@@ -308,7 +321,7 @@ class Reporting:
         """
         fit = [name for name in self.names if self.found.coefficients.get(name)]
         screens = list(self.found.screening.values()) if self.estimated else []
-        recalls = {screen["contract"] for screen in screens} or {
+        recalls = {screen.contract for screen in screens} or {
             HOLDS if not self.estimated else UNKNOWN
         }
         recall = next(known for known in (FAILS, UNKNOWN, HOLDS) if known in recalls)
@@ -316,7 +329,7 @@ class Reporting:
         contract = pruning_contract(
             {name: terms[name].decision for name in fit}, recall=recall, kinds=kinds
         )
-        estimated = contract.estimated or any(screen["contract_estimated"] for screen in screens)
+        estimated = contract.estimated or any(screen.contract_estimated for screen in screens)
         contract = replace(contract, estimated=estimated)
         return {
             **asdict(contract),
@@ -437,20 +450,20 @@ class Reporting:
             return {"skipped": "no constraint is declared"}
         first = next(iter(found.values()))
         return {
-            **first,
-            "null_terms": list(self.nulls.values()),
-            **({"experiments": found} if len(found) > 1 else {}),
+            **first.to_plain(),
+            "null_terms": as_plain(list(self.nulls.values())),
+            **({"experiments": as_plain(found)} if len(found) > 1 else {}),
         }
 
     def _design(self) -> Facts:
         found = self.found.design
-        if "skipped" in found:
-            return dict(found)
-        first = dict(next(iter(found.values())))
+        if found.skipped:
+            return found.to_plain()
+        first = next(iter(found.equations.values())).to_plain()
         if self.estimated:
-            first["selected"] = next(iter(self.found.screening.values()))["selected"]
-        result = {**first, "alias_groups": self.groups, "next": self.found.proposal}
-        return {**result, "equations": found} if len(found) > 1 else result
+            first["selected"] = as_plain(next(iter(self.found.screening.values())).selected)
+        result = {**first, "alias_groups": as_plain(self.groups), "next": self.found.proposal}
+        return {**result, "equations": found.to_plain()} if len(found.equations) > 1 else result
 
     def _screening(self) -> Facts:
         found = self.found.screening
@@ -459,8 +472,8 @@ class Reporting:
                 "skipped": KNOWN,
                 **({"misfit": self.found.misfits} if self.found.misfits else {}),
             }
-        first = next(iter(found.values()))
-        more = {"equations": found} if len(found) > 1 else {}
+        first = next(iter(found.values())).to_plain()
+        more = {"equations": as_plain(found)} if len(found) > 1 else {}
         return {**first, "misfit": self.found.misfits, **more}
 
     def _observables(self) -> Facts:
@@ -471,7 +484,7 @@ class Reporting:
         }
 
     def _observable(self, label: str, observable: Observable, epsilon: float) -> Facts:
-        values = {name: found[label]["value"] for name, found in self.found.adjoints.items()}
+        values = {name: found[label].value for name, found in self.found.adjoints.items()}
         terms = {}
         for term in self.names:
             each = {name: self._change(name, term, label) for name in values}
@@ -494,7 +507,7 @@ class Reporting:
             terms[term] = {
                 **chosen,
                 "adjoint": max(
-                    (f[label]["scores"].get(term, 0.0) for f in self.found.adjoints.values()),
+                    (f[label].scores.get(term, 0.0) for f in self.found.adjoints.values()),
                     default=None,
                 ),
                 "decision": "constraint_null" if term in self.nulls else decision,
@@ -539,30 +552,27 @@ class Reporting:
                 "method": None,
                 "why": "",
             }
-        change = abs(
-            self.found.adjoints[experiment][label]["value"] - found.fact.observables[label]
-        )
+        change = abs(self.found.adjoints[experiment][label].value - found.fact.observables[label])
         bound = self.found.observable_bounds[experiment][label].get(
-            term, {"reason": "none was computed"}
+            term, ObservableBoundFact(reason="none was computed")
         )
         spread = total_spread(self.found.spreads, experiment, term, label)
-        margin, kind = bound.get("margin"), bound.get("kind")
+        margin, kind = bound.margin, bound.kind
         if margin is not None and spread is not None:
             margin, kind = margin + spread, "estimated"
-        why = bound.get("reason", "")
         return {
             "deletion": change,
             "margin": margin,
             "certificate": kind,
-            "method": bound.get("method"),
-            "why": why,
+            "method": bound.method,
+            "why": bound.reason,
         }
 
     def _sets(self, terms: Mapping[str, TermReport]) -> Facts:
         sets: Facts = {"fit": [name for name in self.names if self.found.coefficients.get(name)]}
         for key in ("relevant", "irrelevant", "unresolved", "constraint_null", "unsolvable"):
             sets[key] = [name for name, term in terms.items() if term.decision == key]
-        sets["aliased"] = sorted({term for group in self.groups for term in group["terms"]})
+        sets["aliased"] = sorted({term for group in self.groups for term in group.terms})
         sets["pruning"] = self._pruning(terms)
         sets["verdicts"] = [
             single.to_plain()
@@ -591,7 +601,7 @@ class Reporting:
             "factual": len(found.factual),
             "deleted": len(everything),
             "strategies": dict(Counter(fact.strategy for fact in everything)),
-            "linearised": sum(len(each["scores"]) for each in found.linearised.values()),
+            "linearised": sum(len(each.scores) for each in found.linearised.values()),
             "adjoint": sum(len(each) for each in found.adjoints.values()),
             "linear_solves": sum(record.solves for record in records),
             "iterations": sum(record.iterations for record in records),
