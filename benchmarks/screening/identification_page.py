@@ -16,25 +16,33 @@ INTRODUCTION = """# What the screen identifies
 
 All data are made in the project: spectral or exact solutions of each family, with white noise of
 the given share of the root mean square of every field. Every run is one equation, screened by
-`cf.Screening()` with no option set. It is *exact* when the returned support is the true one,
-*believed* when `reliable_` says so, and *confidently wrong* when it is believed without being
-exact: that is the strict count. `reliable_` says that the terms found are needed and that no other
-support of this library does as well; it does not say that nothing else is there. What else could be
-there is in `limits_`. So *of these hidden* counts, among the confidently wrong, those whose every
-term is true and whose `limits_` hold the true coefficient of each term that was not found.
-*Coverage* counts the 95 % intervals of exact supports that hold the true coefficient; *limits*
-counts the intervals in `limits_` of believed runs that hold the true coefficient, zero for terms
-that are not there. Seconds are processor time of design and screen, median. Noise-free data are the
-same for every seed and run once. The gates were developed on seeds 100 to 132, and two of them
-after a look at seeds 0 to 4; the seeds shown here are 40 to 44.
+`cf.Screening()` with no option set. It is *exact* when the returned support is the true one and
+*believed* when `reliable_` says so.
+
+What `reliable_` says: the terms of the support are needed and no other support of this library does
+as well, their coefficients lie in `intervals_`, and every other term has a coefficient within its
+`limits_`. It does not say that nothing else is there; `hidden_share_` and `summary()` tell how much
+of the anchor a term that was not found could carry. So a believed run is *confidently wrong* when
+something it says of terms is wrong: a returned term is false, or a true term that was not found
+lies outside its limits. A believed run that is right in all it says, but lacks a true term that
+hides within its limits, is *incomplete*. The strict count, in which `reliable_` would have to mean
+that the support is the whole truth, is the sum of both and has goals of its own. *Coverage* counts
+the 95 % intervals that hold the true coefficient, over exact runs and over believed ones whose
+every term is true; *limits* counts the intervals in `limits_` of believed runs that hold the true
+coefficient, zero for terms that are not there. Seconds are processor time of design and screen,
+median. Noise-free data are the same for every seed and run once. The gates were developed on seeds
+100 to 132, and two of them after a look at seeds 0 to 4; the seeds shown here are 40 to 44. What an
+added term may improve by chance, and the weights of few readings, were settled on the runs in few
+frames.
 """
 THIN = """
 ## Below the detection limit
 
 A true term that is far smaller than the noise cannot be found, and a support without it is
 believed, as far as the data go. Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise
-hides it. By the strict count these runs are confidently wrong; `limits_` of u_xx holds the true
-coefficient, which a study reads as `unresolved`. They are not part of the tables above.
+hides it: in the rows it carries 0.3 % of the anchor, and no width of the test functions lifts it
+above noise of 50 % or more. These runs are incomplete; `limits_` of u_xx holds the true
+coefficient, which a study reads as `unresolved`.
 """
 PEER = """
 ## PySINDy beside it
@@ -90,11 +98,10 @@ def goals(figures: Figures) -> str:
 def with_hidden(main: Sequence[Record], thin: Sequence[Record]) -> str:
     """The strict count with the families below the detection limit."""
     runs = [*main, *thin]
-    wrong, hidden = sum(r.wrong for r in runs), sum(r.hidden for r in runs)
+    strict, wrong = sum(r.believed and not r.exact for r in runs), sum(r.wrong for r in runs)
     return (
-        f"\nWith these runs the strict count over all families is {wrong} of {len(runs)} "
-        f"({wrong / len(runs):.1%}); {hidden} of the {wrong} are hidden terms within their "
-        "limits.\n"
+        f"\nWith these runs {wrong} of {len(runs)} are confidently wrong; {strict} "
+        f"({strict / len(runs):.1%}) are believed without being exact (strict count).\n"
     )
 
 
@@ -120,7 +127,7 @@ def counted(runs: Sequence[Record]) -> list[str]:
         f"{sum(r.exact for r in runs)}/{len(runs)}",
         str(sum(r.believed for r in runs)),
         str(sum(r.wrong for r in runs)),
-        str(sum(r.hidden for r in runs)),
+        str(sum(r.incomplete for r in runs)),
         ratio(sum(r.covered for r in runs), sum(r.intervals for r in runs)),
         ratio(sum(r.within for r in runs), sum(r.limits for r in runs)),
         f"{np.median([r.seconds for r in runs]):.2f}",
@@ -131,7 +138,7 @@ HEAD = [
     "exact",
     "believed",
     "confidently wrong",
-    "of these hidden",
+    "incomplete",
     "coverage",
     "limits",
     "seconds",
@@ -153,7 +160,8 @@ def summary(runs: Sequence[Record]) -> str:
     if not runs:
         return ""
     cases = in_order(r.case for r in runs)
-    shares = {case: [r.wrong for r in runs if r.case == case] for case in cases}
+    strict = [r for r in runs if r.believed and not r.exact]
+    shares = {case: [r in strict for r in runs if r.case == case] for case in cases}
     worst = max(cases, key=lambda case: float(np.mean(shares[case])))
     covered, intervals = sum(r.covered for r in runs), sum(r.intervals for r in runs)
     rows = [
@@ -169,8 +177,12 @@ def summary(runs: Sequence[Record]) -> str:
             f"{sum(r.wrong for r in runs)} ({np.mean([r.wrong for r in runs]):.1%})",
             "≤ 1 %",
         ],
-        ["of these hidden terms within their limits", str(sum(r.hidden for r in runs)), ""],
-        [f"worst family ({worst})", f"{np.mean(shares[worst]):.1%}", "≤ 5 %"],
+        [
+            "believed without being exact (strict)",
+            f"{len(strict)} ({len(strict) / len(runs):.1%})",
+            "≤ 1 %",
+        ],
+        [f"worst family ({worst}, strict)", f"{np.mean(shares[worst]):.1%}", "≤ 5 %"],
         ["coverage of intervals", f"{covered / max(intervals, 1):.1%} of {intervals}", "≥ 93 %"],
     ]
     return "\n## All families\n\n" + table(["", "measured", "goal"], rows)

@@ -34,7 +34,7 @@ from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
 from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.shapes import shape_of, unify
-from cffem.symbols.algebra.splitting import base_of, split, stand_in
+from cffem.symbols.algebra.splitting import base_of, recovered, split, stand_in
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError
 from cffem.symbols.fields import Field, ScalarField, VectorField, fields_of
@@ -165,6 +165,13 @@ def _check(
         ) from error
 
 
+def mark(node: sp.Expr, found: set[sp.Dummy]) -> sp.Dummy:
+    """A symbol in place of a second derivative."""
+    symbol = sp.Dummy(str(node))
+    found.add(symbol)
+    return symbol
+
+
 @dataclass(frozen=True)
 class _Piece:
     """One summand: its possible weak forms, and, if none will do by itself, why."""
@@ -202,7 +209,13 @@ class _Balance:
     def weak_form(self, term: sp.Expr) -> WeakTerm:
         in_complex = self.in_complex(term)
         self.order = order_of(in_complex)
-        moved, jumps = self.combined(self.pieces(in_complex))
+        try:
+            moved, jumps = self.combined(self.pieces(in_complex))
+        except UnsupportedTerm:
+            completed = self.with_recovered(in_complex)
+            if completed == in_complex:
+                raise
+            moved, jumps = self.combined(self.pieces(completed))
         # An auxiliary field may have cancelled again.
         used = fields_of(moved.volume).union(*(fields_of(trace) for trace, _ in moved.traces))
         for auxiliary in reversed(self.auxiliaries.values()):
@@ -419,10 +432,30 @@ class _Balance:
         self.auxiliaries[node] = Auxiliary(field, element, definition)
         self.elements[field], self.carriers[field] = element, carrier(element)
 
-    def second_derivative(self, node: sp.Expr) -> Field:
+    def with_recovered(self, term: sp.Expr) -> sp.Expr:
+        """Replace second derivatives of scalars on Lagrange elements in the summands that are not
+        linear in them.
+        """
+        fields = {d.field for d in derivatives(term) if d.order == 2}
+        if self.order != 2 or any(f.shape or self.carriers[f].space != H1 for f in fields):
+            return term
+        summands = []
+        for monomial in sp.Add.make_args(sp.expand_mul(term)):
+            found: set[sp.Dummy] = set()
+            marked = split(monomial, lambda node, found=found: mark(node, found))
+            plain = sp.Poly(marked, *found).total_degree() if marked.is_polynomial(*found) else 2
+            is_linear = not found or plain < 2
+            summands.append(
+                monomial
+                if is_linear
+                else split(monomial, lambda node: self.second_derivative(node, recovered(node)))
+            )
+        return sp.Add(*summands)
+
+    def second_derivative(self, node: sp.Expr, stand: Field | None = None) -> Field:
         """The auxiliary field for a second derivative of a field on a conforming element."""
         if node not in self.auxiliaries:
-            source, field = base_of(node.args[0]), stand_in(node)
+            source, field = base_of(node.args[0]), stand_in(node) if stand is None else stand
             element = self.elements[source]
             if self.carriers[source].space != H1:
                 kind = self.carriers[source].description

@@ -19,6 +19,7 @@ from cffem.screening import resampling
 from cffem.screening.detection import Detection, detected, detections
 from cffem.screening.exploring import named
 from cffem.screening.selection import Refit, Selection, score_supports, select
+from cffem.screening.subset import penalty
 from cffem.symbols.fields import VectorField
 
 
@@ -29,6 +30,7 @@ class Gates:
     Attributes:
         win_rate: least share of the bootstrap replicates that the support wins.
         gap: least EBIC distance to the best rival.
+        idle: what an added term may improve the fit by and still be idle; chance alone gives one.
         misfit: largest share of unexplained energy, with two error bars.
         seen_misfit: unexplained energy that counts once it exceeds three error bars.
         overcorrected: error bars below zero from which the noise that was taken off is too much.
@@ -48,6 +50,7 @@ class Gates:
 
     win_rate: float = 0.9
     gap: float = 5.0
+    idle: float = 2.0
     misfit: float = 0.1
     seen_misfit: float = 1e-3
     overcorrected: float = 2.5
@@ -138,7 +141,7 @@ def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list
                 f"the support wins only {chosen.win_rate:.0%} of the bootstrap replicates",
             )
         )
-    if chosen.gap < GATES.gap and not aliased:
+    if chosen.gap < GATES.gap and not aliased and not idle_addition(design, chosen):
         how = "fits better" if chosen.gap < 0 else "fits almost as well"
         reasons.append(
             Doubt(
@@ -148,6 +151,19 @@ def stability_gates(design: Design, chosen: Selection, *, aliased: bool) -> list
     if not chosen.agree:
         reasons.append(Doubt("unstable", "raw and denoised rows choose different supports"))
     return reasons
+
+
+def idle_addition(design: Design, chosen: Selection) -> bool:
+    """Whether the best rival only adds terms, and these improve the fit by no more than chance.
+
+    Few independent rows make the penalty of a term smaller than the gap that is asked for, however
+    well the support fits; what an added term improves tells then, and its own statistic.
+    """
+    if chosen.rival is None or not set(chosen.support) < set(chosen.rival):
+        return False
+    added = len(chosen.rival) - len(chosen.support)
+    gain = added * penalty(design.effective_rows, len(design.names)) - chosen.gap
+    return gain < GATES.idle * added
 
 
 def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Doubt]:

@@ -37,7 +37,7 @@ from cffem.screening.selection import (
     score_supports,
 )
 from cffem.screening.skill import NullSkill, null_skill
-from cffem.screening.writing import equation_latex, equation_text
+from cffem.screening.writing import equation_latex, equation_text, summary_text
 from cffem.symbols.errors import InputError
 from cffem.symbols.registry import Registry
 
@@ -105,9 +105,15 @@ class Screening(RegressorMixin, BaseEstimator):
             bootstrap replicates.
         false_share_: estimate of the expected share of false terms in the support.
         contract_: error bound B_s and the conditions of the screening theorems.
-        selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe it and
-            why not. A reliable model consists of terms that are needed, and no other one does as
-            well; that nothing else is there it does not say. What else could be is in `limits_`.
+        hidden_share_: largest share of the anchor (root mean square over the rows) that one term
+            outside the support could carry at the end of its limits.
+        selection_: the model with its rivals; `reliable_`, `reasons_`: whether to believe what is
+            returned, and why not. A reliable screen says three things: the terms of the support are
+            needed and no other support does as well, their coefficients lie in `intervals_`, and
+            every other term of the library has a coefficient within its `limits_`. It does not say
+            that nothing else is there: a true term below the noise is left out, and the support
+            may lack terms that carry up to `hidden_share_` of the anchor. `summary()` says all
+            of this in words.
 
     Example:
         >>> random = np.random.default_rng(0)
@@ -323,8 +329,10 @@ class Screening(RegressorMixin, BaseEstimator):
         self.intervals_ = np.column_stack([given, given])
         self.intervals_[chosen] = self.refit_.intervals
         self.limits_ = self.intervals_.copy()
-        for column, found in detections(free, self.refit_.support).items():
+        hidden = detections(free, self.refit_.support)
+        for column, found in hidden.items():
             self.limits_[places[column]] = found.interval
+        self.hidden_share_ = max((found.share for found in hidden.values()), default=0.0)
         is_given = np.array([name in known for name in self.design_.names])
         self.support_ = is_given | np.isin(np.arange(len(given)), chosen)
         self.screened_ = is_given | np.isin(np.arange(len(given)), places[list(screened)])
@@ -355,6 +363,24 @@ class Screening(RegressorMixin, BaseEstimator):
         """The fitted equation as a LaTeX formula."""
         check_is_fitted(self, "coef_")
         return equation_latex(self.design_, self.coef_, digits)
+
+    def summary(self, digits: int = 3) -> str:
+        """What the screen says, in words: the equation, what speaks against it, the intervals of
+        its coefficients, and what every other term could still be.
+        """
+        check_is_fitted(self, "coef_")
+        return summary_text(
+            self.equation(digits + 1),
+            self.reasons_,
+            {
+                name: (bool(kept), tuple(limit))
+                for name, kept, limit in zip(
+                    self.design_.names, self.support_, self.limits_, strict=True
+                )
+            },
+            self.hidden_share_,
+            digits,
+        )
 
     def null_skill(self, surrogates: int = 19) -> NullSkill:
         """Skill on left-out rows beside its distribution on surrogates of the data that

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,48 @@ def equation_latex(design: Design, coefficients: np.ndarray, digits: int = 4) ->
     shown = [in_latex(terms.get(name), name) for name in design.names]
     left = "y" if anchor is None else sp.latex(anchor)
     return f"{left} = {combined(design, coefficients, digits, shown, '-', join=chr(92) + ',')}"
+
+
+def summary_text(
+    equation: str,
+    reasons: Sequence[str],
+    terms: Mapping[str, tuple[bool, tuple[float, float]]],
+    hidden: float,
+    digits: int,
+) -> str:
+    """All that a screen says, in words.
+
+    Args:
+        equation: the fitted equation.
+        reasons: what speaks against it.
+        terms: by name whether a term was selected, and the interval of its coefficient.
+        hidden: share of the anchor that one term outside the support could carry.
+        digits: of the intervals.
+
+    Example:
+        >>> terms = {"u": (True, (0.9, 1.1)), "u_xx": (False, (-1e-3, 2e-3))}
+        >>> print(summary_text("u_t = 1 u", [], terms, 0.02, 2))
+        u_t = 1 u
+        reliable: these terms are needed and no other support of the library does as well
+            u in [0.9, 1.1]
+        not found, but not excluded below 2 % of the anchor:
+            u_xx in [-0.001, 0.002]
+    """
+    verdict = (
+        "not reliable: " + "; ".join(reasons)
+        if reasons
+        else "reliable: these terms are needed and no other support of the library does as well"
+    )
+    lines = [equation, verdict]
+    for wanted in (True, False):
+        if not wanted and not all(kept for kept, _ in terms.values()):
+            lines.append(f"not found, but not excluded below {100 * hidden:.2g} % of the anchor:")
+        lines += [
+            f"    {name} in [{low:.{digits}g}, {high:.{digits}g}]"
+            for name, (kept, (low, high)) in terms.items()
+            if kept is wanted
+        ]
+    return "\n".join(lines)
 
 
 def in_latex(term: Any, name: str) -> str:

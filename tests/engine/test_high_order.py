@@ -13,7 +13,7 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem, mesh
-from engine_support import assert_order, solved_by_dolfinx, unit
+from engine_support import assert_order, error, solved_by_dolfinx, unit
 from mpi4py import MPI
 
 import cffem as cf
@@ -343,3 +343,48 @@ def test_elements_without_gradients_are_refused():
                 time=cf.Window(0, 1, 2),
             ),
         )
+
+
+# Second derivatives inside nonlinear functions
+# --------------------------------------------------------------------------------------------------
+
+WAVY = sp.sin(sp.pi * x) * sp.sin(2 * y + 1)
+
+
+def fully_nonlinear(cells, degree, term, boundary):
+    """0 = Δu + 0.03 T[u] + f with a known solution."""
+    exact = (
+        WAVY.diff(x, 2)
+        + WAVY.diff(y, 2)
+        + 0.03 * term(WAVY.diff(x, 2), WAVY.diff(y, 2), WAVY.diff(x, y))
+    )
+    experiment = cf.Experiment(
+        mesh=unit("triangle", cells),
+        elements={u: ("Lagrange", degree)},
+        boundary=boundary,
+        forcing={u: -exact},
+    )
+    written = term(u.diff(x, 2), u.diff(y, 2), u.diff(x, y))
+    library = cf.Library(None, {"lap": lap(u), "bent": written}, unknown=u)
+    return cf.Model(library, {"lap": 1, "bent": 0.03}, experiment)
+
+
+@pytest.mark.parametrize(
+    ("term", "degree", "order"),
+    [
+        (lambda a, b, c: (a + b) ** 2, 1, 1.3),
+        (lambda a, b, c: (a + b) ** 2, 2, 2.9),
+        (lambda a, b, c: a * b - c**2, 2, 2.0),  # the determinant of the Hessian
+    ],
+)
+def test_squares_of_second_derivatives_converge(term, degree, order):
+    boundary = [
+        cf.Dirichlet(u, WAVY, on="left"),
+        cf.Dirichlet(u, WAVY, on="right"),
+        cf.Dirichlet(u, WAVY, on="bottom"),
+        cf.Neumann(u, WAVY.diff(y), on="top"),
+    ]
+    errors = [
+        error(fully_nonlinear(n, degree, term, boundary).solve().function(u), WAVY) for n in (6, 12)
+    ]
+    assert_order(errors, order)

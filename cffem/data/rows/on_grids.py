@@ -64,11 +64,15 @@ class GridTestSettings:
 GRID_TESTS = GridTestSettings()
 
 
+# Rules that keep less noise than the full one, or fail less beyond their degree.
 QUIETER = (
+    MomentRule(12, largest_sum=300.0),
     MomentRule(12, largest_sum=30.0),
     MomentRule(8, largest_sum=30.0),
     MomentRule(4, largest_sum=30.0),
-)  # keep less noise
+)
+CROWDED = (MomentRule(7), MomentRule(6))  # tried where few readings have large weights
+FEW_READINGS = 12
 
 USUAL_WIDTH = 5  # neighbouring points of a first difference, which is then of fourth order
 
@@ -117,7 +121,8 @@ class GridSampling:
         if axis.resolved:
             return axis
         others = [self._axis_of(number, half) for half in range(max(fewest, 2), axis.half)]
-        quieter = [replace(a, rule=rule) for a in (*others, axis) for rule in QUIETER]
+        rules = (*QUIETER, *CROWDED) if len(points) <= FEW_READINGS else QUIETER
+        quieter = [replace(a, rule=rule) for a in (*others, axis) for rule in rules]
         return min([axis, *others, *quieter], key=lambda a: self._axis_error(number, a))
 
     @cached_property

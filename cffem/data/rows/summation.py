@@ -21,6 +21,7 @@ coefficients of exp(λt) fall.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -48,7 +49,7 @@ class MomentRule:
 
     degree: int = 12
     edge: float = 1e-3
-    largest_sum: float = 300.0
+    largest_sum: float = 3000.0
 
     def weights(self, s: np.ndarray, power: int, orders: int) -> np.ndarray:
         """(1 + orders) × readings: the weights of each derivative of the bump for readings at
@@ -61,8 +62,10 @@ class MomentRule:
         exact = bump_derivatives(nodes, power, orders) * gauss
         size = np.abs(exact).sum(axis=1)
         freedom = np.sqrt(((1 - s**2) ** 2 + self.edge) * spacing) * size[:, None]
-        for degree in range(min(self.degree, 2 * len(s) - 2), -1, -1):
-            rows = np.concatenate([total_of(len(s), orders)[None], identities(s, orders, degree)])
+        for degree, lower in self.degrees(len(s), orders):
+            rows = np.concatenate(
+                [total_of(len(s), orders)[None], identities(s, orders, degree, lower)]
+            )
             wanted = np.r_[exact[0].sum(), np.zeros(len(rows) - 1)]
             scaled = rows * freedom.ravel()
             norms = np.linalg.norm(scaled, axis=1)
@@ -74,6 +77,19 @@ class MomentRule:
                 return found
         return found
 
+    def degrees(self, count: int, orders: int) -> Iterator[tuple[int, int]]:
+        """The degrees to try, best first: of the highest derivative, and of those below it.
+
+        The highest derivative belongs to the anchor where readings are few. It has all the freedom
+        of its own weights and of w_0; those in between get what is left.
+        """
+        for degree in range(min(self.degree, 2 * count - 2), -1, -1):
+            if orders > 1:
+                joint = (count * (orders + 1) - 2 - degree) // (orders - 1) - 1
+                yield degree, min(degree, max(joint, 0))
+            else:
+                yield degree, degree
+
 
 def total_of(count: int, orders: int) -> np.ndarray:
     """The row that adds up the weights of order zero."""
@@ -82,16 +98,19 @@ def total_of(count: int, orders: int) -> np.ndarray:
     return row.ravel()
 
 
-def identities(s: np.ndarray, orders: int, degree: int) -> np.ndarray:
+def identities(s: np.ndarray, orders: int, degree: int, lower: int | None = None) -> np.ndarray:
     """Rows that take all weights to Σ w_d P_k − (−1)^d Σ w_0 P_k^(d) for the Legendre
-    polynomials up to a degree.
+    polynomials up to a degree; up to a lower one for all but the highest derivative.
     """
     rows = np.zeros((orders, degree + 1, orders + 1, len(s)))
     values = legendre.legvander(s, degree)
     for order in range(1, orders + 1):
         rows[order - 1, :, order] = values.T
         rows[order - 1, :, 0] = -((-1) ** order) * (values @ differentiation(degree, order)).T
-    return rows.reshape(orders * (degree + 1), (orders + 1) * len(s))
+    kept = np.ones((orders, degree + 1), dtype=bool)
+    if lower is not None:
+        kept[: orders - 1, lower + 1 :] = False
+    return rows[kept].reshape(-1, (orders + 1) * len(s))
 
 
 @lru_cache(maxsize=128)

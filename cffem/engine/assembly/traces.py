@@ -26,7 +26,7 @@ from cffem.forms.natural_traces import WHOLE, given_components, given_trace
 from cffem.forms.orders import derivatives, differentiated
 from cffem.forms.parts import Trace
 from cffem.symbols.algebra.shapes import shape_of
-from cffem.symbols.algebra.splitting import as_written, is_stand_in
+from cffem.symbols.algebra.splitting import Recovered, as_written, is_stand_in
 from cffem.symbols.coordinates import x
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
@@ -321,6 +321,8 @@ def imposed(
     """A trace with the derivatives of a field replaced by what a Neumann or Robin condition
     says.
     """
+    if isinstance(equation, Recovered):
+        return trace  # a second derivative is recovered with the trace that the field itself has
     natural = [c for c in conditions if isinstance(c, Neumann | Robin) and c.unknown == unknown]
     if not natural:
         said = as_written(unknown)

@@ -217,14 +217,16 @@ def _one_screening(label: str, found: Section) -> str:
         ),
         ("reliable", found.get("reliable")),
         ("what speaks against it", found.get("reasons") or "nothing"),
+        ("a term left out could carry of the anchor", _percent(found.get("hidden_share"), 1)),
     ]
     intervals, chosen = found.get("intervals") or {}, found.get("coefficients") or {}
-    # A term that was not selected has no interval: nothing was estimated for it.
+    limits = found.get("limits") or {}
+    # A term that was not selected has no coefficient, but an interval that the data leave to it.
     rows = [
         (
             name,
-            chosen.get(name),
-            *((chosen.get(name) and intervals.get(name)) or (None, None)),
+            chosen.get(name) or "not found",
+            *((intervals if chosen.get(name) else limits).get(name) or (None, None)),
             _percent((found.get("frequencies") or {}).get(name)),
         )
         for name in intervals
@@ -248,8 +250,8 @@ def _one_screening(label: str, found: Section) -> str:
     )
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.0%}"
+def _percent(share: float | None, digits: int = 0) -> str:
+    return "–" if share is None else f"{share:.{digits}%}"
 
 
 # Cost and environment

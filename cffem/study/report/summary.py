@@ -75,7 +75,7 @@ def screen_sentence(report: Report) -> str:
     told = ", ".join(f"{value:.2f}" for value in skills if value is not None)
     skill = f"skill on left-out rows {told}" if told else "no skill was measured"
     if not doubtful:
-        return f"Screen: reliable; {skill}."
+        return f"Screen: reliable; {hidden_terms([f for _, f in screens])}{skill}."
     many = len(screens) > 1
     reasons = dict.fromkeys(
         f"{label + ': ' if many else ''}{plain(str(reason), LONGEST_REASON)}"
@@ -87,6 +87,23 @@ def screen_sentence(report: Report) -> str:
         f"NOT RELIABLE: the screen does not trust its own fit ({why}); {skill}; the verdicts are "
         "about the fitted model and say "
         "nothing about the law behind the data."
+    )
+
+
+def hidden_terms(screens: Sequence[Mapping[str, Any]]) -> str:
+    """How much of the anchor a term that was not found could carry; empty where nothing was left
+    out.
+    """
+    shares = [
+        found["hidden_share"]
+        for found in screens
+        if found.get("hidden_share") and set(found.get("limits") or ()) - set(found["support"])
+    ]
+    if not shares:
+        return ""
+    return (
+        f"its support may lack terms that carry up to {100 * max(shares):.2g} % of the anchor, "
+        "within their limits; "
     )
 
 

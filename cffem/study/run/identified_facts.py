@@ -152,6 +152,7 @@ class ScreeningFact(PlainFact):
         selected: of the design's selected columns.
         skill: on rows that were left out.
         seed: of the random numbers.
+        hidden_share: of the anchor, that a term outside the support could carry.
     """
 
     PLAIN_NAMES: ClassVar[Mapping[str, str]] = {"penalty": "lambda", "threshold": "tau"}
@@ -182,6 +183,7 @@ class ScreeningFact(PlainFact):
     selected: SelectedFact | None = None
     skill: SkillFact | None = None
     seed: int | None = None
+    hidden_share: float = 0.0
 
 
 ScreeningFacts = Mapping[str, ScreeningFact]

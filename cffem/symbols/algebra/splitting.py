@@ -13,6 +13,11 @@ The auxiliary field has values and natural traces of its own, so a part of the b
 conditions: `Dirichlet(u, 0)` and `Neumann(u, 0)` clamp a plate, `Dirichlet(u, 0)` and
 `Dirichlet(lap(u), 0)` support it simply, `Neumann(u, 0)` and `Neumann(lap(u), 0)` let nothing
 through. On periodic boxes there is nothing to say.
+
+Second derivatives inside a nonlinear function, as in lap(u)², cannot be integrated by parts either.
+There w is recovered from u with the normal derivative that u itself has on the boundary, and takes
+no condition, as the equation is of second order (the finite-element Hessian of Lakkis and Pryer,
+SIAM J. Sci. Comput. 33, 2011).
 """
 
 from __future__ import annotations
@@ -29,6 +34,12 @@ from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 
 class StandIn(ScalarField):
     """The field that stands for a second derivative of a scalar."""
+
+    __slots__ = ()
+
+
+class Recovered(StandIn):
+    """The field that stands for a second derivative inside a nonlinear function."""
 
     __slots__ = ()
 
@@ -60,6 +71,18 @@ def stand_in(node: sp.Expr) -> Field:
         return kind(f"lap_{name}", dim=base_of(source).dim)
     letters = "".join(str(variable) * int(count) for variable, count in node.variable_count)
     return StandIn(f"{name}_{letters}", dim=base_of(source).dim)
+
+
+def recovered(node: sp.Expr) -> Field:
+    """The field of a second derivative of a scalar that a nonlinear function contains.
+
+    Example:
+        >>> import cffem as cf
+        >>> recovered(cf.lap(cf.ScalarField("u")))
+        recovered_lap_u
+    """
+    plain = stand_in(node)
+    return Recovered(f"recovered_{plain.name}", dim=plain.dim)
 
 
 def as_written(field: Field) -> str:

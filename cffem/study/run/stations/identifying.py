@@ -249,6 +249,7 @@ def screened(run: Run, identification: Identification, label: str) -> ScreeningF
             name: tuple(finite(v) for v in pair)
             for name, pair in zip(made.names, screen.limits_, strict=True)
         },
+        hidden_share=float(screen.hidden_share_),
         frequencies=named(made, screen.frequencies_),
         bound=finite(contract.bound),
         optimistic_bound=finite(contract.optimistic_bound),
