@@ -241,6 +241,32 @@ def equation_operator(
     return found
 
 
+def smallest_diffusion(library: Library, coefficients: Mapping[str, float], dim: int) -> float:
+    """The smallest coefficient of a second derivative ∂²u/∂x² of the unknown, whatever else is in
+    the equation.
+
+    Raises:
+        NotCovered: one is no positive constant.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> library = cf.Library(terms={"lap": cf.lap(u), "cubic": -(u**3)}, unknown=u)
+        >>> smallest_diffusion(library, {"lap": 0.5, "cubic": 1.0}, 2)
+        0.5
+    """
+    unknown, expr = library.unknown, sp.S.Zero
+    for name, term in library.terms.items():
+        alpha = coefficients.get(name, 0.0)
+        if alpha:
+            expr += sp.Float(alpha) * to_components(_with_parameters(library, term), dim)[0]
+    expr = sp.expand(expr)
+    found = [_number(expr.coeff(unknown.diff(s, 2)), "the diffusion") for s in SPACE[:dim]]
+    if not min(found) > 0:
+        raise NotCovered("the equation has no diffusion")
+    return min(found)
+
+
 def combined(parts: list[tuple[float, Operator]], dim: int) -> Operator:
     """Σ factor · operator.
 

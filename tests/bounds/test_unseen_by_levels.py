@@ -92,6 +92,28 @@ def test_a_spike_between_the_points_of_all_levels_is_in_the_estimate(width):
     assert found.effects["forcing in space"] > 1e4 * math.pi * width**2
 
 
+@pytest.mark.parametrize("cubic", [0.0, 1e-3])
+def test_a_forcing_finer_than_the_cells_of_all_levels_is_in_the_estimate(cubic):
+    """Every level integrates sin 16πx sin 16πy well, and is orthogonal to it."""
+    model = cf.Model(
+        cf.Library(terms={"lap": lap(u), "u": u, "cubic": -(u**3)}, unknown=u),
+        {"lap": 1.0, "u": -27.0, "cubic": cubic},
+        cf.Experiment(
+            mesh=mesh.create_unit_square(MPI.COMM_SELF, 4, 4),
+            elements={u: ("Lagrange", 1)},
+            boundary=[cf.Dirichlet(u, 0)],
+            forcing={u: MODE + 370 * HIGH},
+        ),
+    )
+    found = unseen(model).effects["forcing finer than cells"]
+    exact = 370 / (2 * (16 * math.pi) ** 2 + 27) / 2
+    assert exact <= found <= 8 * exact
+    smooth = model.solve(cf.force({u: MODE})).intervention
+    levels = LevelCertifier(model, "mesh")
+    assert levels.data.unseen(smooth).effects["forcing finer than cells"] == 0
+    levels.destroy()
+
+
 def test_a_steady_spike_narrower_than_a_cell_is_seen_by_the_levels():
     library = cf.Library(terms={"lap": lap(u), "cubic": -(u**3)}, unknown=u)
     width, place = 1e-3, (0.4137, 0.5291)

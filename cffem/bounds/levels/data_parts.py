@@ -51,6 +51,9 @@ class Looking:
             no theorem.
         negligible: distances below this share of the data are rounding errors.
         moments: at how many times a moving forcing is looked at in space.
+        cancelling: a forcing is finer than the cells where more than this share of it cancels
+            around their vertices; of what a mesh resolves, nothing does but along the lines where
+            it changes its sign.
     """
 
     most: float = 4.0
@@ -60,6 +63,7 @@ class Looking:
     growth: float = 2.0
     negligible: float = 1e-9
     moments: int = 5
+    cancelling: float = 0.5
 
 
 LOOKING = Looking()

@@ -13,7 +13,9 @@ the gaps of the solution tell the rest; of other data
 is taken to be unseen. In a problem that does not amplify them, initial values then move the
 solution by no more than √T times that in L2(0, T; L2), forcings by √T times its integral over time,
 and equations of second order in time by T times as much. Forcings of steady problems are solved for
-once more, integrated well.
+once more, integrated well. A forcing that is finer than the finest cells, to which all levels are
+blind although they integrate it well, does at most what a second derivative leaves of it
+(`fineness`).
 """
 
 from __future__ import annotations
@@ -42,8 +44,10 @@ from cffem.bounds.levels.data_parts import (
     projection_misses,
     simplices,
 )
+from cffem.bounds.levels.fineness import Fineness
 from cffem.bounds.levels.ladders import MESH, TIME
 from cffem.bounds.levels.roughness import JUMP, Orders, Rough, order_of, within_steps
+from cffem.bounds.scalar_problem import smallest_diffusion
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
 from cffem.engine.solve.linear import SolveError
@@ -206,6 +210,7 @@ class DataLevels:
             ("initial values", initial if experiment.time is not None else {}, self._initial),
             ("forcing in time", forcing if experiment.time is not None else {}, self._in_time),
             ("forcing in space", forcing, self._in_space),
+            ("forcing finer than cells", forcing, self._finer),
         ):
             for key, value in given.items():
                 try:
@@ -413,6 +418,24 @@ class DataLevels:
         if self.model.experiment.time is not None and self._order(unknown) > 0:
             return self._weight(unknown) * missed
         return self._solved_again(unknown, entries)
+
+    def _finer(self, unknown: Field, value: Any) -> float:
+        """What a forcing does that the finest cells do not carry, where diffusion is constant."""
+        order = self._order(unknown)
+        entries = [e for e in self._entries(value, unknown) if not e.is_polynomial(*SPACE)]
+        if order > 1 or not entries or unknown.shape:
+            return 0.0
+        dim = self.finest.discretisation.mesh.geometry.dim
+        try:
+            diffusion = smallest_diffusion(
+                self.model.library.equations[unknown], self.model.coefficients, dim
+            )
+        except NotCovered:
+            return 0.0
+        level = Fineness(self.finest, unknown)
+        total = sum(level.effect(entry, self._moments) for entry in entries)
+        window = 1.0 if self.model.experiment.time is None else math.sqrt(self._length)
+        return total * window / diffusion
 
     def _missed_in_space(self, unknown: Field, entry: sp.Expr) -> float:
         """(e − ρ)₊ of the projections onto cells, times the integral of |T| over the window."""
