@@ -38,6 +38,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.parser.parse": "parse",
         "cffem.symbols.problem.interventions": "Intervention boundary delete force release scale "
         "set start",
+        "cffem.symbols.problem.norm_names": "Norm",
         "cffem.symbols.problem.constraint_classes": "Constraint CurlFree DivergenceFree ZeroMean",
         "cffem.symbols.problem.observables": "Average Energy Flux Front Integral PointAverage",
         "cffem.symbols.problem.observations": "Part Sensors Series Trace",

@@ -83,6 +83,7 @@ from cffem.symbols.problem.interventions import set as set
 from cffem.symbols.problem.interventions import start as start
 from cffem.symbols.problem.known_values import Interpolated as Interpolated
 from cffem.symbols.problem.library import Library as Library
+from cffem.symbols.problem.norm_names import Norm as Norm
 from cffem.symbols.problem.observables import Average as Average
 from cffem.symbols.problem.observables import Energy as Energy
 from cffem.symbols.problem.observables import Flux as Flux

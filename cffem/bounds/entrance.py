@@ -17,7 +17,7 @@ from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.levels.estimates import EFFORT, Estimates
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.enriched import FINER
-from cffem.bounds.refits import Change, RefittedDeletion, is_deletion, recognised
+from cffem.bounds.refits import Change, RefittedDeletion, deleted_term, recognised
 from cffem.bounds.scalar_problem import only_unknown
 from cffem.bounds.waves.wave_enriched import FINER as FINER_WAVES
 from cffem.engine.solve.linear import SolveError
@@ -296,6 +296,14 @@ def certify_deletions(
         }
         if all(target.decided(found[name][key]) for key, target in targets.items()):
             done(name)
+        elif _on_one_mesh(change):
+            functions = NoCertificate(
+                "data of the intervention are functions on the mesh, which say nothing about others"
+            )
+            found[name] = {
+                key: _better(bound, functions, targets[key]) for key, bound in found[name].items()
+            }
+            done(name)
         else:
             rest[name] = change
     if not rest:
@@ -315,6 +323,13 @@ def certify_deletions(
                 found[name][key] = _better(found[name][key], estimated, target)
         done(name)
     return found
+
+
+def _on_one_mesh(change: Change) -> bool:
+    """Whether a change has data that are given as functions on a mesh."""
+    return isinstance(change, Intervention) and any(
+        hasattr(value, "function_space") for value in change.data
+    )
 
 
 def _better(
@@ -396,14 +411,17 @@ def _guaranteed(
     deleted: Solution | None,
     enriched: bool,
 ) -> DeletionBound | NoCertificate:
-    if deleted is None and change != delete(name):
+    term = deleted_term(change)
+    if deleted is None and (term is None or change != delete(term)):
         try:
             deleted = model.solve(change)
         except SolveError as reason:
-            return NoCertificate(f"without {name}: {reason}")
-    if deleted is None or is_deletion(change, name):
-        return certify_deletion(model, name, norm, deleted, enriched)
-    return _certify_change(model, name, norm, deleted, enriched)
+            return NoCertificate(f"{name}: {reason}")
+    if term is None:
+        assert deleted is not None
+        return _certify_change(model, name, norm, deleted, enriched)
+    found = certify_deletion(model, term, norm, deleted, enriched)
+    return found if isinstance(found, NoCertificate) else replace(found, term=name)
 
 
 def enriched_size(model: Model) -> float:

@@ -33,6 +33,7 @@ from cffem.bounds.levels.ladders import TIME
 from cffem.bounds.levels.three_levels import Gaps, Levels
 from cffem.bounds.parabolic.ends import deletion_at
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
+from cffem.bounds.refits import deleted_term
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
@@ -81,7 +82,8 @@ def certify_observable(
     Args:
         model: the model.
         observable: the observable.
-        names: the terms, by default all with a nonzero coefficient.
+        names: the terms, by default all with a nonzero coefficient; or names of other
+            interventions, whose solutions are given.
         budget: the largest number of unknowns times time steps that a three-level estimate may
             take.
         solutions: deleted solutions that are known already, by term.
@@ -108,7 +110,8 @@ def certify_observable(
     route = _Observed(model, observable, budget)
     found: dict[str, ObservableMargin | NoCertificate] = {}
     for name in wanted:
-        delete(name).apply(model.coefficients)
+        if name not in (solutions or {}):
+            delete(name).apply(model.coefficients)
         try:
             deleted = (solutions or {}).get(name) or model.solve(delete(name))
             found[name] = _with_curve(
@@ -174,7 +177,9 @@ class _Observed:
     def margin(self, name: str, deleted: Solution) -> ObservableMargin:
         score = abs(self.value - self.measurement.value(deleted))
         reasons, wide = [], None
-        for way in (self._by_adjoint, self._by_field, self._at_a_time, self._by_levels):
+        # Theorems here are about the deletion of one term; levels are about any two solutions.
+        ways = (self._by_adjoint, self._by_field, self._at_a_time, self._by_levels)
+        for way in ways if deleted_term(deleted.intervention) == name else (self._by_levels,):
             try:
                 found = way(name, deleted, score)
             except (NotCovered, SolveError) as reason:
@@ -270,6 +275,8 @@ class _Observed:
 
     def _by_levels(self, name: str, deleted: Solution, score: float) -> ObservableMargin:
         """Three levels of the effect itself."""
+        if any(hasattr(value, "function_space") for value in deleted.intervention.data):
+            raise NotCovered("data of the intervention are functions on the mesh")
         reasons = []
         for way, levels in estimates_of(self.model, self.budget).certifiers():
             if isinstance(levels, NoCertificate):
@@ -283,7 +290,7 @@ class _Observed:
                 for m, solution in zip(models, solutions, strict=True)
             ]
             try:
-                fields = levels.field_gaps(solutions)
+                fields = levels.field_gaps(solutions, deleted.intervention)
             except NotCovered as reason:
                 reasons.append(str(reason))
                 continue

@@ -57,7 +57,7 @@ def recognised(model: Model, name: str, change: Change | None) -> Change:
 
     Args:
         model: the model.
-        name: the deleted term.
+        name: the deleted term, or the name of another intervention.
         change: the deletion with other coefficients; None for a plain one.
 
     Example:
@@ -77,6 +77,8 @@ def recognised(model: Model, name: str, change: Change | None) -> Change:
     """
     if isinstance(change, RefittedDeletion):
         return change
+    if change is not None and name not in model.coefficients:
+        return change  # an intervention with a name of its own
     if change is None or not change.changes:
         return delete(name)
     if not change.only_coefficients or is_deletion(change, name):
@@ -99,3 +101,14 @@ def is_deletion(change: Intervention, name: str) -> bool:
         (True, False)
     """
     return change in [delete(name, conditions=conditions) for conditions in CONDITIONS]
+
+
+def deleted_term(change: Intervention) -> str | None:
+    """The term that a change deletes, where it does nothing else.
+
+    Example:
+        >>> deleted_term(delete("lap")), deleted_term(delete("lap", "u"))
+        ('lap', None)
+    """
+    names = change.names
+    return names[0] if len(names) == 1 and is_deletion(change, names[0]) else None

@@ -31,9 +31,9 @@ from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
-from cffem.engine.deletion.refit import Refit, refitted
+from cffem.engine.deletion.refit import Refit, deleting, refitted
 from cffem.engine.deletion.sweep import run_sweep
-from cffem.engine.norms import Norm, TrajectoryNorm
+from cffem.engine.norms import StateNorm, TrajectoryNorm, parsed
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
@@ -132,7 +132,7 @@ class Model:
         self.equation = Equation(self.discretisation)
         self.essential = EssentialConditions(self.discretisation)
         self.record = SolveRecord()
-        self._norms: dict[str, Norm] = {}
+        self._norms: dict[str, StateNorm] = {}
         self._owns_norms = True
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
@@ -361,11 +361,11 @@ class Model:
     # Norms and scores
     # ----------------------------------------------------------------------------------------------
 
-    def norm(self, kind: str = "L2") -> Norm:
+    def norm(self, kind: str = "L2") -> StateNorm:
         """A norm on states, made once."""
         if kind not in self._norms:
             self.equation.use(self.coefficients, self.experiment.forcing)
-            self._norms[kind] = Norm(self.equation, kind)
+            self._norms[kind] = StateNorm(self.equation, kind)
         return self._norms[kind]
 
     def trajectory_norm(
@@ -617,7 +617,44 @@ class Model:
         if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
             raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
         demand = Demand(norm, keep, accuracy, epsilon)
-        return run_sweep(self, self._chosen(names), demand, finished, refit, groups, conditions)
+        parsed(norm, self.discretisation)  # an unknown one is an error before anything is solved
+        changes = deleting(self, self._chosen(names), refit, conditions)
+        return run_sweep(self, changes, demand, finished, groups)
+
+    def interventions(
+        self,
+        changes: Mapping[str, Intervention],
+        norm: str = "L2",
+        keep: bool | str = False,
+        finished: Callable[[Deletion], object] | None = None,
+        accuracy: float = 0.0,
+        groups: int | None = None,
+    ) -> Sweep:
+        """Solve the problem that each of some named interventions makes and compare it with the
+        factual solution, as `deletions` does: a group of terms costs what one term does.
+
+        Args:
+            changes: interventions by names of one's own.
+            norm, keep, finished, accuracy, groups: as of `deletions`.
+
+        Example:
+            >>> import cffem as cf
+            >>> from mpi4py import MPI
+            >>> u = cf.ScalarField("u")
+            >>> library = cf.Library(terms={"lap": cf.lap(u), "a": u, "b": u**3})
+            >>> experiment = cf.Experiment(
+            ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1), elements={u: ("Lagrange", 2)},
+            ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
+            >>> model = cf.Model(library, {"lap": 1.0, "a": -3.0, "b": -3.0}, experiment)
+            >>> found = model.interventions({"half": cf.scale("a", 0.5), "no": cf.delete("a", "b")})
+            >>> found["no"].score > 2 * found["half"].score > 0
+            True
+        """
+        parsed(norm, self.discretisation)
+        made = {name: joint(change) for name, change in changes.items()}
+        for change in made.values():
+            change.apply(self.coefficients)
+        return run_sweep(self, made, Demand(norm, keep, accuracy), finished, groups)
 
     def settled(self) -> Solution:
         """The steady solution that a march in time from the factual one leads to; itself

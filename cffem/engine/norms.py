@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Norms of states and trajectories.
 
-Space norms are quadratic forms summed over the unknown fields (multipliers and auxiliary fields do
-not count); "L2[T]" is that of the field T alone. Each is a bilinear form a(u, v), added up over the
-fields; `NORMS` holds them by name, and others can be added (`cffem.extend.add_norm`). The energy
+Space norms are quadratic forms summed over the unknown fields; multipliers and auxiliary fields
+count where a norm names them only, see `cffem.symbols.problem.norm_names`. Each is a bilinear form
+a(u, v), added up over the fields; `NORMS` holds them by name, and others can be added
+(`cffem.extend.add_norm`). The energy
 norm is that of the factual operator. The norm of a trajectory integrates its piecewise linear
 interpolant in time exactly: on a step with values a, b
 
@@ -26,17 +27,12 @@ from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
 from cffem.symbols.errors import InputError
-from cffem.symbols.registry import Registry
+from cffem.symbols.problem.norm_names import ENERGY, NORMS, NormForm, NormPart, norm_parts
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.symbols.fields import Field
-
-
-# a(u, v) of trial and test function of one field; None stands for the energy of the equation.
-NormForm = Callable[[Any, Any], Any]
-NORMS: Registry[NormForm | None] = Registry("norm")
 
 
 def add_norm(name: str, form: NormForm) -> NormForm:
@@ -54,8 +50,8 @@ def add_norm(name: str, form: NormForm) -> NormForm:
         True
         >>> NORMS.remove("half L2")
     """
-    if "[" in name:
-        raise InputError(f"the name of a norm has no brackets, unlike {name!r}")
+    if set(name) & set("[]+"):
+        raise InputError(f"the name of a norm has no brackets or +, unlike {name!r}")
     NORMS.add(name, form)
     return form
 
@@ -72,31 +68,33 @@ NORMS.add("L2", _product)
 NORMS.add("H1", _with(ufl.grad))
 NORMS.add("H(curl)", _with(ufl.curl))
 NORMS.add("H(div)", _with(ufl.div))
-NORMS.add("energy", None)
+NORMS.add(ENERGY, None)
 
 
-class Norm:
+class StateNorm:
     """One norm on the states of a discretisation.
 
     Args:
         equation: the assembled equation; the energy norm is made of its current coefficients.
-        kind: one of `NORMS`, or that of one field, such as "L2[T]".
+        kind: its name, such as "L2" or "L2[T]".
     """
 
     def __init__(self, equation: Equation, kind: str = "L2"):
-        base, field = parsed(kind, equation.discretisation)
+        parts = parsed(kind, equation.discretisation)
         self.kind = kind
         self.comm = equation.comm
         self._state, self._image = equation.new_vector(), equation.new_vector()
         mass = equation.mass() if kind == "L2" else None
         self._own = mass is None
-        self._anchor = equation.anchor_diagonal() if base == "L2" else None
-        if base == "energy":
+        self._anchor = (
+            equation.anchor_diagonal() if {part.kind for part, _ in parts} == {"L2"} else None
+        )
+        if len(parts) == 1 and parts[0][0].kind == ENERGY:
             self.matrix = energy_matrix(equation)
         elif mass is not None:
             self.matrix = mass[1]
         else:
-            form = _compat.form(norm_form(equation.discretisation, base, field), equation.comm)
+            form = _compat.form(norm_form(equation.discretisation, kind), equation.comm)
             self.matrix = equation.assembled_matrix(form)
 
     def image(self, state: np.ndarray) -> np.ndarray:
@@ -153,7 +151,7 @@ class TrajectoryNorm:
         norm: the norm in space.
     """
 
-    def __init__(self, norm: Norm):
+    def __init__(self, norm: StateNorm):
         self.norm = norm
         self.squared = 0.0
         self._scale = 0.0
@@ -210,33 +208,85 @@ def root(squared: float, scale: float) -> float:
     return math.sqrt(max(squared, 0.0))
 
 
-def parsed(kind: str, discretisation: Discretisation) -> tuple[str, Any]:
-    """The norm and its field, None for all, that a name stands for."""
-    base, _, rest = kind.partition("[")
-    if base not in NORMS:
-        NORMS[kind]  # an error that names those there are
-    if not rest:
-        return base, None
-    known = {str(unknown): unknown for unknown in discretisation.unknowns}
-    if not rest.endswith("]") or rest[:-1] not in known or base == "energy":
+def parsed(kind: str, discretisation: Discretisation) -> list[tuple[NormPart, dict[Field, float]]]:
+    """The parts of the norm that a name stands for, each with the fields that count and their
+    weights.
+
+    Raises:
+        InputError: there is no such norm, field or subdomain.
+    """
+    known = {str(field): field for field in discretisation.spaces.fields}
+    found = []
+    for part in norm_parts(kind):
+        NORMS[part.kind]  # an unknown one is an error that names those there are
+        weights = dict(part.weights) or {str(field): 1.0 for field in counted(discretisation)}
+        missing = next((name for name in weights if name not in known), None)
+        if missing is not None:
+            shown = ", ".join(f"L2[{name}]" for name in map(str, discretisation.unknowns))
+            raise InputError(
+                f"the norm {kind!r} is of a field {missing!r} that is not there; norms of single "
+                f"fields are {shown}"
+            )
+        if part.kind in ("H(curl)", "H(div)"):
+            for name in weights:
+                _require_vector(known[name], part.kind)
+        if part.on:
+            region_tag(discretisation, part.on)
+        found.append((part, {known[name]: weight for name, weight in weights.items()}))
+    return found
+
+
+def counted(discretisation: Discretisation) -> tuple[Field, ...]:
+    """The fields that count where a norm names none: the unknowns whose equations have terms, or
+    all where none has; others are auxiliary.
+    """
+    equations = discretisation.library.equations
+    main = tuple(u for u in discretisation.unknowns if u in equations and equations[u].terms)
+    return main or discretisation.unknowns
+
+
+def region_tag(discretisation: Discretisation, name: str) -> int:
+    """The number of a subdomain."""
+    domain = discretisation.domain
+    dimension, tag = domain.names.get(name, (-1, -1))
+    if dimension != discretisation.mesh.topology.dim or domain.cell_tags is None:
+        dim = discretisation.mesh.topology.dim
+        there = ", ".join(sorted(n for n, (d, _) in domain.names.items() if d == dim)) or "none"
         raise InputError(
-            f"unknown norm {kind!r}; the norm of one field is written L2[{next(iter(known))}]"
+            f"a norm is on {name!r}, which is no subdomain of this mesh; there are: {there}"
         )
-    return base, known[rest[:-1]]
+    return tag
 
 
-def norm_form(discretisation: Discretisation, kind: str, only: Any = None) -> ufl.Form:
-    """The bilinear form of a norm, over the unknown fields or one of them."""
+def norm_form(discretisation: Discretisation, kind: str) -> ufl.Form:
+    """The bilinear form of a norm: (Σ_f (w_f ‖f‖)²)."""
     space = discretisation.spaces.space
     trial = discretisation.spaces.parts(ufl.TrialFunction(space))
-    make = NORMS[kind]
-    assert make is not None, "the energy norm has no form of its own"
     form = 0
-    for unknown in discretisation.unknowns if only is None else (only,):
-        if kind in ("H(curl)", "H(div)"):
-            _require_vector(unknown, kind)
-        form += make(trial[unknown], discretisation.tests[unknown])
+    for part, weights in parsed(kind, discretisation):
+        make = NORMS[part.kind]
+        if make is None:
+            raise InputError("the energy norm is that of the whole equation; it has no parts")
+        for field, weight in weights.items():
+            each = make(trial[field], discretisation.tests[field])
+            each = each if not part.on else restricted(each, discretisation, part.on)
+            form += each if weight == 1 else weight**2 * each
     return form
+
+
+def restricted(form: ufl.Form, discretisation: Discretisation, name: str) -> ufl.Form:
+    """A form whose integrals over cells are those of a subdomain only."""
+    tag = region_tag(discretisation, name)
+    tags, domain = discretisation.domain.cell_tags, discretisation.mesh.ufl_domain()
+    measure = ufl.Measure("dx", domain=domain, subdomain_data=tags)
+    result = 0
+    for integral in form.integrals():
+        if integral.integral_type() != "cell" or integral.subdomain_id() != "everywhere":
+            raise InputError(
+                "a norm by a form with measures of its own is not restricted to a subdomain again"
+            )
+        result += integral.integrand() * measure(tag, metadata=integral.metadata())
+    return result
 
 
 def _require_vector(unknown: Field, kind: str) -> None:

@@ -41,12 +41,14 @@ from cffem.study.run.stations import (
     scoring,
     solving,
 )
+from cffem.study.run.stations.intervening import check_interventions, checked_interventions
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
+    from cffem.symbols.problem.interventions import Intervention
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -76,6 +78,12 @@ class Study:
         petsc_options: options of the linear solver.
         candidates: experiments that could be done next, by name; where terms cannot be told apart
             the best is proposed.
+        interventions: by names of one's own, what else is asked: groups of terms that are one
+            effect (`cf.delete("u/thermal", "T/heat")`), `cf.scale`, `cf.set`, `cf.force`,
+            `cf.start`, `cf.boundary`, `cf.release`, joined by `&`. Each gets a score, an error bar
+            and a verdict like a term.
+        pairs: whether all pairs of terms are deleted as well, which tells terms that stand in for
+            each other from terms that cancel.
         seed: of everything random that the study itself starts.
 
     Example:
@@ -108,6 +116,8 @@ class Study:
         observables: Mapping[str, tuple[Observable, float]] | None = None,
         petsc_options: Mapping[str, Any] | None = None,
         candidates: Mapping[str, Experiment] | None = None,
+        interventions: Mapping[str, Intervention] | None = None,
+        pairs: bool = False,
         seed: int = 0,
     ):
         if not hasattr(library, "equations"):
@@ -125,6 +135,8 @@ class Study:
         self.observables = checked_observables(observables or {})
         self.petsc_options = dict(petsc_options or {})
         self.candidates = named_experiments(candidates) if candidates else {}
+        self.interventions = checked_interventions(interventions or {}, library)
+        self.pairs = checked_flag(pairs)
         self.seed = int(seed)
         self.started = False
         self._check()
@@ -197,6 +209,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     found = reporting.Findings(study.coefficients or {})
     if study.coefficients is not None:
         solving.set_up(run, study.coefficients)
+        check_interventions(run)
         found.factual = solving.factual(run)
     found.constraint = constraining.constraints(run)
     identification = identifying.Identification(
@@ -208,6 +221,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     if study.coefficients is None:
         found.coefficients, ranges = identifying.estimated(found.screening)
         solving.set_up(run, found.coefficients)
+        check_interventions(run)
         found.factual = solving.factual(run)
     refits = (
         None
@@ -222,7 +236,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     found.adjoints = scoring.adjoints(run)
     found.observable_bounds = scoring.observable_bounds(run, deletions, found.deletions)
     alone = found.deletions[deleting.ALONE]
-    found.spreads = intervals.spreads(run, ranges, alone, found.adjoints)
+    found.spreads = intervals.spreads(run, ranges, deletions, found)
     left_open = intervals.relative_spread(found.spreads, sizes)
     found.limits = detecting.limits(run, found.screening)
     found.misfits = misfit.misfits(
@@ -230,8 +244,22 @@ def stations(run: Run) -> tuple[Report, Any]:
     )
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")
-    report = reporting.Reporting(run, found).report()
-    return report, deletions.drawing(found.deletions) if run.wants_pictures() else None
+    report = reporting.Reporting(run, found).report(
+        lambda decisions: deletions.mapped(found.deletions, decisions)
+    )
+    if not run.wants_pictures():
+        return report, None
+    write_maps(run, deletions)
+    return report, deletions.drawing(found.deletions)
+
+
+def write_maps(run: Run, deletions: deleting.Deletions) -> None:
+    """Write what ParaView shows into the folder of results; collective."""
+    assert run.checkpoint.folder is not None
+    try:
+        deletions.write_maps(run.checkpoint.folder)
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"the maps cannot be written: {error}; make room and resume") from None
 
 
 def write_results(run: Run, report: Report, drawing: Any) -> None:
@@ -304,6 +332,13 @@ def named_data(data: Any, experiments: Mapping[str, Experiment]) -> dict[str, Da
                 "the study coefficients=fit.coefficients"
             )
     return named
+
+
+def checked_flag(pairs: bool) -> bool:
+    """Whether pairs are studied."""
+    if not isinstance(pairs, bool):
+        raise InputError(f"pairs is True or False, not {pairs!r}")
+    return pairs
 
 
 def checked_observables(

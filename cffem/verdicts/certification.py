@@ -33,7 +33,8 @@ class Certification:
         relative: whether ε is multiplied by the norm of the factual solution; by default where
             there are several fields, each of which is judged against its own norm.
         norm: the norm in which deletions are measured: "L2", "H1", "H(curl)", "H(div)", "energy",
-            or one that was added.
+            one that was added, or a `cffem.Norm` with weights of the fields, a subdomain or a form.
+            Without weights each field of a System is judged against its own norm.
         refine: whether the mesh and the time step are refined for terms whose error bars reach ε,
             until they are decided or the budget is spent.
         effort: what estimated error bars may cost, in units of the study: of the factual solve with

@@ -102,7 +102,7 @@ def sets(terms, **more):
 def assembled(terms, **sections):
     absent = {
         name: {"skipped": "not part of this example"}
-        for name in ("constraint", "design", "screening", "observables")
+        for name in ("constraint", "design", "screening", "interventions", "maps", "observables")
     }
     full = {
         "scope": scope([t.name for t in terms]),

@@ -49,19 +49,19 @@ class Steps(Progress):
 def counted(monkeypatch):
     """How often factors were made and sweeps asked for."""
     count = Counter()
-    make, ask = difference.Differences.__init__, Model.deletions
+    make, ask = difference.Differences.__init__, Model.interventions
 
     def made(self, model):
         count["factors", len(model.times) - 1] += 1
         make(self, model)
 
-    def asked(self, names=None, *rest, **options):
+    def asked(self, changes, *rest, **options):
         count["sweeps"] += 1
-        count["deletions"] += len(list(names))
-        return ask(self, names, *rest, **options)
+        count["deletions"] += len(changes)
+        return ask(self, changes, *rest, **options)
 
     monkeypatch.setattr(difference.Differences, "__init__", made)
-    monkeypatch.setattr(Model, "deletions", asked)
+    monkeypatch.setattr(Model, "interventions", asked)
     return count
 
 

@@ -28,7 +28,7 @@ from cffem.bounds.levels.coarser import (
     finer_model,
     interpolated,
 )
-from cffem.bounds.levels.compared import gram_matrix, raised_states
+from cffem.bounds.levels.compared import check_compared, gram_matrix, raised_states
 from cffem.bounds.levels.ladders import BOTH, MESH, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
@@ -158,6 +158,7 @@ class LevelsAround:
             residuals: about how far residuals can have moved the field.
             unseen: about how far data that no level has seen can have moved it.
         """
+        check_compared(self.model, kind)
         low, middle, high = field
         parts = [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)], [(high, 1.0)]]
         length = float(self.model.times[-1] - self.model.times[0])

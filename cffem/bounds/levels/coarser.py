@@ -17,6 +17,7 @@ from mpi4py import MPI
 
 from cffem._compat import straight_simplices
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.levels.compared import compared_fields
 from cffem.bounds.levels.interpolation import interpolation
 from cffem.bounds.levels.ladders import check_mesh, refined_domain, refined_known
 from cffem.bounds.levels.prolongation import prolongation
@@ -102,8 +103,8 @@ def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
     changed = dataclasses.replace(model.experiment, mesh=domain, time=window, known=known)
     result = model.in_experiment(changed)
     maps = {
-        unknown: prolongation(model.spaces.own(unknown)[0], result.spaces.own(unknown)[0], parents)
-        for unknown in model.discretisation.unknowns
+        field: prolongation(model.spaces.own(field)[0], result.spaces.own(field)[0], parents)
+        for field in compared_fields(model)
     }
     return result, maps
 
@@ -111,6 +112,6 @@ def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
 def interpolated(coarse: Any, model: Any) -> dict[Any, Any]:
     """For each unknown the matrix from its values on a coarser mesh to those of a model."""
     return {
-        unknown: interpolation(coarse.spaces.own(unknown)[0], model.spaces.own(unknown)[0])
-        for unknown in model.discretisation.unknowns
+        field: interpolation(coarse.spaces.own(field)[0], model.spaces.own(field)[0])
+        for field in compared_fields(model)
     }

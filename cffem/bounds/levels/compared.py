@@ -15,7 +15,26 @@ from typing import Any
 
 import numpy as np
 
+from cffem.bounds.certificate import NotCovered
+from cffem.engine.norms import parsed
+
 Part = tuple[Sequence[np.ndarray], float]  # the states of a trajectory and its weight in a sum
+
+
+def compared_fields(model: Any) -> list[Any]:
+    """The fields that levels compare: the unknowns, and the pressure where there is one."""
+    multiplier = model.discretisation.multiplier
+    pressure = [] if multiplier is None or multiplier[0].shape else [multiplier[0]]
+    return [*model.discretisation.unknowns, *pressure]
+
+
+def check_compared(model: Any, kind: str) -> None:
+    """Raise `NotCovered` where a norm counts a field that levels do not compare."""
+    fields = compared_fields(model)
+    for _, weights in parsed(kind, model.discretisation):
+        for field in weights:
+            if field not in fields:
+                raise NotCovered(f"levels do not compare the auxiliary field {field}")
 
 
 def raised_states(

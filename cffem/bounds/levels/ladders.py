@@ -22,7 +22,7 @@ from dolfinx import mesh as dolfinx_mesh
 
 from cffem._compat import refined, straight_simplices
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.levels.compared import raised_states
+from cffem.bounds.levels.compared import compared_fields, raised_states
 from cffem.bounds.levels.prolongation import affine, prolongation
 from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.mesh.meshes import MeshData
@@ -165,7 +165,7 @@ class Ladder:
                 matrix shall lead.
         """
         found = {}
-        for unknown in self.model(finest).discretisation.unknowns:
+        for unknown in compared_fields(self.model(finest)):
             steps = [
                 self._embedding(rung, unknown, start if rung == level else None)
                 for rung in range(level, finest)

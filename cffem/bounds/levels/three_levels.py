@@ -33,7 +33,7 @@ from cffem.bounds.certificate import (
     NotCovered,
     NotSaturated,
 )
-from cffem.bounds.levels.compared import gram_matrix, raised_states
+from cffem.bounds.levels.compared import check_compared, gram_matrix, raised_states
 from cffem.bounds.levels.ladders import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
@@ -163,6 +163,7 @@ class LevelCertifier:
             unseen: about how far data that no level has seen can have moved the field, in L2.
             orders: those that data leave, by default those of the factual problem.
         """
+        check_compared(self.model, kind)
         limits = orders or self._orders
         length = float(self.model.times[-1] - self.model.times[0])
         ways = [(self.way, self.finest.norm(kind), field.space)]
@@ -280,7 +281,9 @@ class LevelCertifier:
         """Whether the factual solution itself leaves no doubt that its gaps go on shrinking."""
         return all(map(_firm, self._known["L2"].gaps))
 
-    def field_gaps(self, solutions: Sequence[Any]) -> tuple[Gaps, ...]:
+    def field_gaps(
+        self, solutions: Sequence[Any], change: Intervention | None = None
+    ) -> tuple[Gaps, ...]:
         """The gaps that shrink slowest among those of the factual field and of its difference to a
         deleted one; collective.
 
@@ -288,11 +291,12 @@ class LevelCertifier:
 
         Args:
             solutions: those of the deleted problem on all levels.
+            change: what was changed, which may be data.
 
         Raises:
             NotCovered: saturation of a field was not observed, or no level sees all of the data.
         """
-        if self.data.unseen().total or self.data.unseen().missed:
+        if any(part.total or part.missed for part in map(self.data.unseen, (None, change))):
             raise NotCovered(
                 "no level sees all of the data, and what that changes in an observable is not known"
             )

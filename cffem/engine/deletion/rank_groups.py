@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,7 +59,13 @@ STARTING = 10.0
 FEW, MODERATE = 2, 150_000
 
 
-def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: bool | str) -> int:
+def number_of_groups(
+    model: Model,
+    deletions: int,
+    wanted: int | None,
+    keep: bool | str,
+    data: Sequence[Any] = (),
+) -> int:
     """How many groups a sweep is split into; one means no split.
 
     Args:
@@ -68,12 +74,13 @@ def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: boo
         wanted: as the user says, or None for what suits.
         keep: whether the deletions keep their solutions, or hand them on (any other true value),
             which live on all ranks.
+        data: what the deletions put in the place of forcing, initial and boundary values.
 
     Raises:
         InputError: the wish cannot be granted.
     """
     ranks = model.comm.size
-    obstacle = _obstacle(model, keep is True)
+    obstacle = _obstacle(model, keep is True, data)
     if wanted is not None:
         if not isinstance(wanted, int) or not 1 <= wanted <= ranks:
             raise InputError(
@@ -89,13 +96,14 @@ def number_of_groups(model: Model, deletions: int, wanted: int | None, keep: boo
     return count if not keep or count == ranks else 1
 
 
-def _obstacle(model: Model, keep: bool) -> str:
+def _obstacle(model: Model, keep: bool, data: Sequence[Any]) -> str:
     """Why the deletions of a model cannot be split, or nothing."""
     experiment, mesh = model.experiment, model.discretisation.mesh
     values = [
         *experiment.initial.values(),
         *experiment.forcing.values(),
         *(getattr(c, "value", 0) for c in experiment.boundary),
+        *data,
     ]
     if any(hasattr(value, "function_space") for value in values) or any(
         map(on_one_mesh, experiment.known.values())
@@ -215,7 +223,7 @@ class Group:
         """
         found = self._attempted(lambda: next(mine, None))
         self._last = None if found is None else found.solution
-        sent = None if found is None else dataclasses.replace(found, solution=None)
+        sent = None if found is None else _sendable(found)
         return [
             (owner, deletion)
             for owner, deletion in enumerate(self.world.allgather(sent))
@@ -227,7 +235,9 @@ class Group:
         found = self._attempted(lambda: list(mine))
         return [
             deletion
-            for part in self.world.allgather(found if self.comm.rank == 0 else [])
+            for part in self.world.allgather(
+                [_sendable(deletion) for deletion in found] if self.comm.rank == 0 else []
+            )
             for deletion in part
         ]
 
@@ -273,6 +283,11 @@ class Group:
         """Free the copy of the model and the communicator; collective."""
         self.model.destroy()
         self.comm.Free()
+
+
+def _sendable(deletion: Deletion) -> Deletion:
+    """A deletion without its solution and its intervention, which every rank knows."""
+    return dataclasses.replace(deletion, solution=None, intervention=Intervention())
 
 
 def _moved(

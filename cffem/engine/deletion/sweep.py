@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from cffem.engine.deletion.outcomes import HANDED, OWN, Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import expected_efforts, group_of, number_of_groups
-from cffem.engine.deletion.refit import Refit, deleting
 from cffem.engine.deletion.strategies import Score, by_own_solve, cheaper
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import why_backward
-from cffem.symbols.problem.interventions import CARRIED, Intervention
+from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -28,29 +27,24 @@ if TYPE_CHECKING:
 
 def run_sweep(
     model: Model,
-    names: tuple[str, ...],
+    changes: Mapping[str, Intervention],
     demand: Demand,
     finished: Callable[[Deletion], object] | None = None,
-    refit: Refit = "none",
     groups: int | None = None,
-    conditions: str = CARRIED,
 ) -> Sweep:
-    """Solve all deleted problems and measure how far each is from the factual solution.
+    """Solve all changed problems and measure how far each is from the factual solution.
 
     Args:
         model: the model.
-        names: the terms to delete, one at a time.
+        changes: the interventions, by the names of their deletions.
         demand: what is asked of the scores.
         finished: called with each deletion when it is done, on all ranks.
-        refit: what happens to the other coefficients, see `cffem.engine.deletion.refit`.
         groups: how many groups of ranks share the deletions; None for what suits.
-        conditions: what becomes of essential conditions that a deleted equation cannot carry, see
-            `cffem.delete`.
     """
-    count = number_of_groups(model, len(names), groups, demand.keep)
+    data = [value for change in changes.values() for value in change.data]
+    count = number_of_groups(model, len(changes), groups, demand.keep, data)
     if count == 1:
-        model.norm(demand.norm)  # an unknown one is an error before anything is solved
-    changes = deleting(model, names, refit, conditions)
+        model.norm(demand.norm)
     deletions: dict[str, Deletion] = {}
     for found in _in_groups(model, changes, demand, count):
         model.observer.deletion(found)
@@ -58,7 +52,7 @@ def run_sweep(
             finished(found)
         deletions[found.term] = replace(found, solution=None) if demand.keep == HANDED else found
         del found  # its solution leaves the memory before the next one comes
-    return Sweep({name: deletions[name] for name in names}, demand.norm)
+    return Sweep({name: deletions[name] for name in changes}, demand.norm)
 
 
 def run_changes(
@@ -113,9 +107,10 @@ def _in_groups(
     if demand.keep:
         while found := group.next(mine):
             for owner, deletion in found:
-                solution = group.returned(model, owner, deletion.intervention)
-                yield replace(deletion, solution=solution)
+                change = changes[deletion.term]
+                solution = group.returned(model, owner, change)
+                yield replace(deletion, solution=solution, intervention=change)
     else:
         # Nothing but numbers comes of it, so no group waits for another before the end.
         everything = {found.term: found for found in group.all(mine)}
-        yield from (everything[name] for name in changes)
+        yield from (replace(everything[name], intervention=changes[name]) for name in changes)

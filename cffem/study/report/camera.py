@@ -155,6 +155,12 @@ class Camera:
             result[str(unknown)] = self._gathered(local)
         return result if self.comm.rank == 0 else None
 
+    def cell_values(self, function: Any) -> np.ndarray | None:
+        """The values of a function that is constant on every cell, on rank 0; collective."""
+        places = function.function_space.dofmap.list[self._cells, 0]
+        found = self._gathered(function.x.array[places].reshape(-1, 1))
+        return None if found is None else found[:, 0]
+
     def drawing(self, factual: Mapping[str, np.ndarray] | None) -> Fields | None:
         """The drawing with the factual values that `take` gave; None on other ranks than 0."""
         points, cells = self._layout

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ class Fields:
         deleted: by term, then by field, the same for the problem without that term.
         where: what is drawn where that is not the whole domain, "slice z = 0.5" say.
         time: the time of the pictures; None for a steady problem.
+        maps: by term the density of |factual − deleted|² over the whole window, n values.
 
     Example:
         >>> line = Fields(
@@ -51,6 +52,7 @@ class Fields:
     deleted: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     where: str = ""
     time: float | None = None
+    maps: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.points)
@@ -67,6 +69,8 @@ class Fields:
                 raise ValueError(
                     "each field of a drawing needs values at each point, also without a term"
                 )
+        if any(values.shape != (count,) for values in self.maps.values()):
+            raise ValueError("a map has a value at each point of the drawing")
 
     def difference(self, term: str, name: str) -> np.ndarray:
         """Factual minus deleted."""
@@ -74,15 +78,11 @@ class Fields:
 
     def with_deleted(self, term: str, values: Mapping[str, np.ndarray]) -> Fields:
         """The same drawing with one more deleted problem."""
-        return Fields(
-            self.points,
-            self.cells,
-            self.axes,
-            self.factual,
-            {**self.deleted, term: values},
-            self.where,
-            self.time,
-        )
+        return replace(self, deleted={**self.deleted, term: values})
+
+    def with_map(self, term: str, values: np.ndarray) -> Fields:
+        """The same drawing with the map of one more deleted problem."""
+        return replace(self, maps={**self.maps, term: values})
 
     def write(self, folder: str | Path) -> Path:
         """Write `fields.npz` into a folder, whole or not at all."""
@@ -95,6 +95,7 @@ class Fields:
             "axes": self.axes,
             "where": self.where,
             "time": self.time,
+            "maps": list(self.maps),
         }
         arrays = {
             "about": np.array(json.dumps(about)),
@@ -107,6 +108,8 @@ class Fields:
                 # The difference is kept, not the deleted field: it may be far smaller than single
                 # precision of either.
                 arrays[f"difference_{i}_{j}"] = self.difference(term, name).astype(np.float32)
+        for j, values in enumerate(self.maps.values()):
+            arrays[f"map_{j}"] = values.astype(np.float32)
         part = path.with_name(f".{FILE}.part")
         part.unlink(missing_ok=True)  # a link that somebody left there would be followed
         with open(part, "xb") as file:
@@ -150,6 +153,17 @@ class Fields:
         }
         time = None if about["time"] is None else float(about["time"])
         axes = tuple(map(str, about["axes"]))
+        maps = {
+            str(term): arrays[f"map_{j}"].astype(float)
+            for j, term in enumerate(about.get("maps", ()))
+        }
         return cls(
-            arrays["points"], arrays["cells"], axes, factual, deleted, str(about["where"]), time
+            arrays["points"],
+            arrays["cells"],
+            axes,
+            factual,
+            deleted,
+            str(about["where"]),
+            time,
+            maps,
         )

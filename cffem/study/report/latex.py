@@ -81,6 +81,7 @@ def as_latex(report: Report) -> str:
         [
             "% needs \\usepackage{amsmath,amssymb,booktabs,graphicx}",
             verdicts(report),
+            interventions(report),
             scope(report),
             design(report),
         ]
@@ -154,6 +155,36 @@ def verdicts(report: Report) -> str:
     ]
     head += ([] if shared else [r"$\varepsilon$"]) + ["verdict"]
     return table(caption, "verdicts", "ll" + "r" * (len(head) - 3) + "l", head, rows)
+
+
+def interventions(report: Report) -> str:
+    """Named interventions, and pairs of terms that act together."""
+    found = [e for e in report.interventions.values() if not e.pair or e.relations]
+    if not found:
+        return "% no interventions\n"
+    rows = [
+        [
+            escaped(each.name),
+            formula(each.latex, each.intervention),
+            *map(number, (each.score, each.margin, each.epsilon)),
+            escaped(
+                mark(each.decision).word
+                + ("" if each.certificate is None else f" ({each.certificate})")
+            ),
+            escaped(", ".join(each.relations) or "–"),
+        ]
+        for each in found
+    ]
+    head = [
+        "Intervention",
+        "what it does",
+        r"$\widehat\delta$",
+        r"$\pm$",
+        r"$\varepsilon$",
+        "verdict",
+        "relation",
+    ]
+    return table("Named interventions and pairs of terms.", "interventions", "llrrrll", head, rows)
 
 
 def scope(report: Report) -> str:

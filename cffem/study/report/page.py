@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from cffem.study.report import page_evidence as page_data
 from cffem.study.report import page_verdicts as page_parts
+from cffem.study.report.interventions.page_interventions import page_interventions
+from cffem.study.report.maps.map_pictures import page_maps
 from cffem.study.report.markup import Raw, paragraph, section, text
 from cffem.study.report.page_script import CHECKSUM, SCRIPT, tolerance_slider
-from cffem.study.report.summary import notice, screen_sentence, sentences
+from cffem.study.report.summary import (
+    interventions_sentence,
+    notice,
+    screen_sentence,
+    sentences,
+)
 from cffem.study.report.verdict_pictures import error_bars
 
 if TYPE_CHECKING:
@@ -96,6 +103,8 @@ def as_page(report: Report, drawing: Any = None) -> str:
     """
     parts = [
         ("verdicts", "Verdicts", page_parts.verdicts(report) + tolerance_slider(report)),
+        ("interventions", "Interventions and pairs of terms", page_interventions(report)),
+        ("maps", "Where and when each change matters", page_maps(report, drawing)),
         ("scope", "What the verdicts hold for", page_parts.scope(report)),
         ("observables", "Observables", page_parts.observables(report)),
         ("constraint", "Constraint class", page_data.constraint(report)),
@@ -132,6 +141,8 @@ def summary(report: Report) -> Raw:
     if second := notice(report):
         told.append(paragraph(second, "doubt"))
     told += [paragraph(sentence) for sentence in sentences(report)]
+    if third := interventions_sentence(report):
+        told.append(paragraph(third))
     return Raw(f'<div class="summary">{"".join(told)}</div>')
 
 

@@ -272,7 +272,7 @@ def observables(report: Report) -> str:
         return empty
     parts = []
     for name, found in part.items():
-        changes = found.get("terms", {})
+        changes = {**found.get("terms", {}), **found.get("interventions", {})}
         rows = [
             (
                 term,

@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from cffem._files import require_file, write_whole
-from cffem.study.report.summary import plain
+from cffem.study.report.interventions.intervention_report import (
+    InterventionReport,
+    interventions_csv,
+)
+from cffem.study.report.maps.effect_map import EffectMap, with_arrays, write_maps
+from cffem.study.report.summary import as_cell
 from cffem.symbols.errors import InputError
 
 FAMILY, VERSION = "cffem-report", 1
@@ -30,6 +35,8 @@ SECTIONS = (
     "constraint",
     "design",
     "screening",
+    "interventions",
+    "maps",
     "observables",
     "sets",
     "cost",
@@ -37,6 +44,7 @@ SECTIONS = (
 )
 MOST_BYTES = 2**28  # of a report; the largest real ones have a few million
 JSON_FILE, CSV_FILE, PAGE_FILE = "report.json", "terms.csv", "report.html"
+INTERVENTIONS_FILE = "interventions.csv"
 
 
 @dataclass(frozen=True)
@@ -114,20 +122,6 @@ def as_term(entry: Mapping[str, Any]) -> TermReport:
     return TermReport(**{key: value for key, value in entry.items() if key in known})
 
 
-def as_cell(value: Any) -> Any:
-    """A value in a table: text that a spreadsheet would run as a formula gets an apostrophe in
-    front.
-
-    Example:
-        >>> as_cell("=HYPERLINK(1)"), as_cell("u_x"), as_cell(-1.5), as_cell(None)
-        ("'=HYPERLINK(1)", 'u_x', -1.5, '')
-    """
-    if not isinstance(value, str):
-        return "" if value is None else value
-    clean = plain(value)
-    return f"'{clean}" if clean.lstrip()[:1] in tuple("=+-−@") else clean
-
-
 COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields", "profile"))
 
 
@@ -138,10 +132,14 @@ class Report:
     Attributes:
         terms: one entry for each term of the library, by name.
         sections: the other sections of the schema.
+        effects: the maps with their densities, where these are at hand.
     """
 
     terms: Mapping[str, TermReport]
     sections: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    effects: Mapping[str, EffectMap] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         missing = [name for name in SECTIONS if name not in self.sections]
@@ -150,6 +148,28 @@ class Report:
                 f"a report needs all sections; {', '.join(missing)} missing (a skipped one holds "
                 f"{{'skipped': reason}})"
             )
+
+    @property
+    def interventions(self) -> dict[str, InterventionReport]:
+        """Named interventions and pairs of terms, by name."""
+        section = self.sections["interventions"]
+        return {
+            name: InterventionReport.from_plain(found)
+            for name, found in section.items()
+            if name != "skipped"
+        }
+
+    @property
+    def maps(self) -> dict[str, EffectMap]:
+        """Where and when deletions and named interventions change the solution, by name."""
+        if self.effects:
+            return dict(self.effects)
+        section = self.sections["maps"]
+        return {
+            name: EffectMap.from_plain(found)
+            for name, found in section.items()
+            if name != "skipped"
+        }
 
     # Files
     # ----------------------------------------------------------------------------------------------
@@ -190,7 +210,12 @@ class Report:
                 + (f" but of {schema}; use a newer cffem" if newer else "")
             )
         absent = {"skipped": "the report was written without this section"}
-        return cls(terms, {**dict.fromkeys(SECTIONS, absent), **sections})
+        report = cls(terms, {**dict.fromkeys(SECTIONS, absent), **sections})
+        try:
+            report.interventions, report.maps  # noqa: B018
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+            raise InputError(f"this is not a report of schema {SCHEMA} ({error})") from None
+        return report
 
     @classmethod
     def read(cls, folder: str | Path) -> Report:
@@ -207,7 +232,8 @@ class Report:
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read: {error}") from None
-        return cls.from_json(text)
+        report = cls.from_json(text)
+        return dataclasses.replace(report, effects=with_arrays(Path(folder), report.maps))
 
     def to_csv(self) -> str:
         """The table of terms as CSV."""
@@ -219,18 +245,23 @@ class Report:
         return out.getvalue()
 
     def write(self, folder: str | Path) -> None:
-        """Write `terms.csv`, `report.html` and, last, `report.json`, each whole or not at all."""
+        """Write `terms.csv`, `interventions.csv` and `maps.npz` where there are any, `report.html`
+        and, last, `report.json`, each whole or not at all.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         text = self.to_json()
         # What is shown is what is stored, so that rendering again gives the same page.
         Report.from_json(text)._write_views(folder)
+        write_maps(folder, self.maps)
         write_whole(folder / JSON_FILE, text)
 
     def _write_views(self, folder: Path) -> Path:
         from cffem.study.report.drawn_fields import Fields
 
         write_whole(folder / CSV_FILE, self.to_csv())
+        if self.interventions:
+            write_whole(folder / INTERVENTIONS_FILE, interventions_csv(self.interventions))
         return write_whole(folder / PAGE_FILE, self.to_html(Fields.read(folder)))
 
     # Views

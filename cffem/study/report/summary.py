@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
+    from cffem.study.report.interventions.intervention_report import InterventionReport
     from cffem.study.report.report import Report, TermReport
 
 LONGEST = 60  # characters of a name that are shown
+MOST_PAIRS = 6  # of which a summary tells
 LONGEST_REASON = 160  # and of a reason; the table has it in full
 
 
@@ -126,7 +128,34 @@ def notice(report: Report) -> str:
     return f"Note: {'; '.join(plain(str(text)) for text in told)}." if told else ""
 
 
-def by_field(term: TermReport) -> str:
+def interventions_sentence(report: Report) -> str:
+    """Which named interventions matter, and how the terms of pairs act together; empty without any.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> half = {"name": "half", "intervention": "", "decision": "relevant"}
+        >>> print(interventions_sentence(Report({}, {**sections, "interventions": {"half": half}})))
+        Interventions: half is relevant.
+    """
+    found = report.interventions.values()
+    named = [each for each in found if not each.pair]
+    parts = []
+    for decision in ("relevant", "irrelevant", "unresolved", "unsolvable"):
+        mine = [each.name for each in named if each.decision == decision]
+        if mine:
+            parts.append(f"{joined(mine)} {'is' if len(mine) == 1 else 'are'} {decision}")
+    pairs = [each for each in found if each.pair]
+    acting = [f"{plain(each.name)}: {plain(each.sentence)}" for each in pairs if each.sentence]
+    if pairs and not acting:
+        parts.append(f"of {len(pairs)} pairs of terms none is redundant, cancels or acts together")
+    parts += acting[:MOST_PAIRS]
+    if len(acting) > MOST_PAIRS:
+        parts.append(f"and {len(acting) - MOST_PAIRS} more pairs")
+    return f"Interventions: {'; '.join(parts)}." if parts else ""
+
+
+def by_field(term: TermReport | InterventionReport) -> str:
     """For which fields a term matters, in brackets; nothing where there is one field.
 
     Example:
@@ -420,3 +449,17 @@ def plain(text: str, longest: int | None = None) -> str:
     """
     shown = "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in str(text))
     return shown if longest is None or len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def as_cell(value: Any) -> Any:
+    """A value in a table: text that a spreadsheet would run as a formula gets an apostrophe in
+    front.
+
+    Example:
+        >>> as_cell("=HYPERLINK(1)"), as_cell("u_x"), as_cell(-1.5), as_cell(None)
+        ("'=HYPERLINK(1)", 'u_x', -1.5, '')
+    """
+    if not isinstance(value, str):
+        return "" if value is None else value
+    clean = plain(value)
+    return f"'{clean}" if clean.lstrip()[:1] in tuple("=+-−@") else clean

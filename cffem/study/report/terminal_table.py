@@ -10,7 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cffem.study.report.summary import by_field, notice, plain, screen_sentence, sentences
+from cffem.study.report.summary import (
+    by_field,
+    interventions_sentence,
+    notice,
+    plain,
+    screen_sentence,
+    sentences,
+)
 
 if TYPE_CHECKING:
     from cffem.study.report.report import Report
@@ -59,14 +66,43 @@ def as_text(report: Report, width: int = 110) -> str:
     if first := screen_sentence(report):
         console.print(Text(first + "\n"), soft_wrap=False)
     console.print(table)
+    if report.interventions:
+        console.print(Text("\ninterventions:"))
+        console.print(_interventions(report))
     for sentence in (
         notice(report),
         *sentences(report),
+        interventions_sentence(report),
         plain(str(report.sections["scope"].get("sentence", ""))),
     ):
         if sentence:
             console.print(Text("\n" + sentence), soft_wrap=False)
     return out.getvalue().rstrip()
+
+
+def _interventions(report: Report) -> Table:
+    """Scores and verdicts of named interventions, and of pairs that interact."""
+    table = Table(title=None, header_style="", box=None, pad_edge=False)
+    for name, right in (
+        ("intervention", False),
+        ("score δ", True),
+        ("margin", True),
+        ("error bar", False),
+        ("verdict", False),
+    ):
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
+    for each in report.interventions.values():
+        if each.pair and not each.relations:
+            continue
+        told = "; ".join(filter(None, [plain(each.reason), plain(each.sentence)]))
+        table.add_row(
+            Text(plain(each.name, LONGEST_NAME)),
+            shown(each.score),
+            shown(each.margin),
+            Text(each.certificate or "none"),
+            Text(f"{each.decision}{by_field(each)}" + (f": {told}" if told else "")),
+        )
+    return table
 
 
 def shown(value: float | None) -> str:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cffem.study.report.canvas import decades, label, mark, picture
 from cffem.study.report.markup import number
@@ -26,6 +26,25 @@ DECADES = 4.0  # how far below ε the axis goes; what is smaller is named at its
 RANKS_DIFFER = 1.05  # two scores within this factor are not told apart by rank
 
 
+class Scored(Protocol):
+    """What has a score, an error bar and a verdict: a term, or another intervention."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def deletion(self) -> float | None: ...
+
+    @property
+    def margin(self) -> float | None: ...
+
+    @property
+    def epsilon(self) -> float | None: ...
+
+    @property
+    def decision(self) -> str: ...
+
+
 def error_bars(report: Report) -> str:
     """Score ± margin of every term against ε on a logarithmic axis."""
     terms = [replace(term, epsilon=term_epsilon(report, term)) for term in report.terms.values()]
@@ -33,7 +52,7 @@ def error_bars(report: Report) -> str:
     return score_bars(terms, f"deletion score δ with error bar, norm {norm}")
 
 
-def score_bars(terms: Sequence[TermReport], quantity: str) -> str:
+def score_bars(terms: Sequence[Scored], quantity: str) -> str:
     """Scores with error bars, each term with its own ε.
 
     Args:
@@ -48,7 +67,7 @@ def score_bars(terms: Sequence[TermReport], quantity: str) -> str:
     )
 
 
-def _told(term: TermReport) -> str:
+def _told(term: Scored) -> str:
     if term.deletion is None:
         return f"{plain(term.name)}: no score, {mark(term.decision).word}."
     bar = f"plus or minus {term.margin:.2g}" if term.margin is not None else "without error bar"
@@ -58,7 +77,7 @@ def _told(term: TermReport) -> str:
     )
 
 
-def _draw_bars(figure: Any, terms: Sequence[TermReport], quantity: str) -> None:
+def _draw_bars(figure: Any, terms: Sequence[Scored], quantity: str) -> None:
     axes = figure.add_subplot()
     epsilons = [term.epsilon for term in terms]
     low, high = _range(terms, [e for e in epsilons if e is not None and _positive(e)])
@@ -100,7 +119,7 @@ def _draw_bars(figure: Any, terms: Sequence[TermReport], quantity: str) -> None:
     axes.set_axisbelow(True)
 
 
-def _range(terms: Sequence[TermReport], epsilons: Sequence[float]) -> tuple[float, float]:
+def _range(terms: Sequence[Scored], epsilons: Sequence[float]) -> tuple[float, float]:
     """Ends of the axis: all bars, but at most `DECADES` below ε."""
     bars = [
         (t.deletion, t.margin or 0.0)
@@ -114,7 +133,7 @@ def _range(terms: Sequence[TermReport], epsilons: Sequence[float]) -> tuple[floa
     ) * 2.5
 
 
-def _draw_bar(axes: Any, row: int, term: TermReport, low: float) -> None:
+def _draw_bar(axes: Any, row: int, term: Scored, low: float) -> None:
     look = mark(term.decision)
     if not _positive(term.deletion):
         return
@@ -149,7 +168,7 @@ def _draw_bar(axes: Any, row: int, term: TermReport, low: float) -> None:
     )
 
 
-def _beside(term: TermReport) -> str:
+def _beside(term: Scored) -> str:
     word = mark(term.decision).word
     if term.deletion is None:
         return f"{word} (no score)"

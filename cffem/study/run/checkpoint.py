@@ -42,7 +42,15 @@ if TYPE_CHECKING:
 FORMAT = "cffem-checkpoint/2"
 FOLDER = "checkpoint"
 # What a study leaves in its folder; any of it without a checkpoint belongs to somebody else.
-RESULTS = ("report.json", "report.html", "terms.csv", "fields.npz", FOLDER)
+RESULTS = (
+    "report.json",
+    "report.html",
+    "terms.csv",
+    "interventions.csv",
+    "maps.npz",
+    "fields.npz",
+    FOLDER,
+)
 MOST_FACT = 2**28  # bytes
 log = logging.getLogger("cffem.study")
 

@@ -60,6 +60,8 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
         "observables": {
             name: [plain(o), float(epsilon)] for name, (o, epsilon) in study.observables.items()
         },
+        "interventions": {name: plain(change) for name, change in study.interventions.items()},
+        "pairs": study.pairs,
         "petsc_options": plain(study.petsc_options),
         "seed": study.seed,
     }

@@ -41,12 +41,18 @@ def plan(study: Study) -> str:
             else f"{name}: {size} unknowns, steady"
         )
         others = terms + len(study.observables)
-        total += price.set_up + price.step * steps * (1 + classes * terms + others)
-        bars += price.bars(steps, classes * terms)
-        most += study.certification.effort * price.sweep(steps, classes * terms)
+        changed = classes * terms + more_problems(study, terms)
+        total += price.set_up + price.step * steps * (1 + changed + others)
+        bars += price.bars(steps, changed)
+        most += study.certification.effort * price.sweep(steps, changed)
     lines += stations(study, terms, up_to, classes)
     lines.append(priced(total, bars, most))
     return "\n".join(lines)
+
+
+def more_problems(study: Study, terms: int) -> int:
+    """How many changed problems there are besides single deletions: named ones and pairs."""
+    return len(study.interventions) + (terms * (terms - 1) // 2 if study.pairs else 0)
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,11 @@ def stations(study: Study, terms: int, up_to: str, classes: int) -> list[str]:
         else f"  screening: {study.screening.method}, then refit",
         f"  deletions: {up_to}{count * classes * terms} solves"
         + (" (with and without refit)" if classes > 1 else ""),
+        *(
+            [f"  interventions and pairs: {up_to}{count * more_problems(study, terms)} solves"]
+            if more_problems(study, terms)
+            else []
+        ),
         f"  linearised: {up_to}{count * terms} solves",
         f"  observables: {count * len(study.observables)} backward solves"
         if study.observables

@@ -43,6 +43,7 @@ from cffem.symbols.operators import dt
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.problem import conditions as boundary
 from cffem.symbols.problem import constraint_classes as constraints
+from cffem.symbols.problem import interventions as changes
 from cffem.symbols.problem import observables
 from cffem.symbols.problem.conditions import (
     Dirichlet,
@@ -53,7 +54,9 @@ from cffem.symbols.problem.conditions import (
     Tangential,
 )
 from cffem.symbols.problem.experiment import Experiment, Window
+from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.library import Library
+from cffem.symbols.problem.norm_names import Norm
 from cffem.symbols.problem.system import System
 from cffem.verdicts.certification import Certification
 
@@ -156,6 +159,8 @@ class StudyReader:
             "observables": self._observables(table.table("observables", {})),
             "petsc_options": self._petsc(table),
             "candidates": candidates or None,
+            "interventions": self._interventions(table.table("interventions", {})),
+            "pairs": table.flag("pairs", False),
             "seed": seed,
         }
         table.done()
@@ -466,20 +471,37 @@ class StudyReader:
     # ----------------------------------------------------------------------------------------------
 
     def _certification(self, table: Table) -> Certification:
-        return self._dataclass(table, Certification)
-
-    def _dataclass(self, table: Table, kind: type) -> Any:
-        """An object whose arguments are plain numbers, flags and words, checked against its
-        defaults.
-        """
+        """Plain numbers, flags and words, checked against the defaults, and a norm."""
         options = {
             f.name: self._like(table, f.name, f.type, f.default)
-            for f in dataclasses.fields(kind)
-            if f.name in table
+            for f in dataclasses.fields(Certification)
+            if f.name in table and f.name != "norm"
         }
+        if "norm" in table:
+            options["norm"] = self._norm(table)
         table.done()
         with table.naming():
-            return kind(**options)
+            return Certification(**options)
+
+    def _norm(self, table: Table) -> str:
+        """The name of a norm, or a table with weights, kind and subdomain."""
+        if not isinstance(table.get("norm"), Mapping):
+            return str(table.text("norm"))
+        entry = table.table("norm")
+        options: dict[str, Any] = {}
+        for word, read in (("weights", Table.number), ("kind", Table.text)):
+            if word in entry and isinstance(entry.get(word), Mapping):
+                each = entry.table(word)
+                options[word] = {
+                    self.field(name, each, name): read(each, name) for name in each.entries()
+                }
+            elif word in entry:
+                options[word] = entry.text(word)
+        if "on" in entry:
+            options["on"] = entry.text("on")
+        entry.done()
+        with entry.naming():
+            return Norm(**options)
 
     def _like(self, table: Table, name: str, annotation: Any, default: Any) -> Any:
         read = (
@@ -544,6 +566,40 @@ class StudyReader:
         table.done()
         with table.naming():
             return getattr(observables, kind)(**options), epsilon
+
+    def _interventions(self, table: Table) -> dict[str, Intervention]:
+        return {name: self._intervention(table.table(name)) for name in table.entries(most=200)}
+
+    def _intervention(self, table: Table) -> Intervention:
+        """What a table changes, all of it together."""
+        made: list[Intervention] = []
+        with table.naming():
+            if "delete" in table:
+                names = table.get("delete")
+                names = [names] if isinstance(names, str) else names
+                if not isinstance(names, list):
+                    raise table.refuse("delete", "the name of a term or a list of them")
+                kept = table.choice("conditions", changes.CONDITIONS, changes.CARRIED)
+                made.append(changes.delete(*names, conditions=kept))
+            for word, change in (("scale", changes.scale), ("set", changes.set)):
+                entry = table.table(word, {})
+                made += [change(name, float(entry.number(name))) for name in entry.entries()]
+            for word, replaced in (("force", changes.force), ("start", changes.start)):
+                if word in table:
+                    values = self._values(table.table(word), None, rates=word == "start")
+                    made.append(replaced(values))
+            if "boundary" in table:
+                parts = [self._condition(entry, None) for entry in table.tables("boundary")]
+                made.append(changes.boundary(*parts))
+            if table.flag("release", False):
+                made.append(changes.release())
+            table.done()
+            if not made:
+                raise StudyFileError(
+                    f"{table.file}: {table.where} changes nothing; it may hold delete, scale, set, "
+                    "force, start, boundary and release"
+                )
+            return changes.joint(made)
 
     def _petsc(self, table: Table) -> Mapping[str, Any]:
         entry = table.table("petsc_options", {})

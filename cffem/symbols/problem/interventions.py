@@ -9,7 +9,7 @@ coefficients, forcing, initial and boundary data. Interventions never change and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
@@ -89,6 +89,30 @@ class Intervention:
     def only_coefficients(self) -> bool:
         """Whether nothing but coefficients is changed."""
         return not (self.forcing or self.initial or self.conditions or self.released)
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What takes the place of forcing, initial and boundary values."""
+        given = [value for _, value in (*self.forcing, *self.initial)]
+        for condition in self.conditions:
+            given += [getattr(condition, name, 0) for name in ("value", "coefficient")]
+        return tuple(given)
+
+    def at(self, name: str, value: float) -> Intervention:
+        """The same intervention in a problem where a coefficient has another value.
+
+        Example:
+            >>> print(scale("u", 0.5).at("u", 3.0), "|", delete("u").at("lap", 2.0))
+            set('u', 1.5) | delete('u') & set('lap', 2)
+        """
+        if name not in self.names:
+            return self & set(name, value)
+        moved = (
+            (other, "set", value * number) if (other, how) == (name, "scale") else change
+            for change in self.changes
+            for other, how, number in (change,)
+        )
+        return replace(self, changes=tuple(moved))
 
     def taken(self, coefficients: Mapping[str, float]) -> dict[str, float]:
         """What is taken from each coefficient that changes; a deletion takes all of one.

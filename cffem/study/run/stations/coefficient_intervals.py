@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import TYPE_CHECKING
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
-from cffem.study.run.facts import TermDeletion
-from cffem.study.run.identified_facts import AdjointFact, AdjointFacts, SpreadFact, SpreadFacts
+from cffem.study.run.facts import DeletionFact, DeletionFacts
+from cffem.study.run.identified_facts import AdjointFact, SpreadFact, SpreadFacts
 from cffem.study.run.running import Run
+from cffem.study.run.stations.deleting import ALONE, Deletions
+from cffem.study.run.stations.intervening import NAMED, PAIRS
 from cffem.symbols.errors import InputError
-from cffem.symbols.problem.interventions import delete
+from cffem.symbols.problem.interventions import Intervention, delete
 from cffem.symbols.problem.interventions import set as set_coefficient
+
+if TYPE_CHECKING:
+    from cffem.study.run.stations.reporting import Findings
+
+Changed = tuple[Intervention, DeletionFact]
 
 
 def spreads(
     run: Run,
     intervals: Mapping[str, Sequence[float]],
-    deletions: Mapping[str, Mapping[str, TermDeletion]],
-    adjoints: AdjointFacts,
+    deletions: Deletions,
+    findings: Findings,
 ) -> SpreadFacts:
     """For each experiment and coefficient, how much scores, observables and the solution
     itself change within its interval.
@@ -36,12 +43,13 @@ def spreads(
         return found
     run.progress.begin("coefficient intervals", len(run.models) * len(intervals))
     for name, model in run.models.items():
+        changed = solved_changes(deletions, name, findings.deletions)
         found[name] = {
             term: run.fact(
                 SpreadFact,
                 f"intervals/{name}/{term}",
-                lambda m=model, n=term, e=ends, name=name: spread(
-                    run, m, n, e, deletions[name], adjoints[name]
+                lambda m=model, n=term, e=ends, name=name, changed=changed: spread(
+                    run, m, n, e, changed, findings.adjoints[name]
                 ),
                 term,
             )
@@ -50,24 +58,36 @@ def spreads(
     return found
 
 
+def solved_changes(deletions: Deletions, name: str, facts: DeletionFacts) -> dict[str, Changed]:
+    """All changed problems of one experiment that have solutions, by term or name."""
+    found: dict[str, Changed] = {}
+    for kind in (kind for kind in (ALONE, NAMED, PAIRS) if kind in facts):
+        solved = {term: each.fact for term, each in facts[kind][name].items() if each.fact.solved}
+        changes = deletions.changes(kind, name, list(solved))
+        found |= {term: (changes[term], fact) for term, fact in solved.items()}
+    return found
+
+
 def spread(
     run: Run,
     model: Model,
     term: str,
     ends: Sequence[float],
-    facts: Mapping[str, TermDeletion],
+    solved: Mapping[str, Changed],
     adjoints: Mapping[str, AdjointFact],
 ) -> SpreadFact:
     """Move one coefficient to both ends of its interval; the largest change of each score and
     of each effect on an observable.
     """
     asked, observables = run.study.certification, run.study.observables
-    norm, deleted = asked.norm, partial(delete, conditions=asked.conditions)
-    solved = {name: each.fact for name, each in facts.items() if each.fact.solved}
+    norm = asked.norm
     scores, moved = dict.fromkeys(solved, 0.0), 0.0
-    effects = {label: dict.fromkeys(solved, 0.0) for label in observables}
+    effects = {
+        label: {name: 0.0 for name, (_, fact) in solved.items() if label in fact.observables}
+        for label in observables
+    }
     for end in ends:
-        at_end = set_coefficient(term, end) if end else deleted(term)
+        at_end = set_coefficient(term, end) if end else delete(term, conditions=asked.conditions)
         try:
             # Growth without bound need not overflow within the window.
             check_direction_of_time(
@@ -77,14 +97,16 @@ def spread(
             )
             there = model.solve(at_end)
             moved = max(moved, there.distance(model.factual, norm))
-            for name in solved:
-                without = model.solve(deleted(name) if name == term else deleted(name) & at_end)
+            for name, (change, fact) in solved.items():
+                without = model.solve(change.at(term, end))
                 scores[name] = max(
-                    scores[name], abs(there.distance(without, norm) - (solved[name].score or 0.0))
+                    scores[name], abs(there.distance(without, norm) - (fact.score or 0.0))
                 )
                 for label, (observable, _) in observables.items():
+                    if label not in fact.observables:
+                        continue
                     value = model.measurement(observable).value
-                    before = abs(adjoints[label].value - solved[name].observables[label])
+                    before = abs(adjoints[label].value - fact.observables[label])
                     effects[label][name] = max(
                         effects[label][name], abs(abs(value(there) - value(without)) - before)
                     )

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Station: every deleted problem, its observables, its error bound and its picture.
+"""Station: every deleted or otherwise changed problem, its observables, its error bound and its
+picture.
 
 Each experiment has one sweep, of all deletions that no earlier run has finished, and its error
 bounds are asked for together. A deletion, its field and its certificate are stored as soon as they
 are there, and its trajectory then leaves the memory. With
 `refit="remaining"` two intervention classes are studied: deletion alone, and deletion with the
-other coefficients refitted.
+other coefficients refitted; named interventions and pairs of terms are classes of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cffem.bounds import DeletionBound, NoCertificate
@@ -22,7 +24,8 @@ from cffem.engine.deletion.outcomes import HANDED, Deletion
 from cffem.engine.deletion.refit import Refit, deleting
 from cffem.engine.model import Model
 from cffem.engine.solution import Solution
-from cffem.study.run.counted import norm_of
+from cffem.study.report.maps.effect_map import EffectMap
+from cffem.study.report.maps.mapping import Mapper
 from cffem.study.run.facts import (
     NO_BOUND,
     SOLVED,
@@ -38,14 +41,17 @@ from cffem.study.run.facts import (
     TermDeletion,
 )
 from cffem.study.run.running import Run
+from cffem.study.run.stations.intervening import NAMED, PAIRS, asked_changes
 from cffem.study.run.stations.misfit import Comparison
 from cffem.study.run.stations.profiling import profiles
 from cffem.symbols.problem.interventions import Intervention
+from cffem.symbols.problem.norm_names import of_field
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED
 from cffem.verdicts.until_decided import decide_by_refinement
 
 if TYPE_CHECKING:
+    from cffem.engine.deletion.change_density import ChangeDensity
     from cffem.study.report.camera import Camera
 
 Fact = TypeVar("Fact")
@@ -78,12 +84,27 @@ class Deletions:
         self.run, self.factual, self.nulls, self.refits = run, factual, nulls, refits
         self.cameras: dict[str, Camera] = {}
         self.pictures: dict[str, Any] = {}
+        self.mapper: Mapper | None = None
+        self.maps: dict[str, tuple[EffectMap, ChangeDensity]] = {}
         self.comparisons: dict[str, Comparison] = {}
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The intervention classes of this study."""
-        return (ALONE, REFITTED) if self.run.study.refit == "remaining" else (ALONE,)
+        study = self.run.study
+        return (
+            ALONE,
+            *([REFITTED] if study.refit == "remaining" else []),
+            *([NAMED] if study.interventions else []),
+            *([PAIRS] if study.pairs else []),
+        )
+
+    def names(self, kind: str, name: str) -> tuple[str, ...]:
+        """The interventions of a class in one experiment: by default one for each term."""
+        model = self.run.models[name]
+        if kind in (NAMED, PAIRS):
+            return tuple(asked_changes(self.run, kind, model))
+        return model.active
 
     def all(self) -> DeletionFacts:
         """The facts of all deletions by class, experiment and term."""
@@ -91,7 +112,7 @@ class Deletions:
         for kind in self.classes:
             models = self.run.models
             # Two pieces of work for each term: the deletion and its error bound.
-            self.run.progress.begin(kind, 2 * sum(len(model.active) for model in models.values()))
+            self.run.progress.begin(kind, 2 * sum(len(self.names(kind, name)) for name in models))
             found[kind] = {
                 name: self.certified(kind, name, self.sweep(kind, name)) for name in models
             }
@@ -110,7 +131,7 @@ class Deletions:
         sweep, each of which is stored as soon as it is there.
         """
         run, model = self.run, self.run.models[name]
-        keys = {term: f"{kind}/{name}/{term}" for term in model.active}
+        keys = {term: f"{kind}/{name}/{term}" for term in self.names(kind, name)}
         pending = [term for term in keys if keys[term] not in run.checkpoint]
         for term in keys:
             if term not in pending:
@@ -119,14 +140,12 @@ class Deletions:
             run.begin(self.label(name, pending), len(model.times) - 1)
             run.watch.label = lambda terms: self.label(name, terms)
             try:
-                model.deletions(
-                    pending,
+                model.interventions(
+                    self.changes(kind, name, pending),
                     run.study.certification.norm,
                     keep=HANDED,
                     finished=lambda deletion: self.take(kind, name, deletion),
-                    refit=self.refit(kind, pending),
                     accuracy=self.accuracy(model),
-                    conditions=run.study.certification.conditions,
                 )
             finally:
                 run.watch.label = None
@@ -134,6 +153,29 @@ class Deletions:
             term: DeletionFact.from_plain(run.checkpoint[key]["value"])
             for term, key in keys.items()
         }
+
+    def changes(
+        self,
+        kind: str,
+        name: str,
+        terms: Sequence[str],
+        facts: Mapping[str, DeletionFact] | None = None,
+    ) -> dict[str, Intervention]:
+        """Some interventions of a class in one experiment.
+
+        Args:
+            kind, name: the class and the experiment.
+            terms: the terms that are deleted, or the names of other interventions.
+            facts: the deletions, where they are known with their refitted coefficients.
+        """
+        model = self.run.models[name]
+        if kind in (NAMED, PAIRS):
+            asked = asked_changes(self.run, kind, model)
+            return {term: asked[term] for term in terms}
+        refit: Refit = self.refit(kind, terms)
+        if facts is not None and kind == REFITTED:
+            refit = {term: facts[term].coefficients for term in terms}
+        return deleting(model, tuple(terms), refit, self.run.study.certification.conditions)
 
     def label(self, name: str, terms: Sequence[str]) -> str:
         """What the progress display calls the deletion of some terms."""
@@ -159,8 +201,9 @@ class Deletions:
         key, model = f"{kind}/{name}/{deletion.term}", self.run.models[name]
         if deletion.solution is not None:
             self.run.keep_field(key, deletion.solution)
-            if kind == ALONE:
+            if kind in (ALONE, NAMED):
                 self.photograph(name, deletion.term, deletion.solution)
+                self.map(name, deletion.term, deletion.solution)
         fact = DeletionFact(
             deletion.status,
             deletion.score if deletion.status == SOLVED else None,
@@ -172,8 +215,8 @@ class Deletions:
             deletion.strategy,
             deletion.error,
             deletion.intervention.apply(model.coefficients),
-            self.observed(model, deletion.solution) if kind == ALONE else {},
-            self.misfit(name, deletion.solution) if kind == ALONE else None,
+            self.observed(model, deletion.solution) if kind in (ALONE, NAMED) else {},
+            self.misfit(name, deletion.solution) if kind in (ALONE, NAMED) else None,
         )
         self.run.store(key, fact.to_plain(), self.label(name, [deletion.term]))
 
@@ -191,7 +234,7 @@ class Deletions:
         return (
             {}
             if solution is None
-            else {f: float(solution.distance(model.factual, norm_of(norm, f))) for f in fields}
+            else {f: float(solution.distance(model.factual, of_field(norm, f))) for f in fields}
         )
 
     def misfit(self, name: str, solution: Solution | None) -> float | None:
@@ -205,9 +248,7 @@ class Deletions:
 
     def change(self, kind: str, name: str, term: str, fact: DeletionFact) -> Intervention:
         """The intervention of a deletion that is known."""
-        refit: Refit = "none" if kind == ALONE else {term: fact.coefficients}
-        conditions = self.run.study.certification.conditions
-        return deleting(self.run.models[name], (term,), refit, conditions)[term]
+        return self.changes(kind, name, [term], {term: fact})[term]
 
     def solution(self, kind: str, name: str, term: str, fact: DeletionFact) -> Solution:
         """A deleted solution that was stored, or solved once more."""
@@ -270,7 +311,7 @@ class Deletions:
         """Find error bounds of deletions, and store each as soon as it is there."""
         run, wanted = self.run, self.run.study.certification
         asked = {
-            field: replace(wanted, norm=norm_of(wanted.norm, field)) for field in run.study.fields
+            field: replace(wanted, norm=of_field(wanted.norm, field)) for field in run.study.fields
         } or {WHOLE: wanted}
 
         def take(term: str, bounds: Mapping[str, DeletionBound | NoCertificate]) -> None:
@@ -279,7 +320,7 @@ class Deletions:
                 for field, bound in bounds.items()
             }
             run.store(keys[term], found, f"error bound of {self.label(name, [term])}")
-            if kind != ALONE or not run.study.observables:
+            if kind not in (ALONE, NAMED) or not run.study.observables:
                 run.checkpoint.release_field(f"{kind}/{name}/{term}")
 
         changes = {term: self.change(kind, name, term, fact) for term, fact in pending.items()}
@@ -297,7 +338,7 @@ class Deletions:
         """
         wanted, result = self.run.study.certification, dict(found)
         for field, size in self.factual[name].sizes.items():
-            asked = replace(wanted, norm=norm_of(wanted.norm, field)) if field else wanted
+            asked = replace(wanted, norm=of_field(wanted.norm, field)) if field else wanted
             judged = {term: each.judged[field] for term, each in found.items()}
             for term, finer in self.refined_in(kind, name, judged, asked, size or 0.0, field):
                 each = result[term]
@@ -335,13 +376,13 @@ class Deletions:
         levels.destroy()
 
     def deleted_solutions(
-        self, name: str, found: Mapping[str, TermDeletion]
+        self, name: str, found: Mapping[str, TermDeletion], kind: str = ALONE
     ) -> Mapping[str, Solution]:
         """The deleted solutions of an experiment by term, taken from the checkpoint when they
         are asked for.
         """
         solved = {term: each.fact for term, each in found.items() if each.fact.solved}
-        return StoredSolutions(self, ALONE, name, solved)
+        return StoredSolutions(self, kind, name, solved)
 
     # Pictures
     # ----------------------------------------------------------------------------------------------
@@ -351,6 +392,40 @@ class Deletions:
         if self.run.checkpoint.folder is None or name != next(iter(self.run.models)):
             return
         self.pictures[term] = self.camera(name).take(solution)
+
+    def map(self, name: str, term: str, solution: Solution) -> None:
+        """Find out where and when a changed solution differs; maps are of the first experiment."""
+        if name != next(iter(self.run.models)):
+            return
+        if self.mapper is None:
+            self.mapper = Mapper(self.run.models[name], name)
+        self.maps[term] = self.mapper.of(solution)
+
+    def mapped(self, facts: DeletionFacts, decisions: Mapping[str, str]) -> dict[str, EffectMap]:
+        """All maps, those of an earlier run from its fields, with what they say in words.
+
+        Args:
+            facts: the deletions.
+            decisions: the verdicts by term or name.
+        """
+        if not self.run.models:
+            return {}
+        name, result = next(iter(self.run.models)), {}
+        for kind in (kind for kind in (ALONE, NAMED) if kind in facts):
+            solutions = self.deleted_solutions(name, facts[kind][name], kind)
+            for term in solutions:
+                if term not in self.maps:
+                    self.map(name, term, solutions[term])
+                made = self.maps[term][0]
+                assert self.mapper is not None
+                words = self.mapper.sentence(made, decisions.get(term, ""))
+                result[term] = replace(made, sentence=words)
+        return result
+
+    def write_maps(self, folder: Path) -> None:
+        """Write all maps for ParaView; collective."""
+        if self.mapper is not None:
+            self.mapper.write(folder, {term: found for term, (_, found) in self.maps.items()})
 
     def camera(self, name: str) -> Camera:
         """The camera of an experiment, made once."""
@@ -369,12 +444,19 @@ class Deletions:
         name, model = next(iter(self.run.models.items()))
         camera = self.camera(name)
         drawing = camera.drawing(camera.take(model.factual))
-        solutions = self.deleted_solutions(name, facts[ALONE][name])
-        for term in solutions:
-            if term not in self.pictures:
-                self.pictures[term] = camera.take(solutions[term])
-            if drawing is not None:
-                drawing = drawing.with_deleted(term, self.pictures[term])
+        for kind in (kind for kind in (ALONE, NAMED) if kind in facts):
+            solutions = self.deleted_solutions(name, facts[kind][name], kind)
+            for term in solutions:
+                if term not in self.pictures:
+                    self.pictures[term] = camera.take(solutions[term])
+                if drawing is not None:
+                    drawing = drawing.with_deleted(term, self.pictures[term])
+        for term, (_, found) in self.maps.items():
+            assert self.mapper is not None
+            density = found.total / self.mapper.local_volumes
+            values = camera.cell_values(self.mapper.function(term, density))
+            if drawing is not None and values is not None:
+                drawing = drawing.with_map(term, values)
         return drawing
 
 

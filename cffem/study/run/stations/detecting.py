@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
-from cffem.study.run.counted import norm_of
 from cffem.study.run.identified_facts import LimitFact, ScreeningFacts
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import set as set_coefficient
+from cffem.symbols.problem.norm_names import of_field
 
 # The discretisation error of a change, relative to it, that is allowed for where nothing sharper is
 # known.
@@ -73,7 +73,7 @@ def effect(run: Run, model: Model, term: str, ends: Sequence[float]) -> LimitFac
         except (SolveError, InputError):
             continue
         sizes = {
-            field: float(moved.distance(model.factual, norm_of(norm, field))) for field in fields
+            field: float(moved.distance(model.factual, of_field(norm, field))) for field in fields
         }
         return LimitFact(largest, sizes or {"": float(moved.distance(model.factual, norm))})
     return LimitFact(largest, None)

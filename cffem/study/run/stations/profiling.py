@@ -17,9 +17,9 @@ from cffem.bounds.entrance import certify_deletions
 from cffem.engine.deletion.outcomes import Deletion
 from cffem.engine.deletion.profile import Profile, profile
 from cffem.engine.solve.linear import SolveError
-from cffem.study.run.counted import norm_of
 from cffem.study.run.facts import BoundFact, DeletionFact, PartialFact
 from cffem.symbols.problem.interventions import scale
+from cffem.symbols.problem.norm_names import of_field
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.certification import Certification
 
@@ -51,7 +51,7 @@ def profiles(
     found = {}
     for field, size in sizes.items():
         asked = run.study.certification
-        asked = replace(asked, norm=norm_of(asked.norm, field)) if field else asked
+        asked = replace(asked, norm=of_field(asked.norm, field)) if field else asked
         sampled = profile(model, term, asked.norm, conditions=asked.conditions, deletion=deletion)
         found[field] = partial(model, term, sampled, asked, asked.threshold(size or 0.0))
     return found

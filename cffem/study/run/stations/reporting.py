@@ -6,7 +6,7 @@ from __future__ import annotations
 import platform
 import resource
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 
 import cffem
+from cffem.study.report.interventions.intervention_report import InterventionReport
+from cffem.study.report.maps.effect_map import EffectMap
 from cffem.study.report.report import Report, TermReport
 from cffem.study.run.description import observable_text
 from cffem.study.run.facts import (
@@ -51,7 +53,9 @@ from cffem.study.run.stations.deciding import (
 )
 from cffem.study.run.stations.deleting import ALONE, REFITTED
 from cffem.study.run.stations.detecting import ALLOWANCE
-from cffem.symbols.problem.interventions import KEPT
+from cffem.study.run.stations.interacting import Interaction, interaction
+from cffem.study.run.stations.intervening import NAMED, PAIRS, pairs_among
+from cffem.symbols.problem.interventions import KEPT, Intervention, delete
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 
@@ -125,26 +129,45 @@ class Reporting:
     def __init__(self, run: Run, found: Findings):
         self.run, self.study, self.found = run, run.study, found
         self.names = run.study.library.names
+        self.pairs = pairs_among(self.names) if run.study.pairs else {}
         self.nulls = nulls_everywhere(found.constraint, run)
         self.groups = found.design.alias_groups
         self.estimated = run.study.coefficients is None
         self.single = {kind: self._verdicts(kind) for kind in found.deletions}
         self.headline = REFITTED if run.study.refit == "remaining" else ALONE
 
-    def report(self) -> Report:
-        """The whole report."""
+    def report(self, mapped: Callable[[Mapping[str, str]], Mapping[str, EffectMap]]) -> Report:
+        """The whole report.
+
+        Args:
+            mapped: gives the maps, from the verdicts by term or name.
+        """
         terms = {name: self._term(name) for name in self.names}
+        interventions = self._interventions()
+        decisions = {name: term.decision for name, term in terms.items()}
+        decisions |= {
+            name: found["decision"] for name, found in interventions.items() if name != "skipped"
+        }
+        effects = mapped(decisions)
         sections = {
             "scope": self._scope(),
             "constraint": self._constraint(),
             "design": self._design(),
             "screening": self._screening(),
+            "interventions": interventions,
+            "maps": self._maps(effects),
             "observables": self._observables(),
             "sets": self._sets(terms),
             "cost": self._cost(),
             "environment": self._environment(),
         }
-        return Report(terms, sections)
+        return Report(terms, sections, effects)
+
+    @staticmethod
+    def _maps(effects: Mapping[str, EffectMap]) -> Facts:
+        if not effects:
+            return {"skipped": "no changed problem has a solution"}
+        return {name: each.to_plain() for name, each in effects.items()}
 
     # Verdicts
     # ----------------------------------------------------------------------------------------------
@@ -162,13 +185,22 @@ class Reporting:
     def _verdicts(self, kind: str) -> dict[str, list[Verdict]]:
         """Verdicts of one intervention class by term, one for each experiment."""
         result: dict[str, list[Verdict]] = {}
-        for name in self.names:
+        for name in self._asked(kind):
             result[name] = [
                 self._verdict(kind, name, experiment, field)
                 for experiment in self.run.experiments
                 for field in self.study.fields or ("",)
             ]
         return result
+
+    def _asked(self, kind: str) -> Sequence[str]:
+        """What is asked in an intervention class: all terms, or interventions by name."""
+        if kind == NAMED:
+            return tuple(self.study.interventions)
+        if kind == PAIRS:
+            found = self.found.deletions[PAIRS].values()
+            return tuple(dict.fromkeys(name for each in found for name in each))
+        return self.names
 
     def _verdict(self, kind: str, name: str, experiment: str, field: str) -> Verdict:
         """The verdict on one term in one experiment, for one field where fields are judged by
@@ -242,9 +274,70 @@ class Reporting:
             profile=self._profile(name, chosen),
         )
 
-    def _by_field(self, name: str) -> dict[str, str]:
+    def _interventions(self) -> Facts:
+        """Named interventions and pairs of terms."""
+        kinds = [kind for kind in (NAMED, PAIRS) if kind in self.single]
+        if not kinds:
+            return {"skipped": "no intervention is named, and pairs are not asked for"}
+        return {
+            name: self._intervention(kind, name).to_plain()
+            for kind in kinds
+            for name in self.single[kind]
+        }
+
+    def _intervention(self, kind: str, name: str) -> InterventionReport:
+        chosen = combined(self.single[kind][name])
+        change = self._change_of(kind, name)
+        fact = self._deletion(kind, chosen.experiment, name)
+        bound = None if fact is None else fact.judged[chosen.field].bound
+        together = self._interaction(name) if kind == PAIRS else Interaction()
+        return InterventionReport(
+            name=name,
+            intervention=str(change),
+            latex=change._latex(),
+            terms=change.names,
+            pair=kind == PAIRS,
+            score=chosen.score,
+            eta_factual=chosen.eta_factual,
+            eta_counterfactual=chosen.eta_counterfactual,
+            margin=chosen.margin,
+            epsilon=chosen.epsilon,
+            experiment=chosen.experiment,
+            certificate=chosen.kind,
+            method=chosen.method,
+            decision=chosen.decision,
+            reason=chosen.reason,
+            code=chosen.code,
+            conditions="" if fact is None else fact.fact.conditions,
+            misfit=None if fact is None else fact.fact.misfit,
+            field=chosen.field,
+            fields=self._by_field(name, kind),
+            relations=together.relations,
+            interaction=together.value,
+            interaction_margin=together.margin,
+            sentence=together.sentence,
+            proof=None if bound is None else bound.to_plain(),
+        )
+
+    def _change_of(self, kind: str, name: str) -> Intervention:
+        if kind == NAMED:
+            return self.study.interventions[name]
+        return delete(*self.pairs[name], conditions=self.study.certification.conditions)
+
+    def _interaction(self, name: str) -> Interaction:
+        first, second = self.pairs[name]
+        both = self.single[PAIRS][name]
+        of = [self.single[ALONE][term] for term in (first, second)]
+        decided = [combined(each).decision for each in (*of, both)]
+        return interaction(
+            (first, second),
+            (decided[0], decided[1], decided[2]),
+            list(zip(*of, both, strict=True)),
+        )
+
+    def _by_field(self, name: str, kind: str = "") -> dict[str, str]:
         """What the verdicts on a term are for each field that is judged by itself."""
-        singles = self.single[self.headline][name]
+        singles = self.single[kind or self.headline][name]
         return {
             field: combined([v for v in singles if v.field == field]).decision
             for field in self.study.fields
@@ -487,35 +580,18 @@ class Reporting:
         values = {name: found[label].value for name, found in self.found.adjoints.items()}
         terms = {}
         for term in self.names:
-            each = {name: self._change(name, term, label) for name in values}
-            nothing = {
-                "deletion": None,
-                "margin": None,
-                "certificate": None,
-                "method": None,
-                "why": "",
-            }
-            chosen = max(
-                each.values(),
-                key=lambda change: -1.0 if change["deletion"] is None else change["deletion"],
-                default=nothing,
-            )
-            unsolved = self._unsolved(term)
-            decision = observable_verdict(
-                [(c["deletion"], c["margin"]) for c in each.values()], epsilon, unsolved is not None
-            )
             terms[term] = {
-                **chosen,
+                **self._effect(ALONE, term, label, epsilon),
                 "adjoint": max(
                     (f[label].scores.get(term, 0.0) for f in self.found.adjoints.values()),
                     default=None,
                 ),
-                "decision": "constraint_null" if term in self.nulls else decision,
-                "reason": unsolved
-                if decision == UNSOLVABLE
-                else self._observable_reason(term, chosen, decision),
             }
+        named = {
+            name: self._effect(NAMED, name, label, epsilon) for name in self.study.interventions
+        }
         return {
+            **({"interventions": named} if named else {}),
             "observable": observable_text(observable),
             "epsilon": float(epsilon),
             "value": next(iter(values.values()), None),
@@ -523,9 +599,36 @@ class Reporting:
             "terms": terms,
         }
 
-    def _unsolved(self, term: str) -> str | None:
+    def _effect(self, kind: str, term: str, label: str, epsilon: float) -> Facts:
+        """What an intervention does to an observable, where it does most, with the decision."""
+        each = [self._change(name, term, label, kind) for name in self.found.adjoints]
+        nothing = {
+            "deletion": None,
+            "margin": None,
+            "certificate": None,
+            "method": None,
+            "why": "",
+        }
+        chosen = max(
+            each,
+            key=lambda change: -1.0 if change["deletion"] is None else change["deletion"],
+            default=nothing,
+        )
+        unsolved = self._unsolved(term, kind)
+        decision = observable_verdict(
+            [(c["deletion"], c["margin"]) for c in each], epsilon, unsolved is not None
+        )
+        return {
+            **chosen,
+            "decision": "constraint_null" if term in self.nulls else decision,
+            "reason": unsolved
+            if decision == UNSOLVABLE
+            else self._observable_reason(term, chosen, decision),
+        }
+
+    def _unsolved(self, term: str, kind: str) -> str | None:
         """Why the deleted problem of some experiment could not be solved; None where all could."""
-        found = (facts.get(term) for facts in self.found.deletions[ALONE].values())
+        found = (facts.get(term) for facts in self.found.deletions[kind].values())
         return next(
             (each.fact.reason for each in found if each is not None and not each.fact.solved),
             None,
@@ -541,9 +644,9 @@ class Reporting:
             return f"no error bar: {chosen['why']}"
         return "the error bar reaches ε" if decision == "unresolved" else ""
 
-    def _change(self, experiment: str, term: str, label: str) -> Facts:
-        """|O(u) − O(u_j)| with its error bar in one experiment."""
-        found = self._deletion(ALONE, experiment, term)
+    def _change(self, experiment: str, term: str, label: str, asked: str) -> Facts:
+        """|O(u) − O(u_j)| of an intervention class with its error bar in one experiment."""
+        found = self._deletion(asked, experiment, term)
         if found is None or label not in found.fact.observables:
             return {
                 "deletion": None,
@@ -627,9 +730,10 @@ class Reporting:
         not the only ones.
         """
         found = [("", fact.record) for fact in self.found.factual.values()]
-        for kinds in self.found.deletions.values():
+        for kind, kinds in self.found.deletions.items():
+            word = "under" if kind == NAMED else "without"
             found += [
-                (f"without {term}, ", each.fact.record)
+                (f"{word} {term}, ", each.fact.record)
                 for terms in kinds.values()
                 for term, each in terms.items()
             ]

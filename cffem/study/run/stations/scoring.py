@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cffem.bounds.observable_bounds import certify_observable
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.study.run.facts import DeletionFacts, TermDeletion
+from cffem.study.run.facts import DeletionFacts
 from cffem.study.run.identified_facts import (
     AdjointFact,
     AdjointFacts,
@@ -22,9 +22,11 @@ from cffem.study.run.identified_facts import (
 from cffem.study.run.plain_facts import as_plain
 from cffem.study.run.running import Run
 from cffem.study.run.stations.deleting import ALONE, Deletions
+from cffem.study.run.stations.intervening import NAMED
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from cffem.engine.solution import Solution
     from cffem.symbols.problem.observables import Observable
 
 
@@ -122,7 +124,11 @@ def observable_bounds(
     """Error bars of what each deletion does to each observable, in each experiment."""
 
     def bounds(name: str, model: Model, observable: Observable) -> Found:
-        return bounds_of(deletions, name, model, observable, facts[ALONE][name])
+        found: dict[str, ObservableBoundFact] = {}
+        for kind in (kind for kind in (ALONE, NAMED) if kind in facts):
+            solutions = deletions.deleted_solutions(name, facts[kind][name], kind)
+            found |= bounds_of(deletions, name, model, observable, solutions)
+        return found
 
     found = of_each_observable(run, "error bounds of observables", "observables", bounds)
     return {
@@ -139,10 +145,9 @@ def bounds_of(
     name: str,
     model: Model,
     observable: Observable,
-    facts: Mapping[str, TermDeletion],
+    solutions: Mapping[str, Solution],
 ) -> dict[str, ObservableBoundFact]:
     """Margins of one observable by term, or why there is none."""
-    solutions = deletions.deleted_solutions(name, facts)
     names = [term for term in solutions if term not in deletions.nulls.get(name, {})]
     found: Mapping[str, Any] = certify_observable(
         model, observable, names, deletions.run.study.certification.largest, solutions

@@ -12,11 +12,11 @@ from dataclasses import replace
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
-from cffem.study.run.counted import norm_of
 from cffem.study.run.facts import FactualFact
-from cffem.study.run.plan import Price, priced
+from cffem.study.run.plan import Price, more_problems, priced
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.norm_names import of_field
 from cffem.symbols.reasons import Code, Reason
 
 
@@ -61,9 +61,10 @@ def announce(run: Run, seconds: float) -> None:
     for model in models:
         steps, count = max(len(model.times) - 1, 1), len(model.active)
         price = Price.of(model, 0.0, share / steps)
-        solves += share * ((classes + 1) * count + len(study.observables))
-        bars += price.bars(steps, classes * count)
-        most += study.certification.effort * price.sweep(steps, classes * count)
+        changed = classes * count + more_problems(study, count)
+        solves += share * (count + changed + len(study.observables))
+        bars += price.bars(steps, changed)
+        most += study.certification.effort * price.sweep(steps, changed)
     run.progress.note(priced(solves, bars, most))
 
 
@@ -101,7 +102,7 @@ def solved(run: Run, name: str, model: Model) -> FactualFact:
     return replace(
         fact,
         norm=solution.norm(norm),
-        norms={field: solution.norm(norm_of(norm, field)) for field in run.study.fields},
+        norms={field: solution.norm(of_field(norm, field)) for field in run.study.fields},
         record=solution.record,
         notes=tuple(model.notes),
     )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Reports of named interventions and pairs of terms."""
