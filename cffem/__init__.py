@@ -30,8 +30,8 @@ _HOME: dict[str, str] = {
         "cffem.symbols.known": "Known",
         "cffem.symbols.restricted": "on",
         "cffem.symbols.problem.known_values": "Interpolated",
-        "cffem.symbols.operators": "component cross curl div dot dt grad inner lap n norm2 outer "
-        "sym trace transpose vector",
+        "cffem.symbols.operators": "component cross curl det div dot dt grad identity inner inv "
+        "lap n norm2 outer sym tensor trace transpose vector",
         "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",
         "cffem.symbols.problem.library": "Library",
         "cffem.symbols.problem.system": "System",

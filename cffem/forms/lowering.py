@@ -34,14 +34,17 @@ from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.operators import (
     Cross,
     Curl,
+    Det,
     Div,
     Dot,
     Grad,
     Inner,
+    Inverse,
     Lap,
     Normal,
     Outer,
     Sym,
+    Tensor,
     TensorTrace,
     Transpose,
     Vec,
@@ -440,6 +443,22 @@ class Lowering:
     @lower.register(TensorTrace)
     def trace(self, node: TensorTrace) -> UflExpr:
         return ufl.tr(self.visit(node.args[0]))
+
+    @lower.register(Det)
+    def determinant(self, node: Det) -> UflExpr:
+        return ufl.det(self.plain.visit(node.args[0]))
+
+    @lower.register(Inverse)
+    def inverse(self, node: Inverse) -> UflExpr:
+        return ufl.inv(self.plain.visit(node.args[0]))
+
+    @lower.register(Tensor)
+    def tensor(self, node: Tensor) -> UflExpr:
+        if node.shape[0] != self.dimension:
+            raise DimensionError(
+                f"a tensor of {node.shape[0]} rows on a mesh of dimension {self.dimension}", node
+            )
+        return ufl.as_tensor([[self.visit(part) for part in row] for row in node.rows])
 
     @lower.register(Vec)
     def vec(self, node: Vec) -> UflExpr:

@@ -7,6 +7,8 @@ an operator as written, for instance to integrate `div(u*b)` by parts as a diver
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 
 from cffem.symbols.algebra.calculus import depends_on_space, has_jump, split_constant, split_scalar
@@ -30,7 +32,9 @@ from cffem.symbols.algebra.nodes import (
     as_expr,
     dimension_of,
 )
-from cffem.symbols.coordinates import t
+from cffem.symbols.algebra.tensor_nodes import Det, Inverse, Tensor, tensor_from
+from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.errors import ShapeError
 from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Component, Normal, n
 
@@ -38,16 +42,19 @@ __all__ = [
     "Component",
     "Cross",
     "Curl",
+    "Det",
     "Div",
     "Dot",
     "Grad",
     "Inner",
+    "Inverse",
     "Lap",
     "LinearOperator",
     "Node",
     "Normal",
     "Outer",
     "Sym",
+    "Tensor",
     "TensorMap",
     "TensorTrace",
     "Transpose",
@@ -57,13 +64,16 @@ __all__ = [
     "cross",
     "curl",
     "depends_on_space",
+    "det",
     "dimension_of",
     "div",
     "dot",
     "dt",
     "grad",
     "has_jump",
+    "identity",
     "inner",
+    "inv",
     "lap",
     "n",
     "norm2",
@@ -71,6 +81,7 @@ __all__ = [
     "split_constant",
     "split_scalar",
     "sym",
+    "tensor",
     "trace",
     "transpose",
     "vector",
@@ -141,6 +152,42 @@ def norm2(a: ExpressionLike) -> sp.Expr:
     """Squared Euclidean norm: `norm2(grad(u))` is |∇u|²."""
     a = as_expr(a)
     return inner(a, a)
+
+
+def det(a: ExpressionLike) -> sp.Expr:
+    """Determinant of a tensor: `det(identity(2) + grad(u))` is the change of volume J."""
+    return Det(a)
+
+
+def inv(a: ExpressionLike) -> sp.Expr:
+    """Inverse of a tensor."""
+    return Inverse(a)
+
+
+def identity(dim: int) -> sp.Expr:
+    """The identity tensor in a space of this dimension.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.VectorField("u", dim=2)
+        >>> cf.trace(cf.identity(2) + cf.grad(u))
+        div(u) + 2
+    """
+    if isinstance(dim, bool) or dim not in (1, 2, 3):
+        raise ShapeError(f"the identity has dimension 1, 2 or 3, not {dim!r}")
+    return Grad(Vec(*SPACE[:dim]))
+
+
+def tensor(*rows: Sequence[ExpressionLike]) -> sp.Expr:
+    """A tensor from its rows, for instance a conductivity that depends on the direction.
+
+    Example:
+        >>> import cffem as cf
+        >>> u, K = cf.ScalarField("u"), cf.tensor((2, 1), (1, 3))
+        >>> cf.div(cf.dot(K, cf.grad(u)))
+        div(dot(tensor((2, 1), (1, 3)), grad(u)))
+    """
+    return tensor_from(rows)
 
 
 def vector(*components: ExpressionLike) -> sp.Expr:

@@ -49,7 +49,7 @@ nu = cf.Parameter("nu")
         (lambda: cf.vector(E, 0, 0), "components of a vector are scalars"),
         (lambda: cf.vector(1, 2, 3, 4), "1, 2 or 3 components"),
         (lambda: cf.component(u, 0), "has no component 0"),
-        (lambda: cf.grad(sp.Matrix([[1, 2], [3, 4]])), "is not a vector"),
+        (lambda: cf.grad(sp.Matrix([[1, 2], [3, 4]])), "grad of a tensor"),
         (lambda: shape_of(sp.Piecewise((E, x > 0), (u, True))), "combines a"),
         (lambda: shape_of(sp.Piecewise((u, sp.Integer(0) < E), (v, True))), "compares a vector"),
     ],

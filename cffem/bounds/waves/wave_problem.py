@@ -24,7 +24,7 @@ from cffem.bounds.scalar_problem import Key, linear_parts, only_equation
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, VectorField
-from cffem.symbols.operators import dt
+from cffem.symbols.operators import Inverse, dt
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.library import Library
@@ -137,6 +137,8 @@ def wave_operator(expr: Any, unknown: Field, dim: int, constrained: bool) -> Wav
         NotCovered: it is of another kind; the message says why.
     """
     parts = [unknown[i] for i in range(dim)] if isinstance(unknown, VectorField) else [unknown]
+    if expr.has(Inverse):
+        raise NotCovered("the stress of a finite deformation is not linear")
     rows = [linear_parts(sp.expand(entry), parts) for entry in to_components(expr, dim)]
     stiffness = (
         _vector_stiffness(rows, dim, constrained)

@@ -34,7 +34,7 @@ from cffem.symbols.algebra.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.known import Known, KnownEntry, KnownTensor
-from cffem.symbols.operators import as_expr
+from cffem.symbols.operators import Inverse, as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.restricted import Indicator, split_parts
 
@@ -197,8 +197,9 @@ def symbol_of(
         if alpha and library.locate(name)[0] == unknown
     ]
     terms = [(term, alpha) for term, alpha in terms if term != 0]
-    if any(orders(term, dim)[0] > 2 for term, _ in terms):
-        raise NotJudged("")  # derivatives of higher order are left, which carry more, not less
+    if any(term.has(Inverse) or orders(term, dim)[0] > 2 for term, _ in terms):
+        # Stresses of finite deformations or derivatives of higher order are left, which carry all.
+        raise NotJudged("")
     try:
         symbols = [
             Symbol(

@@ -18,6 +18,7 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from cffem.symbols.algebra.components import Entries, to_components
+from cffem.symbols.algebra.tensor_nodes import Inverse
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.fields import Component, Field, ScalarField
 from cffem.symbols.known import Known, KnownEntry
@@ -31,8 +32,13 @@ SAMPLES = 3
 
 @lru_cache(maxsize=4096)
 def canonical(expr: sp.Expr, dim: int | None) -> Entries:
-    """The expanded components of an expression; in 3D where the dimension is not known."""
-    return tuple(sp.expand(entry) for entry in to_components(expr, dim or GENERIC_DIMENSION))
+    """The expanded components of an expression; in 3D where the dimension is not known.
+
+    What contains an inverse tensor is not expanded: its quotients have no normal form there, and
+    thousands of summands.
+    """
+    entries = to_components(expr, dim or GENERIC_DIMENSION)
+    return entries if expr.has(Inverse) else tuple(sp.expand(entry) for entry in entries)
 
 
 def jet(entries: Iterable[sp.Expr], fields: Collection[Field] | None = None) -> list[sp.Expr]:

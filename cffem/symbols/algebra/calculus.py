@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterable
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from cffem.symbols.algebra.components import component, cross_of_components
+from cffem.symbols.algebra.components import (
+    component,
+    cross_of_components,
+    determinant_of_entries,
+    inverse_of_entries,
+)
 from cffem.symbols.algebra.nodes import (
     Cross,
     Curl,
@@ -34,8 +39,10 @@ from cffem.symbols.algebra.nodes import (
 )
 from cffem.symbols.algebra.normal_forms import NORMAL_FORMS, normal_form
 from cffem.symbols.algebra.shapes import shape_of
+from cffem.symbols.algebra.tensor_nodes import Det, Inverse, Tensor
 from cffem.symbols.coordinates import SPACE
-from cffem.symbols.fields import CoordinateFunction, VectorField
+from cffem.symbols.errors import ShapeError
+from cffem.symbols.fields import CoordinateFunction, Field, VectorField
 from cffem.symbols.known import Known, KnownTensor
 
 JUMPS = (sp.Piecewise, sp.Heaviside, sp.sign, sp.floor, sp.ceiling)
@@ -54,12 +61,8 @@ def is_unit(expr: sp.Basic) -> bool:
 
 
 def is_identity(expr: sp.Basic) -> bool:
-    """Whether an expression is the identity tensor, written grad((x, y)) or grad((x, y, z))."""
-    return (
-        isinstance(expr, Grad)
-        and isinstance(expr.args[0], Vec)
-        and expr.args[0].args == SPACE[: len(expr.args[0].args)]
-    )
+    """Whether an expression is the identity tensor, `identity(2)` or grad((x, y))."""
+    return isinstance(expr, Grad) and expr.is_identity
 
 
 def is_atom(expr: sp.Basic) -> bool:
@@ -128,12 +131,52 @@ def gradient(arg: sp.Expr) -> sp.Expr:
 
 
 @normal_form(Div)
-@linear
 def divergence(arg: sp.Expr) -> sp.Expr:
+    """Summand by summand; what is known stays with a flux that is integrated by parts.
+
+    In div(grad(u) + q) the divergence of a constant q is zero, but q·n belongs to the flux through
+    a boundary, as I n does to the traction of F − F⁻ᵀ.
+    """
+    summands = sp.Add.make_args(sp.expand_mul(arg))
+    known = [part for part in summands if not part.has(Field)]
+    fluxes = [part for part in summands if part.has(Field) and leaves_trace(part)]
+    if not known or not fluxes:
+        return divergence_of_summands(arg)
+    flux = min(fluxes, key=lambda part: (part.count_ops(), default_sort_key(part)))
+    rest = sp.Add(*(part for part in summands if part is not flux and part not in known))
+    return held_divergence(sp.Add(flux, *known)) + (Div(rest) if rest != 0 else sp.S.Zero)
+
+
+def held_divergence(arg: sp.Expr) -> sp.Expr:
+    """A divergence that is integrated by parts as it is written."""
+    node = Div.build(arg)
+    node.held = True
+    return node
+
+
+def leaves_trace(flux: sp.Expr) -> bool:
+    """Whether the divergence of a flux is integrated by parts: it contains derivatives of fields
+    in space, or is an isotropic stress.
+    """
+    return takes_derivatives(flux) or is_pressure(*split_scalar(flux))
+
+
+def takes_derivatives(expr: sp.Expr) -> bool:
+    """Whether derivatives of fields in space occur."""
+    slopes = {d for d in expr.atoms(sp.Derivative) if {*d.variables} & {*SPACE}}
+    return any(node.has(Field) for node in expr.atoms(Grad, Div, Curl, Lap) | slopes)
+
+
+@linear
+def divergence_of_summands(arg: sp.Expr) -> sp.Expr:
     """div(s T) = s div(T) + T·grad(s); div grad = lap, div curl = 0; cross, outer products."""
     scalar, tensor = split_scalar(arg)
+    if scalar != 1 and is_pressure(scalar, tensor):
+        # Its trace p n belongs to the traction of a stress, which grad(p) would not leave.
+        return held_divergence(arg)
     if scalar != 1:
-        return Div.build(arg) if has_jump(arg) else scalar * Div(tensor) + Dot(tensor, Grad(scalar))
+        whole = has_jump(arg) or scalar.has(Det, Inverse)
+        return Div.build(arg) if whole else scalar * Div(tensor) + Dot(tensor, Grad(scalar))
     if is_unit(arg) or isinstance(arg, Curl):
         return sp.S.Zero
     if is_a(arg, Grad):
@@ -148,6 +191,11 @@ def divergence(arg: sp.Expr) -> sp.Expr:
         return sp.Add(*(part.diff(s) for part, s in zip(arg.args, SPACE, strict=False)))
     # div(∇vᵀ) = grad(div v) is a rewrite: its trace is ∇vᵀ n, that of grad(div v) is (div v) n.
     return Div.build(arg)
+
+
+def is_pressure(scalar: sp.Expr, tensor: sp.Expr) -> bool:
+    """Whether a tensor is an isotropic stress whose size is a function of fields themselves."""
+    return is_identity(tensor) and scalar.has(Field) and not takes_derivatives(scalar)
 
 
 @normal_form(Curl)
@@ -342,6 +390,8 @@ def transposed(arg: sp.Expr) -> sp.Expr:
         return arg.args[0]
     if is_a(arg, Outer):
         return Outer(arg.args[1], arg.args[0])
+    if isinstance(arg, Tensor):
+        return Tensor(*(entry for row in zip(*arg.rows, strict=True) for entry in row))
     return arg if isinstance(arg, Sym) or is_identity(arg) else Transpose.build(arg)
 
 
@@ -351,6 +401,8 @@ def symmetric_part(arg: sp.Expr) -> sp.Expr:
     """A projection that does not see the transpose."""
     if isinstance(arg, Sym) or is_identity(arg):
         return arg
+    if isinstance(arg, Tensor):
+        return (arg + Transpose(arg)) / 2
     if is_a(arg, Outer):
         return Sym.build(Outer.build(*sorted(arg.args, key=default_sort_key)))
     return Sym.build(arg.args[0] if is_a(arg, Transpose) else arg)
@@ -366,7 +418,39 @@ def trace_of(arg: sp.Expr) -> sp.Expr:
         return Div(arg.args[0])
     if is_a(arg, Outer):
         return Dot(*arg.args)
+    if isinstance(arg, Tensor):
+        return sp.Add(*(row[i] for i, row in enumerate(arg.rows)))
     return TensorTrace.build(arg)
+
+
+@normal_form(Det)
+def determinant(arg: sp.Expr) -> sp.Expr:
+    """Written out where the entries are given; it does not see the transpose."""
+    if is_identity(arg):
+        return sp.S.One
+    if isinstance(arg, Tensor):
+        return determinant_of_entries(arg.args)
+    return Det.build(arg.args[0] if is_a(arg, Transpose) else arg)
+
+
+@normal_form(Inverse)
+def inverse(arg: sp.Expr) -> sp.Expr:
+    """Written out where the entries are given; the transpose comes out."""
+    if is_identity(arg):
+        return arg
+    if isinstance(arg, Tensor):
+        if determinant_of_entries(arg.args) == 0:
+            raise ShapeError(f"{arg} has no inverse: its determinant is zero")
+        return Tensor(*inverse_of_entries(arg.args))
+    if is_a(arg, Transpose):
+        return Transpose(Inverse(arg.args[0]))
+    return arg.args[0] if isinstance(arg, Inverse) else Inverse.build(arg)
+
+
+@normal_form(Tensor)
+def tensor_of(*parts: sp.Expr) -> sp.Expr:
+    """The entries as they are."""
+    return Tensor.build(*parts)
 
 
 @normal_form(Vec)

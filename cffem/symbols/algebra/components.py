@@ -35,6 +35,7 @@ from cffem.symbols.algebra.nodes import (
 )
 from cffem.symbols.algebra.normal_forms import normal_form
 from cffem.symbols.algebra.shapes import rank_name, shape_of
+from cffem.symbols.algebra.tensor_nodes import Det, Inverse, Tensor
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal, ScalarField, VectorField
@@ -312,6 +313,43 @@ def _(expr: Sym, dim: int) -> Entries:
 @_entries.register
 def _(expr: TensorTrace, dim: int) -> Entries:
     return (sp.Add(*_entries(expr.args[0], dim)[:: dim + 1]),)
+
+
+@_entries.register
+def _(expr: Tensor, dim: int) -> Entries:
+    if expr.shape[0] != dim:
+        raise ShapeError(f"{expr} has {expr.shape[0]} rows, but space has {dim} dimensions")
+    return tuple(_entries(part, dim)[0] for part in expr.args)
+
+
+@_entries.register
+def _(expr: Det, dim: int) -> Entries:
+    return (determinant_of_entries(_entries(expr.args[0], dim)),)
+
+
+@_entries.register
+def _(expr: Inverse, dim: int) -> Entries:
+    return inverse_of_entries(_entries(expr.args[0], dim))
+
+
+def inverse_of_entries(a: Entries) -> Entries:
+    """The inverse of a tensor given by its entries, row by row."""
+    size = determinant_of_entries(a)
+    if len(a) < 9:
+        adjugate = (sp.S.One,) if len(a) == 1 else (a[3], -a[1], -a[2], a[0])
+    else:
+        rows = a[:3], a[3:6], a[6:]
+        columns = [cross_of_components(rows[i - 2], rows[i - 1]) for i in range(3)]
+        adjugate = tuple(column[i] for i in range(3) for column in columns)
+    return tuple(entry / size for entry in adjugate)
+
+
+def determinant_of_entries(a: Entries) -> sp.Expr:
+    """The determinant as a sum of products, not expanded: its derivatives stay short."""
+    if len(a) < 9:
+        return a[0] if len(a) == 1 else a[0] * a[3] - a[1] * a[2]
+    minors = cross_of_components(a[3:6], a[6:])
+    return sp.Add(*(p * q for p, q in zip(a[:3], minors, strict=True)))
 
 
 def cross_of_components(a: Entries, b: Entries) -> Entries:

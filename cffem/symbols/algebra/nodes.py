@@ -156,6 +156,19 @@ class Grad(LinearOperator):
         shape = shape_of(self.args[0])
         return (*shape, shape[0]) if shape else (dimension_of(self.args[0]),)
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether it is the gradient of the place, the identity tensor."""
+        place = self.args[0]
+        return isinstance(place, Vec) and place.args == COORDINATES[: len(place.args)]
+
+    def _sympystr(self, printer: Printer) -> str:
+        named = f"identity({len(self.args[0].args)})" if self.is_identity else None
+        return named or super()._sympystr(printer)
+
+    def _latex(self, printer: Printer) -> str:
+        return r"\mathbf{I}" if self.is_identity else super()._latex(printer)
+
 
 class Div(LinearOperator):
     """Divergence of a vector or (row-wise) of a tensor."""
@@ -391,7 +404,24 @@ class TensorTrace(TensorMap):
         return ()
 
 
-class Vec(Node):
+class ByEntries(Node):
+    """A vector or tensor given by its scalar entries."""
+
+    __slots__ = ()
+
+    @classmethod
+    def vanishes(cls, *parts: sp.Expr) -> bool:
+        return all(part == 0 for part in parts)
+
+    def _eval_derivative(self, s: sp.Basic) -> sp.Expr:
+        return type(self)(*(part.diff(s) for part in self.args))
+
+    @property
+    def free_symbols(self) -> set[sp.Basic]:
+        return set().union(*(arg.free_symbols for arg in self.args))
+
+
+class Vec(ByEntries):
     """A vector given by its scalar components."""
 
     __slots__ = ()
@@ -407,17 +437,6 @@ class Vec(Node):
                     f"the components of a vector are scalars, but {part} is a "
                     f"{rank_name(shape_of(part))}"
                 )
-
-    @classmethod
-    def vanishes(cls, *parts: sp.Expr) -> bool:
-        return all(part == 0 for part in parts)
-
-    def _eval_derivative(self, s: sp.Basic) -> sp.Expr:
-        return Vec(*(part.diff(s) for part in self.args))
-
-    @property
-    def free_symbols(self) -> set[sp.Basic]:
-        return set().union(*(arg.free_symbols for arg in self.args))
 
     @property
     def shape(self) -> Shape:
@@ -436,16 +455,12 @@ def reads_as_one(expr: sp.Expr) -> bool:
 
 
 def as_expr(value: Any) -> sp.Expr:
-    """An expression from a number, a SymPy object, or a tuple or matrix as a vector."""
+    """An expression from a number, a SymPy object, a tuple or matrix as a vector or tensor."""
     if isinstance(value, sp.MatrixBase):
-        if 1 not in value.shape:
-            raise ShapeError(
-                f"a matrix of shape {value.shape} is not a vector; write its terms with outer or "
-                "grad"
-            )
-        return Vec(*value)
+        return Vec(*value) if 1 in value.shape else NORMAL_FORMS[sp.MatrixBase](value.tolist())
     if isinstance(value, Sequence | sp.Tuple) and not isinstance(value, str):
-        return Vec(*value)
+        nested = any(isinstance(part, Sequence | sp.Tuple) for part in value)
+        return NORMAL_FORMS[sp.MatrixBase](value) if nested else Vec(*value)
     if isinstance(value, str):
         raise TypeError(f"{value!r} is a string; use cffem.parse to read terms from text")
     refuse_foreign(value)
@@ -457,9 +472,8 @@ def as_expr(value: Any) -> sp.Expr:
 
 def dimensions(expr: sp.Expr) -> set[int]:
     """The dimensions of space that parts of the expression ask for; more than one is wrong."""
-    found = {field.dim for field in expr.atoms(Field) if field.dim is not None} | {
-        len(vec.args) for vec in expr.atoms(Vec)
-    }
+    found = {field.dim for field in expr.atoms(Field) if field.dim is not None}
+    found |= {node.shape[0] for node in expr.atoms(ByEntries)}
     found |= {known.shape[0] for known in expr.atoms(Known) if known.shape}
     rotated = any(shape_of(node.args[0]) == () for node in expr.atoms(Curl))
     return found | ({2} if rotated else set())

@@ -14,8 +14,9 @@ import sympy as sp
 
 from cffem.symbols.algebra.calculus import partial_derivatives, scalar_atoms
 from cffem.symbols.algebra.components import component
-from cffem.symbols.algebra.nodes import Node, Vec, as_expr
+from cffem.symbols.algebra.nodes import ByEntries, Node, as_expr
 from cffem.symbols.algebra.shapes import rank_name, shape_of, unify
+from cffem.symbols.algebra.tensor_nodes import TensorFunction
 from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal
 
@@ -117,5 +118,11 @@ def _(expr: Node, field: Field, along: sp.Expr) -> sp.Expr:
 
 
 @_vary.register
-def _(expr: Vec, field: Field, along: sp.Expr) -> sp.Expr:
-    return Vec(*(_vary(part, field, along) for part in expr.args))
+def _(expr: TensorFunction, field: Field, along: sp.Expr) -> sp.Expr:
+    change = _vary(expr.args[0], field, along)
+    return expr.along(change) if change != 0 else sp.S.Zero
+
+
+@_vary.register
+def _(expr: ByEntries, field: Field, along: sp.Expr) -> sp.Expr:
+    return type(expr)(*(_vary(part, field, along) for part in expr.args))

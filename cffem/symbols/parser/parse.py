@@ -443,6 +443,19 @@ class Builder:
     def call_vector(self, tree: Tree) -> sp.Expr:
         return self.build_tuple(tree)
 
+    def call_tensor(self, tree: Tree) -> sp.Expr:
+        if any(part.kind != "tuple" for part in tree.parts):
+            raise ParseError("tensor takes its rows, tensor((2, 1), (1, 3)) say", tree.column)
+        rows = [tuple(self.expression(entry) for entry in part.parts) for part in tree.parts]
+        self.check_scalars(tree, [entry for row in rows for entry in row])
+        return self.apply(lambda: operators.tensor(*rows), column=tree.column)
+
+    def call_identity(self, tree: Tree) -> sp.Expr:
+        if len(tree.parts) != 1 or tree.parts[0].word not in ("1", "2", "3"):
+            raise ParseError("identity takes the dimension of space, 1, 2 or 3", tree.column)
+        dimension = int(tree.parts[0].word)
+        return self.apply(lambda: operators.identity(dimension), column=tree.column)
+
     def call_component(self, tree: Tree) -> sp.Expr:
         if (
             len(tree.parts) != 2

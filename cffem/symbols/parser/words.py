@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[float], float]]] = {
 }
 PRODUCTS = {name: getattr(operators, name) for name in ("dot", "cross", "inner", "outer")}
 DIFFERENTIAL = {name: getattr(operators, name) for name in ("grad", "div", "curl", "lap", "dt")}
-POINTWISE = {name: getattr(operators, name) for name in ("sym", "transpose", "trace")}
+POINTWISE = {name: getattr(operators, name) for name in ("sym", "transpose", "trace", "det", "inv")}
 RELATIONS = dict(zip(COMPARISONS, (sp.Lt, sp.Le, sp.Gt, sp.Ge), strict=True)) | {
     "Eq": sp.Eq,
     "Ne": sp.Ne,
@@ -62,6 +62,8 @@ SPECIAL = {
     "atan2": "angle",
     "norm2": "norm",
     "vector": "vector",
+    "tensor": "tensor",
+    "identity": "identity",
     "component": "component",
     "diff": "derivative",
     "Derivative": "derivative",
