@@ -4,10 +4,13 @@ picture, also in a real browser.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
 import subprocess
+import sys
+import types
 from html.parser import HTMLParser
 
 import pytest
@@ -18,6 +21,7 @@ import matplotlib.figure
 import matplotlib.text
 from report_samples import area, hostile, known, line, screened
 
+import cffem as cf
 from cffem.study.report.canvas import MARKS
 from cffem.study.report.page import POLICY
 from cffem.study.report.page_evidence import design
@@ -160,6 +164,23 @@ def test_columns_that_are_nearly_the_same_are_told_from_columns_that_are():
 
 def test_pages_are_the_same_whenever_they_are_made(pages):
     assert PAGES["hostile"]() == pages["hostile"]
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(monkeypatch, tmp_path):
+    shown = []
+    stand_in = types.ModuleType("IPython.display")
+    stand_in.HTML, stand_in.display = str, shown.append
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", stand_in)
+    known().write(tmp_path)
+    known().show()
+    known().show(tmp_path)
+    pages = [html.unescape(re.search(r'srcdoc="([^"]*)"', text)[1]) for text in shown]
+    assert pages == [known().to_html(), (tmp_path / "report.html").read_text()]
+    assert all('sandbox="allow-scripts"' in text for text in shown)
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    with pytest.raises(cf.InputError, match="needs a notebook"):
+        known().show()
 
 
 def test_a_notebook_shows_the_same_verdicts():

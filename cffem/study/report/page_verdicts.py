@@ -84,26 +84,27 @@ def verdict_table(report: Report) -> Raw:
     rows = [
         (
             term.name,
-            Raw(formula(term.latex, str(library.get(term.name, term.latex)))),
-            term.coefficient,
+            verdict(term.decision),
             term.deletion,
             term.margin,
             term_epsilon(report, term),
             term.certificate or "none",
-            verdict(term.decision),
+            term.coefficient,
+            Raw(formula(term.latex, str(library.get(term.name, term.latex)))),
             "; ".join(filter(None, [by_field(term).strip(" ()"), term.reason, term.conditions])),
         )
         for term in report.terms.values()
     ]
+    # The verdict stands first: however wide the rest becomes, it is on the screen.
     head = (
         "term",
-        "T[u]",
-        "coefficient α",
+        "verdict",
         "score δ",
         "margin ±",
         "ε",
         "error bar",
-        "verdict",
+        "coefficient α",
+        "T[u]",
         "why",
     )
     return table("Verdicts", head, rows, "verdict-table")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import math
@@ -282,6 +283,30 @@ class Report:
         from cffem.study.report.latex import as_latex
 
         return as_latex(self)
+
+    def show(self, folder: str | Path | None = None, height: int = 800) -> None:
+        """Show the whole page in a notebook, apart from the notebook's own styles and scripts.
+
+        Args:
+            folder: the folder of results, whose page has the pictures of the fields, too.
+            height: of the frame, in pixels.
+
+        Raises:
+            InputError: this is no notebook.
+        """
+        try:
+            from IPython.display import HTML, display
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"show needs a notebook; open {PAGE_FILE} of the folder of results in a browser"
+            ) from error
+        page = self.to_html() if folder is None else (Path(folder) / PAGE_FILE).read_text()
+        display(
+            HTML(
+                f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="allow-scripts" '
+                f'style="width:100%;height:{int(height)}px;border:1px solid #ccc"></iframe>'
+            )
+        )
 
     def _repr_html_(self) -> str:
         from cffem.study.report.page import as_snippet
