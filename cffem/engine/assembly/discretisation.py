@@ -11,7 +11,7 @@ c_j; nothing is compiled or assembled again.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,8 @@ from cffem.forms.elements import HCURL, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
-from cffem.forms.translation_errors import UnsupportedTerm
+from cffem.forms.strong import strong_form
+from cffem.forms.translation_errors import NotRepresentable, UnsupportedTerm
 from cffem.forms.weak import surface_term, test_of, weak_form
 from cffem.forms.weakterm import Auxiliary, WeakTerm
 from cffem.symbols.algebra.nodes import Curl
@@ -166,44 +167,73 @@ class Discretisation:
 
     def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
         try:
-            plain, parts = split_parts(self.library[name])
-            equation = self.library.locate(name)[0]
-            weak = self._plain_weak(plain, equation, elements)
-            for part, term in parts.items():
-                weak = self._in_part(weak, name, part, term, elements)
-            return replace(weak, term=self.library[name])
+            return self.weak_in_parts(
+                self.library[name], self.library.locate(name)[0], elements, f"term {name!r}"
+            )
         except UnsupportedTerm as error:
             raise error.named(name) from None
 
-    def _plain_weak(
-        self, term: sp.Expr, equation: Field, elements: Mapping[Field, Any]
+    def weak_in_parts(
+        self,
+        term: sp.Expr,
+        equation: Field,
+        elements: Mapping[Field, Any],
+        what: str,
+        multipliers: Collection[Field] = (),
     ) -> WeakTerm:
-        if term == 0:
-            return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
-        return weak_form(term, equation, elements, known=self.known.elements)
+        """The weak form of a term, in the parts where it acts.
 
-    def _in_part(
-        self, weak: WeakTerm, name: str, part: str, term: sp.Expr, elements: Mapping[Field, Any]
-    ) -> WeakTerm:
-        """A weak term with another that acts in a named part."""
-        equation = self.library.locate(name)[0]
-        what = f"term {name!r}"
-        if checks.is_subdomain(self.domain, self.boundary, part, what):
-            inner = self._plain_weak(term, equation, elements)
-            if inner.jumps:
+        Args:
+            term: the term.
+            equation: the field of its equation.
+            elements: the elements of all fields.
+            what: how to call it in an error message.
+            multipliers: fields that are never differentiated.
+        """
+        plain, parts = split_parts(term)
+        weak = self._everywhere(plain, equation, elements, multipliers)
+        for part, inner in parts.items():
+            if not checks.is_subdomain(self.domain, self.boundary, part, what):
+                checks.check_has_effect(self, part, equation, elements, what)
+                surface = surface_term(part, inner, equation, elements, self.known.elements)
+                weak = weak.plus(surface)
+                continue
+            within = self._everywhere(inner, equation, elements, multipliers)
+            if within.jumps:
                 raise UnsupportedTerm(
                     "fluxes between discontinuous cells are not restricted to a part; take a "
                     "Lagrange element",
-                    term,
+                    inner,
                 )
-            return weak.plus(inner, self.known.indicator(part, what))
-        if part in self.boundary.conditions:
-            conditions = self.boundary.conditions[part]
-            if essential(conditions, equation, carrier(elements[equation]).space):
-                raise InputError(
-                    f"{what} acts on {part!r}, where {equation} is given, and has no effect there"
+            weak = weak.plus(within, self.known.indicator(part, what))
+        return replace(weak, term=term)
+
+    def strong_in_parts(self, term: sp.Expr, what: str) -> Any:
+        """A term at points inside cells, in the parts where it acts.
+
+        Raises:
+            NotRepresentable: it acts on a surface, or the elements lack a derivative.
+        """
+        plain, parts = split_parts(term)
+        for part, inner in parts.items():
+            if not checks.is_subdomain(self.domain, self.boundary, part, what):
+                raise NotRepresentable(
+                    f"it acts on {part!r}, and points inside the domain do not see it", node=term
                 )
-        return weak.plus(surface_term(part, term, equation, elements, self.known.elements))
+            plain += self.known.indicator(part, what) * inner
+        context = self.context.extended(self.known.values)
+        return strong_form(plain, context, self.spaces.elements)
+
+    def _everywhere(
+        self,
+        term: sp.Expr,
+        equation: Field,
+        elements: Mapping[Field, Any],
+        multipliers: Collection[Field],
+    ) -> WeakTerm:
+        if term == 0:
+            return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
+        return weak_form(term, equation, elements, multipliers, known=self.known.elements)
 
     def _weak_anchor(
         self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]

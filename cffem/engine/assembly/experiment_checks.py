@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -21,7 +21,7 @@ from dolfinx import fem
 from cffem import _compat
 from cffem.engine.assembly.traces import essential, natural_kinds
 from cffem.engine.inputs import field_data as data
-from cffem.forms.elements import H1, HDIV
+from cffem.forms.elements import H1, HDIV, carrier
 from cffem.forms.orders import derivatives
 from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.algebra.splitting import as_written, is_stand_in
@@ -364,6 +364,21 @@ def is_subdomain(domain: MeshData, boundary: Boundary, part: str, what: str) -> 
         f"{what}: the mesh has no part {part!r}; "
         f"{nearest(part, [*cells, *boundary.tags, *boundary.surfaces])}"
     )
+
+
+def check_has_effect(
+    discretisation: Discretisation,
+    part: str,
+    equation: Field,
+    elements: Mapping[Field, Any],
+    what: str,
+) -> None:
+    """Refuse a term on a part of the boundary where the values of its field are given."""
+    conditions = discretisation.boundary.conditions.get(part, [])
+    if essential(conditions, equation, carrier(elements[equation]).space):
+        raise InputError(
+            f"{what} acts on {part!r}, where {equation} is given, and has no effect there"
+        )
 
 
 def check_weights(equation: Equation, scheme: Scheme, start: float) -> None:

@@ -10,6 +10,7 @@ before (`cffem.symbols.problem.known_values`); tensors of formulas are matrices 
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -379,6 +380,49 @@ class KnownFields:
         else:
             element = basix.ufl.element(family, cell, degree, shape=key.shape or None)
         return fem.functionspace(self.mesh, element)
+
+
+def content_of(key: Known, value: Any, domain: MeshData) -> str:
+    """A short hash of the values of a known field on a mesh, the same on any number of ranks;
+    empty for formulas and measurements, which are described by themselves. Collective.
+    """
+    made = value.function if isinstance(value, Interpolated) else value
+    if not isinstance(made, fem.Function):
+        named = isinstance(value, Mapping | MeasuredFields) or is_formula(value)
+        if named or (not callable(value) and not isinstance(value, tuple)):
+            return ""
+        if callable(value) and _takes_time(value):
+            return _sampled(value, domain)
+        time = Time(domain.mesh, 0.0)
+        made = KnownFields(domain, {key: value}, time, steady=True).values[key]
+    if not isinstance(made, fem.Function):
+        return ""
+    space = made.function_space
+    owned = space.dofmap.index_map.size_local * space.dofmap.index_map_bs
+    # Signs of unknowns on edges and faces follow the numbers of vertices.
+    numbers = np.concatenate(space.mesh.comm.allgather(np.abs(made.x.array[:owned])))
+    place = ufl.SpatialCoordinate(space.mesh)
+    weight = 1 + sum(place[i] / (i + 2) for i in range(space.mesh.geometry.dim))
+    entries = [made[i] if i else made for i in np.ndindex(made.ufl_shape)]
+    moments = [
+        space.mesh.comm.allreduce(
+            fem.assemble_scalar(_compat.form(entry * weight * ufl.dx, space.mesh.comm))
+        )
+        for entry in entries
+    ]
+    text = "".join(f"{moment:.6e}" for moment in moments)
+    whole = np.sort(numbers).astype("<f8").tobytes() + text.encode()
+    return f"values {hashlib.sha256(whole).hexdigest()[:16]}"
+
+
+def _sampled(function: Any, domain: MeshData) -> str:
+    """A hash of what a Python function of points and time gives at some of them."""
+    points = np.random.default_rng(0).uniform(size=(3, 64))
+    try:
+        found = [np.asarray(function(points, s), dtype=float) for s in (0.0, 0.3, 0.7, 1.0)]
+    except Exception:
+        return ""
+    return f"values {hashlib.sha256(np.array(found).tobytes()).hexdigest()[:16]}"
 
 
 def _is_constant(value: Any) -> bool:

@@ -15,6 +15,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sympy as sp
 import ufl
 from dolfinx import fem
 
@@ -26,6 +27,7 @@ from cffem.forms.quadrature import polynomial_degree, with_fixed_quadrature
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import dt
+from cffem.symbols.problem.known_values import formulas, substituted
 from cffem.symbols.problem.observables import Front, Observable
 
 if TYPE_CHECKING:
@@ -62,10 +64,13 @@ class Measurement:
         self.model, self.observable = model, observable
         self.discretisation = d = model.discretisation
         _check_fields(model, observable)
-        measure, whole = measure_of(d, observable), observable.weight * observable.integrand
+        rule = formulas(model.experiment)
+        factor = substituted(sp.sympify(observable.weight), rule)
+        measure = measure_of(d, observable)
+        whole = factor * substituted(sp.sympify(observable.integrand), rule)
         sharp = d.sharp if measure.integral_type() == "cell" else d.sharp_boundary
         context = Lowering(sharp.context(whole, d.context))
-        weight, weighted = context(observable.weight), context(whole)
+        weight, weighted = context(factor), context(whole)
         if observable.normalised:
             # One rule for the integral and for the weight it is divided by, so that the mean of a
             # constant is that constant.

@@ -22,7 +22,6 @@ from cffem import _compat
 from cffem.engine.response.tangent import unset_at_start
 from cffem.engine.solve.riesz import Riesz
 from cffem.forms.quadrature import polynomial_degree
-from cffem.forms.strong import strong_form
 from cffem.forms.translation_errors import NotRepresentable
 
 if TYPE_CHECKING:
@@ -82,9 +81,7 @@ class TermSamples:
 
     def _expression(self, name: str) -> Any:
         try:
-            return strong_form(
-                self.model.library[name], self.discretisation.context, self.model.spaces.elements
-            )
+            return self.discretisation.strong_in_parts(self.model.library[name], f"term {name!r}")
         except NotRepresentable:
             return None
 

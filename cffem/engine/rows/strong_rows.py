@@ -24,12 +24,12 @@ import ufl
 
 from cffem import _compat
 from cffem.forms.lowering import Lowering
-from cffem.forms.strong import strong_form
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr, grad
 from cffem.symbols.problem.constraint_classes import DivergenceFree
+from cffem.symbols.problem.known_values import formulas, substituted
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
@@ -85,7 +85,11 @@ class StrongRows:
         self.solution, self.model = solution, solution.model
         self.discretisation = self.model.discretisation
         self.mesh, self.spaces = self.discretisation.mesh, self.model.spaces
-        self.terms: dict[str, sp.Expr] = dict(library.terms)
+        rule = formulas(self.model.experiment)
+        self.terms: dict[str, sp.Expr] = {
+            name: substituted(term, rule) for name, term in library.terms.items()
+        }
+        anchor = None if library.anchor is None else substituted(library.anchor, rule)
         if not self.terms:
             raise InputError("a library without terms has no rows")
         self.unknown = equation_field(library, solution)
@@ -98,9 +102,7 @@ class StrongRows:
         )
         self.points, self.point_weights = basix.make_quadrature(cell, self.degree)
         self.components = self._count()
-        self.expression = _compat.expression(
-            self._everything(library.anchor), self.points, self.model.comm
-        )
+        self.expression = _compat.expression(self._everything(anchor), self.points, self.model.comm)
         self.cell_weights = self._cell_weights()
 
     @property
@@ -135,9 +137,7 @@ class StrongRows:
 
     def _column(self, term: sp.Expr) -> list[Any]:
         """The components of a term at points."""
-        return self._components(
-            strong_form(term, self.discretisation.context, self.spaces.elements)
-        )
+        return self._components(self.discretisation.strong_in_parts(term, f"the term {term}"))
 
     def _data(self, value: Any) -> list[Any]:
         """The components of data at points."""
@@ -286,6 +286,8 @@ def equation_field(library: CandidateTerms, solution: Solution) -> Field:
     named: Any = getattr(library, "unknown", None)
     if named is None:
         anchor = getattr(library, "anchor", None)
+        if anchor is not None:
+            anchor = substituted(anchor, formulas(solution.model.experiment))
         fitting = [f for f, equation in equations.items() if equation.anchor == anchor]
         named = fitting[0] if len(fitting) == 1 else None
     if named not in equations:

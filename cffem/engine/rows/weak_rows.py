@@ -30,7 +30,6 @@ from cffem.engine.rows.bump_moments import BumpMoments, exponents
 from cffem.engine.rows.strong_rows import FieldRows, StrongRows
 from cffem.forms.lowering import Lowering
 from cffem.forms.orders import derivatives
-from cffem.forms.weak import weak_form
 from cffem.forms.weakterm import WeakTerm
 from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.errors import InputError
@@ -167,13 +166,22 @@ class WeakRows(StrongRows):
     def _weak(self, term: sp.Expr) -> WeakTerm:
         multiplier = self.discretisation.multiplier
         elements = {f: element for f, element in self.spaces.elements.items() if not is_stand_in(f)}
-        return weak_form(
-            term, self.unknown, elements, () if multiplier is None else (multiplier[0],)
+        return self.discretisation.weak_in_parts(
+            term,
+            self.unknown,
+            elements,
+            f"the term {term}",
+            () if multiplier is None else (multiplier[0],),
         )
 
     def _column(self, term: sp.Expr) -> list[Any]:
         """The integrand of a term against each test function."""
         weak = self._weak(term)
+        if weak.surfaces:
+            raise InputError(
+                f"{term} acts on a surface, and rows are taken inside the domain; the "
+                "sensitivities of sensors see it"
+            )
         if weak.jumps or any(
             not is_stand_in(a.field) or a.field not in self.spaces.elements
             for a in weak.auxiliaries

@@ -240,8 +240,10 @@ def _experiment(given: Mapping[str, Any]) -> str:
     window = given.get("window")
     when = "steady" if not window else f"window ({window[0]:g}, {window[1]:g}), {window[2]:g} steps"
     parts = [when, f"boundary: {'; '.join(map(str, given.get('boundary', ()))) or 'none'}"]
-    for key in ("initial", "forcing"):
+    for key in ("initial", "forcing", "known"):
         values = given.get(key) or {}
+        if key == "known" and not values:
+            continue
         parts.append(
             f"{key}: {'; '.join(f'{name} = {value}' for name, value in values.items()) or 'none'}"
         )

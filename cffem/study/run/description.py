@@ -23,6 +23,7 @@ from cffem.symbols.problem.observables import Observable
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
+    from cffem.engine.mesh.meshes import MeshData
     from cffem.study.study import Study
     from cffem.symbols.problem.experiment import Experiment
 
@@ -67,16 +68,19 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def experiment_of(experiment: Experiment, mesh: Mesh) -> dict[str, Any]:
-    """One experiment; the mesh by its cells."""
+def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, Any]:
+    """One experiment; the mesh by its cells, known fields by their values."""
+    mesh = None if domain is None else domain.mesh
     return {
         "mesh": None if mesh is None else mesh_fingerprint(mesh),
+        "subdomains": None if domain is None else subdomains_of(domain),
         "elements": {str(key): plain(value) for key, value in experiment.elements.items()},
         "initial": {str(key): plain(value) for key, value in experiment.initial.items()},
         "boundary": [plain(condition) for condition in experiment.boundary],
         "time": plain(experiment.time),
         "constraint": plain(experiment.constraint),
         "forcing": {str(key): plain(value) for key, value in experiment.forcing.items()},
+        "known": known_content(experiment, domain),
     }
 
 
@@ -95,6 +99,36 @@ def mesh_fingerprint(mesh: Mesh) -> str:
             f"{len(cells)} cells {hashlib.sha256(cells.astype('<u8').tobytes()).hexdigest()[:16]}"
         )
     return mesh.comm.bcast(text)
+
+
+def subdomains_of(domain: MeshData) -> dict[str, str]:
+    """A hash of the cells of each named subdomain; collective."""
+    from cffem.engine.store.numbering import cell_keys
+
+    if domain.cell_tags is None:
+        return {}
+    mesh = domain.mesh
+    owned = mesh.topology.index_map(mesh.topology.dim).size_local
+    keys, _ = cell_keys(mesh, owned)
+    found = {}
+    for name, (dimension, tag) in sorted(domain.names.items()):
+        if dimension == mesh.topology.dim:
+            cells = domain.cell_tags.find(tag)
+            parts = mesh.comm.allgather(keys[cells[cells < owned]])
+            found[name] = digest(np.sort(np.concatenate(parts)).astype("<u8"))
+    return found
+
+
+def known_content(experiment: Experiment, domain: MeshData | None) -> dict[str, Any]:
+    """The values of known fields: formulas by text, all others by values; collective."""
+    if domain is None:
+        return {str(key): plain(value) for key, value in experiment.known.items()}
+    from cffem.engine.inputs.known_fields import content_of
+
+    return {
+        str(key): content_of(key, value, domain) or plain(value)
+        for key, value in experiment.known.items()
+    }
 
 
 def plain(value: Any) -> Any:

@@ -111,7 +111,7 @@ class Run:
         if any(mesh.mesh.comm.size != first.size for mesh in meshes.values()):
             raise InputError("the experiments of a study need meshes on one communicator")
         self.comm = first
-        self.description = described(study, {name: mesh.mesh for name, mesh in meshes.items()})
+        self.description = described(study, meshes)
         self.checkpoint = Checkpoint(first, folder, self.description, resume)
         self.watch = Watch(progress)
         self._since = time.perf_counter()

@@ -34,11 +34,13 @@ from cffem.study.toml.file_text import (
     file_text,
     override,
 )
+from cffem.study.toml.known_tables import KnownTables, declared_known
 from cffem.study.toml.named_data import read_dataset
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
 from cffem.symbols.coordinates import SPACE, Parameter
 from cffem.symbols.errors import nearest
 from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.known import Known
 from cffem.symbols.operators import dt
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.problem import conditions as boundary
@@ -58,6 +60,7 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.norm_names import Norm
 from cffem.symbols.problem.system import System
+from cffem.symbols.restricted import on
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
@@ -139,6 +142,7 @@ class StudyReader:
         self.table = Table(content, path.name)
         self.folder, self.comm, self.anywhere = path.parent, comm, anywhere
         self.fields: dict[str, Field] = {}
+        self.known: dict[str, Known] = {}
         self.parameters: dict[str, float] = {}
 
     def study(self) -> Study:
@@ -147,6 +151,7 @@ class StudyReader:
         self._check_places()
         table.text("title", "")
         self._declare(table.table("fields"), table.table("parameters", {}))
+        self.known = declared_known(table.table("known", {}))
         library = self._library()
         experiments, data = self._experiments("experiments")
         candidates, _ = self._experiments("candidates", optional=True)
@@ -205,7 +210,7 @@ class StudyReader:
             return value
         return parse(
             value,
-            self.fields.values() if with_fields else (),
+            [*(self.fields.values() if with_fields else ()), *self.known.values()],
             self.parameters if with_fields else (),
         )
 
@@ -244,7 +249,7 @@ class StudyReader:
     def _one_library(self, table: Table, unknown: str | None) -> Library:
         anchor = self.expression(table, "anchor") if "anchor" in table else None
         terms = table.table("terms")
-        made = {name: self.expression(terms, name) for name in terms.entries(most=MOST_TERMS)}
+        made = {name: self._term(terms, name) for name in terms.entries(most=MOST_TERMS)}
         named = table.text("unknown", unknown)
         field = None if named is None else self.field(named, table, "unknown")
         table.done()
@@ -257,6 +262,18 @@ class StudyReader:
         values = {name: value for name, value in self.parameters.items() if name in used}
         with table.naming():
             return Library(anchor, made, field, parameters=values)
+
+    def _term(self, terms: Table, name: str) -> Any:
+        """A term: an expression, or a table with `term` and the part `on` which it acts."""
+        if not isinstance(terms.get(name), dict):
+            return self.expression(terms, name)
+        entry = terms.table(name)
+        expr, where = self.expression(entry, "term"), entry.get("on")
+        if not isinstance(where, str | list):
+            raise entry.refuse("on", "the name of a part of the mesh, or a list of them")
+        entry.done()
+        with entry.naming("on"):
+            return on(tuple(where) if isinstance(where, list) else where, expr)
 
     def _coefficients(self) -> dict[str, float] | None:
         if "coefficients" not in self.table:
@@ -316,10 +333,15 @@ class StudyReader:
             "constraint": self._constraint(table) if "constraint" in table else None,
             "forcing": self._values(table.table("forcing", {}), None, rates=False),
             "comm": self.comm,
+            "known": self._known(table),
         }
         table.done()
         with table.naming():
             return Experiment(**options), measured
+
+    def _known(self, table: Table) -> dict[Known, Any]:
+        reader = KnownTables(self.known, self.folder, self.anywhere, self.comm)
+        return reader.values(self.table.table("known", {}), table.table("known", {}))
 
     def _mesh(self, table: Table, measured: Any) -> Any:
         value = table.get("mesh")

@@ -26,6 +26,7 @@ from cffem.symbols.algebra.shapes import rank_name, shape_of
 from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import ParseError
 from cffem.symbols.fields import Field
+from cffem.symbols.known import Known
 from cffem.symbols.parser.constants import check_exponent, constant_value, finite
 from cffem.symbols.parser.limits import CALL_LIMITS, LIMITS, Budget
 from cffem.symbols.parser.polynomials import is_condition, is_quadratic, sign_work
@@ -54,13 +55,13 @@ REFUSALS = (
 
 
 def parse(
-    text: str, fields: Iterable[Field] = (), parameters: Iterable[str | sp.Symbol] = ()
+    text: str, fields: Iterable[Field | Known] = (), parameters: Iterable[str | sp.Symbol] = ()
 ) -> sp.Expr:
     """Read a term from text without ever running it.
 
     Args:
         text: the term, for instance `"-curl(curl(E)) + nu*lap(E)"`.
-        fields: the unknowns that may occur.
+        fields: the unknowns and known fields that may occur.
         parameters: named constants that may occur, as names or as `Parameter` objects.
 
     Returns:
@@ -93,7 +94,7 @@ def parse(
 
 
 def declared_names(
-    fields: Iterable[Field], parameters: Iterable[str | sp.Symbol]
+    fields: Iterable[Field | Known], parameters: Iterable[str | sp.Symbol]
 ) -> dict[str, sp.Expr]:
     """The names a text may use besides the functions: coordinates, constants, and the given
     fields and parameters.
@@ -105,7 +106,7 @@ def declared_names(
                 item = Parameter(item)
             except ValueError as error:
                 raise ParseError(str(error)) from None
-        if not isinstance(item, Field | sp.Symbol):
+        if not isinstance(item, Field | Known | sp.Symbol):
             raise TypeError(f"fields and parameters are Field and Parameter objects, not {item!r}")
         if item.name in CALLABLE | KEYWORDS or item.name in names:
             raise ParseError(

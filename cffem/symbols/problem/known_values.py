@@ -21,6 +21,7 @@ from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.known import Known, KnownEntry, known_in
 from cffem.symbols.operators import Node, as_expr, component, has_jump
+from cffem.symbols.problem.constraint_classes import Constraint, DivergenceFree
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.measured import MeasuredFields, as_data
 from cffem.symbols.problem.system import System
@@ -161,6 +162,28 @@ def is_timed(value: Any) -> bool:
     return isinstance(value, sp.Basic) and t in value.free_symbols
 
 
+def known_text(value: Any) -> str:
+    """The values of a known field in words.
+
+    Example:
+        >>> known_text({"glass": sp.Float(2.25), "air": sp.Integer(1)})
+        '2.25 in glass, 1 in air'
+    """
+    if isinstance(value, sp.Float):
+        return f"{float(value):g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{known_text(part)} in {name}" for name, part in value.items())
+    if _is_tagged(value):
+        return ", ".join(f"{known_text(part)} on tag {tag}" for tag, part in value[1].items())
+    if isinstance(value, tuple):
+        return f"({', '.join(map(known_text, value))})"
+    if hasattr(value, "function_space"):
+        return f"the function {value.name}"
+    if callable(value) and not isinstance(value, sp.Basic):
+        return f"the Python function {getattr(value, '__name__', type(value).__name__)}"
+    return str(value)
+
+
 # Formulas in their place
 # --------------------------------------------------------------------------------------------------
 
@@ -194,6 +217,11 @@ def substituted(expr: sp.Basic, rule: Mapping[Known, Any]) -> Any:
     return type(expr)(*args) if isinstance(expr, Node) else expr.func(*args)
 
 
+def formulas(experiment: Experiment) -> dict[Known, Any]:
+    """What stands for each known field of an experiment in expressions."""
+    return {key: _standing(key, value) for key, value in experiment.known.items()}
+
+
 def with_known(
     library: Library | System, experiment: Experiment
 ) -> tuple[Library | System, Experiment]:
@@ -202,7 +230,7 @@ def with_known(
     Raises:
         InputError: a known field has no values.
     """
-    rule = {key: _standing(key, value) for key, value in experiment.known.items()}
+    rule = formulas(experiment)
     given = [e for lib in library.equations.values() for e in lib.expressions]
     data = [part for part in _data_of(experiment) if isinstance(part, sp.Basic)]
     for known in sorted(frozenset().union(*map(known_in, [*given, *data])), key=str):
@@ -224,7 +252,18 @@ def with_known(
         forcing={key: _in_data(value, rule) for key, value in experiment.forcing.items()},
         initial={key: _in_data(value, rule) for key, value in experiment.initial.items()},
         boundary=[_in_condition(condition, rule) for condition in experiment.boundary],
+        constraint=_in_constraint(experiment.constraint, rule),
     )
+
+
+def _in_constraint(constraint: Any, rule: Mapping[Known, Any]) -> Any:
+    if constraint is None or not known_in(constraint.expr):
+        return constraint
+    multiplier = None if constraint.multiplier is None else dict([constraint.multiplier])
+    if isinstance(constraint, DivergenceFree):
+        weight = substituted(constraint.weight, rule)
+        return DivergenceFree(constraint.field, multiplier, weight)
+    return Constraint(substituted(constraint.expr, rule), multiplier)
 
 
 def _standing(key: Known, value: Any) -> Any:
@@ -270,6 +309,7 @@ def _replaced(library: Library, rule: Mapping[Known, Any]) -> Library:
 def _data_of(experiment: Experiment) -> list[Any]:
     """All data of an experiment, vectors by their components."""
     found = [*experiment.forcing.values(), *experiment.initial.values()]
+    found += [] if experiment.constraint is None else [experiment.constraint.expr]
     for condition in experiment.boundary:
         found += [getattr(condition, f.name) for f in fields(condition)]
     return [part for value in found for part in (value if isinstance(value, tuple) else (value,))]

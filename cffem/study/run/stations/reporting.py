@@ -56,6 +56,7 @@ from cffem.study.run.stations.detecting import ALLOWANCE
 from cffem.study.run.stations.interacting import Interaction, interaction
 from cffem.study.run.stations.intervening import NAMED, PAIRS, pairs_among
 from cffem.symbols.problem.interventions import KEPT, Intervention, delete
+from cffem.symbols.problem.known_values import known_text
 from cffem.symbols.reasons import Code, Reason
 from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruning_contract
 
@@ -529,6 +530,7 @@ class Reporting:
             "boundary": [str(condition) for condition in experiment.boundary],
             "initial": {str(key): str(value) for key, value in experiment.initial.items()},
             "forcing": {str(key): str(value) for key, value in experiment.forcing.items()},
+            "known": {str(key): known_text(value) for key, value in experiment.known.items()},
             "elements": {
                 str(key): element_text(value) for key, value in experiment.elements.items()
             },
