@@ -44,6 +44,8 @@ class ChangedProblem:
             raise NotCovered(
                 "the intervention releases the constraint, of which no theorem here speaks"
             )
+        if change.places or change.spells:
+            raise NotCovered("the intervention is one in a part of the domain or the window")
         self._model, self.times = model, model.times
         self.experiment = changed_experiment(model, change)
         self.essential = model.prepared(change, SolveRecord()).essential

@@ -311,8 +311,9 @@ def certify_deletions(
     means = next(iter(asked.values()))
     estimates = estimates_of(model, means.budget, means.effort)
     firm = not means.refine
-    if len(rest) > 1:
-        estimates.prepare(rest, firm)
+    together = {name: change for name, change in rest.items() if not _in_part(change)}
+    if len(together) > 1:
+        estimates.prepare(together, firm)
     for name, change in rest.items():
         solution = solutions.get(name)
         for key, target in targets.items():
@@ -330,6 +331,13 @@ def _on_one_mesh(change: Change) -> bool:
     return isinstance(change, Intervention) and any(
         hasattr(value, "function_space") for value in change.data
     )
+
+
+def _in_part(change: Change) -> bool:
+    """Whether a change is one in a part of the domain or the window, which other levels may not
+    have.
+    """
+    return isinstance(change, Intervention) and bool(change.places or change.spells)
 
 
 def _better(
@@ -386,6 +394,10 @@ def _best_guaranteed(
         return NoCertificate(
             "the other coefficients are refitted on the computed solution, and no theorem bounds "
             "their errors"
+        )
+    if change.places or change.spells:
+        return NoCertificate(
+            "no theorem here speaks of terms that are deleted in a part of the domain or the window"
         )
     reason, best = "", None
     for enriched in (True, False) if certification.enriched else (False, True):

@@ -13,7 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cffem.bounds.certificate import NotCovered
 from cffem.engine.deletion.refit import deleting
+from cffem.engine.time.in_parts import admit, spell_ends
+from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import CARRIED, CONDITIONS, KEPT, Intervention, delete
 
 if TYPE_CHECKING:
@@ -47,8 +50,19 @@ Change = Intervention | RefittedDeletion
 
 
 def change_on(change: Change, model: Model) -> Intervention:
-    """The intervention that a change is in a model; collective."""
-    return change.on(model) if isinstance(change, RefittedDeletion) else change
+    """The intervention that a change is in a model; collective.
+
+    Raises:
+        NotCovered: the model does not have the subdomain or the time levels that it needs.
+    """
+    if isinstance(change, RefittedDeletion):
+        return change.on(model)
+    try:
+        admit(model, change)
+        spell_ends(model, change)
+    except InputError as reason:
+        raise NotCovered(f"another level cannot take the change: {reason}") from None
+    return change
 
 
 def recognised(model: Model, name: str, change: Change | None) -> Change:

@@ -39,6 +39,7 @@ from cffem.engine.observer import Observer
 from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
+from cffem.engine.time.in_parts import admit, march_by_spells, spell_ends
 from cffem.engine.time.march import Marching, Stage, march
 from cffem.engine.time.projection import project_onto_constraint
 from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
@@ -244,6 +245,7 @@ class Model:
                 finite.
         """
         change = joint(intervention)
+        admit(self, change)
         record = SolveRecord()
         solution = Solution(self, change, self.times, record)
         keep_stage = solution.start_stages() if stages else None
@@ -287,6 +289,9 @@ class Model:
             state.destroy()
             return
         start, velocity = self.initial(change, stage)
+        if change.spells:
+            march_by_spells(self, change, record, start, velocity, observed, keep_stage)
+            return
         march(stage, self._marching, self.times, start, velocity, observed, keep_stage)
 
     def reached(self, level: int, record: SolveRecord) -> None:
@@ -295,7 +300,13 @@ class Model:
         self.observer.stop(self.comm)
 
     def prepared(self, change: Intervention, record: SolveRecord) -> Stage:
-        """The stage solver with the coefficients, forcing and boundary data of an intervention."""
+        """The stage solver with the coefficients, forcing and boundary data of an intervention; of
+        one with spells what holds at the start.
+        """
+        admit(self, change)
+        if change.spells:
+            first = spell_ends(self, change)
+            change = change.between(first[0], first[1])
         stage = self._variants.stage(change, self.release(change))
         forcing = {**dict(self.experiment.forcing), **dict(change.forcing)}
         stage.equation.use(
@@ -653,6 +664,7 @@ class Model:
         parsed(norm, self.discretisation)
         made = {name: joint(change) for name, change in changes.items()}
         for change in made.values():
+            admit(self, change)
             change.apply(self.coefficients)
         return run_sweep(self, made, Demand(norm, keep, accuracy), finished, groups)
 

@@ -21,6 +21,7 @@ from mpi4py import MPI
 from cffem.data.dataset import Dataset
 from cffem.data.readings import Readings
 from cffem.engine.assembly.experiment_checks import checked_coefficients
+from cffem.engine.time.in_parts import steps_of_spells
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
 from cffem.study.run import settings
@@ -137,6 +138,7 @@ class Study:
         self.candidates = named_experiments(candidates) if candidates else {}
         self.interventions = checked_interventions(interventions or {}, library)
         self.pairs = checked_flag(pairs)
+        self.step_notes = self._hit_spells()
         self.seed = int(seed)
         self.started = False
         self._check()
@@ -158,6 +160,24 @@ class Study:
                 raise InputError(
                     "all coefficients of the study are zero, so there is nothing to delete"
                 )
+
+    def _hit_spells(self) -> dict[str, str]:
+        """Give windows as many steps as end where interventions begin and end; what was changed, by
+        experiment.
+        """
+        notes = {}
+        for name, experiment in self.experiments.items():
+            window = experiment.time
+            if window is None:
+                continue
+            steps = steps_of_spells(self.interventions.values(), window)
+            if steps is not None and steps != window.steps:
+                self.experiments[name] = replace(experiment, time=replace(window, steps=steps))
+                notes[name] = (
+                    f"the window has {steps} time steps instead of {window.steps}, so that steps "
+                    "end where interventions begin and end"
+                )
+        return notes
 
     def run(
         self, out: str | Path | None = None, resume: bool = False, quiet: bool = False

@@ -300,3 +300,9 @@ def test_what_an_experiment_cannot_take_is_refused_before_anything_is_solved(cha
     study = cf.Study(library, experiment, coefficients=coefficients, interventions={"odd": change})
     with pytest.raises(cf.InputError, match=f"the intervention 'odd'.*{said}"):
         study.run()
+
+
+def test_toml_deletes_in_parts(tmp_path):
+    text = '[interventions.a]\ndelete = "u"\non = ["west", "east"]\nduring = [0, 0.25]'
+    study = read_study(written(tmp_path, f"{TOML}\n{text}"), MPI.COMM_SELF)
+    assert study.interventions["a"] == cf.delete("u", on=("west", "east"), during=(0, 0.25))

@@ -71,7 +71,7 @@ def _one_by_one(
     done = set()
     backward = partial(why_backward, model.library, dim=model.spaces.mesh.geometry.dim)
     for name, change in changes.items():
-        words = backward(change.apply(model.coefficients))
+        words = backward(change.everything().apply(model.coefficients))
         if words and not backward(
             model.coefficients
         ):  # a factual problem that does so is the user's own choice
@@ -88,7 +88,8 @@ def _one_by_one(
         yield found
     for name, change in changes.items():
         if name not in done:
-            found, release = by_own_solve(model, change, name, demand), model.release(change)
+            found = by_own_solve(model, change, name, demand)
+            release = model.release(change.everything())
             yield found if release is None else replace(found, conditions=release.sentence)
 
 

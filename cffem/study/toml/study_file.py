@@ -602,7 +602,9 @@ class StudyReader:
                 if not isinstance(names, list):
                     raise table.refuse("delete", "the name of a term or a list of them")
                 kept = table.choice("conditions", changes.CONDITIONS, changes.CARRIED)
-                made.append(changes.delete(*names, conditions=kept))
+                where = table.get("on", None)
+                when = self.numbers(table, "during") if "during" in table else None
+                made.append(changes.delete(*names, conditions=kept, on=where, during=when))  # type: ignore[arg-type]
             for word, change in (("scale", changes.scale), ("set", changes.set)):
                 entry = table.table(word, {})
                 made += [change(name, float(entry.number(name))) for name in entry.entries()]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CONDITIONS = CARRIED, KEPT = "carried", "kept"
 Change = tuple[str, str, float]  # term, "set" or "scale", number
 Values = tuple[tuple[sp.Expr, Any], ...]
+Spell = tuple[float, float, "Intervention"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Intervention:
         released: whether the declared constraint is no longer enforced.
         carried: whether essential conditions are kept only where the changed equation can carry
             them.
+        places: terms that are deleted in a subdomain only, each with its name.
+        spells: what is changed in a part of the window only, as (start, end, intervention).
 
     Example:
         >>> from cffem.symbols.problem.interventions import delete, scale
@@ -64,12 +67,15 @@ class Intervention:
     conditions: tuple[BoundaryCondition, ...] = ()
     released: bool = False
     carried: bool = False
+    places: tuple[tuple[str, str], ...] = ()
+    spells: tuple[Spell, ...] = ()
 
     def __post_init__(self) -> None:
         for what, keys in (
             ("the coefficient of", [name for name, _, _ in self.changes]),
             ("the forcing of", [field for field, _ in self.forcing]),
             ("the initial value of", [field for field, _ in self.initial]),
+            ("in a part", [part_term(*place) for place in self.places]),
         ):
             twice = next((key for key in keys if keys.count(key) > 1), None)
             if twice is not None:
@@ -77,8 +83,40 @@ class Intervention:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The terms whose coefficients change."""
-        return tuple(name for name, _, _ in self.changes)
+        """The terms whose coefficients change, those of subdomains included."""
+        changed = [name for name, _, _ in self.changes]
+        changed += [part_term(*place) for place in self.places]
+        for _, _, inner in self.spells:
+            changed += [name for name in inner.names if name not in changed]
+        return tuple(changed)
+
+    def between(self, start: float, end: float) -> Intervention:
+        """What is changed in a part of the window that no end of a spell divides.
+
+        Example:
+            >>> print(delete("u", during=(0, 1)).between(0.0, 0.5))
+            delete('u')
+            >>> print(delete("u", during=(0, 1)).between(1.0, 1.5))
+            nothing changed
+        """
+        found, middle = replace(self, spells=()), (start + end) / 2
+        for first, last, inner in self.spells:
+            if first < middle < last:
+                inside = {name for name, _, _ in inner.changes}
+                kept = tuple(change for change in found.changes if change[0] not in inside)
+                found = replace(found, changes=kept) & inner
+        return found
+
+    def everything(self) -> Intervention:
+        """All that is changed at some time, for checks."""
+        inner = (each for _, _, each in self.spells)
+        found = replace(self, spells=())
+        for each in inner:
+            inside = {name for name, _, _ in each.changes}
+            kept = tuple(change for change in found.changes if change[0] not in inside)
+            places = tuple(place for place in found.places if place not in each.places)
+            found = replace(found, changes=kept, places=places) & each
+        return found
 
     @property
     def deleted(self) -> tuple[str, ...]:
@@ -88,7 +126,7 @@ class Intervention:
     @property
     def only_coefficients(self) -> bool:
         """Whether nothing but coefficients is changed."""
-        return not (self.forcing or self.initial or self.conditions or self.released)
+        return not (self.forcing or self.initial or self.conditions or self.released or self.spells)
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -123,9 +161,9 @@ class Intervention:
         """
         after = self.apply(coefficients)
         return {
-            name: coefficients[name] - after[name]
+            name: coefficients.get(name, 0.0) - after[name]
             for name in self.names
-            if after[name] != coefficients[name]
+            if after[name] != coefficients.get(name, 0.0)
         }
 
     def apply(self, coefficients: Mapping[str, float]) -> dict[str, float]:
@@ -142,6 +180,13 @@ class Intervention:
                     f"{self} needs a term called {name!r}; {nearest(name, coefficients)}"
                 )
             result[name] = number if how == "set" else result[name] * number
+        for name, part in self.places:
+            if name not in result:
+                raise LibraryError(
+                    f"{self} needs a term called {name!r}; {nearest(name, coefficients)}"
+                )
+            # α T − α T|part is the term outside of the part.
+            result[part_term(name, part)] = -result[name]
         return result
 
     def __and__(self, other: Intervention) -> Intervention:
@@ -154,11 +199,18 @@ class Intervention:
             self.conditions + other.conditions,
             self.released or other.released,
             self.carried or other.carried,
+            self.places + other.places,
+            self.spells + other.spells,
         )
 
     def __str__(self) -> str:
         kept = "" if self.carried else ", conditions='kept'"
         parts = [f"delete({', '.join(map(repr, self.deleted))}{kept})"] if self.deleted else []
+        parts += [f"delete({name!r}, on={part!r})" for name, part in self.places]
+        parts += [
+            f"{inner}"[:-1] + f", during=({first:g}, {last:g}))"
+            for first, last, inner in self.spells
+        ]
         parts += [
             f"{how}({name!r}, {number:g})" for name, how, number in self.changes if number != 0
         ]
@@ -176,6 +228,15 @@ class Intervention:
                 f"{coefficient} := {sp.latex(sp.nsimplify(number))}"
                 + ("" if how == "set" else rf"\, {coefficient}")
             )
+        parts += [
+            rf"\alpha_{{\text{{{escape_latex(name)}}}}}|_{{\text{{{escape_latex(part)}}}}} := 0"
+            for name, part in self.places
+        ]
+        for first, last, inner in self.spells:
+            inside = (
+                inner._latex().removeprefix(r"\operatorname{do}\left(").removesuffix(r"\right)")
+            )
+            parts.append(rf"{inside}\;\text{{for}}\; {first:g} < t < {last:g}")
         parts += [
             f"f_{{{sp.latex(field)}}} := {_latex_value(value)}" for field, value in self.forcing
         ]
@@ -211,17 +272,29 @@ def joint(interventions: Intervention | Iterable[Intervention]) -> Intervention:
     return result
 
 
-def delete(*names: str, conditions: str = CARRIED) -> Intervention:
-    """Delete terms, several of them jointly: their coefficients become zero.
+def delete(
+    *names: str,
+    conditions: str = CARRIED,
+    on: str | Iterable[str] | None = None,
+    during: tuple[float, float] | None = None,
+) -> Intervention:
+    """Delete terms, several of them jointly: their coefficients become zero, everywhere and always,
+    or in a part of the domain or of the window.
 
     Args:
         names: the terms.
         conditions: "carried": the deleted equation keeps the essential conditions that it can
             carry, and the others are released, as transport that has lost its diffusion carries
             values at its inflow only; "kept": all stay.
+        on: a subdomain, or several, in which the terms are deleted; elsewhere they stay. Essential
+            conditions are all kept then.
+        during: the first and the last time of the deletion; before and after it the terms are
+            there. Both must be time levels, so that steps end there.
 
     Example:
         >>> from cffem.symbols.problem.interventions import delete
+        >>> print(delete("drag", on="coast", during=(0, 1)))
+        delete('drag', on='coast', during=(0, 1))
         >>> delete("lap").apply({"u": 0.6, "lap": 1e-3})
         {'u': 0.6, 'lap': 0.0}
     """
@@ -231,9 +304,36 @@ def delete(*names: str, conditions: str = CARRIED) -> Intervention:
         raise LibraryError(
             f"conditions are {' or '.join(map(repr, CONDITIONS))}, not {conditions!r}"
         )
-    return Intervention(
-        tuple((_name(name), "set", 0.0) for name in names), carried=conditions == CARRIED
-    )
+    if on is None:
+        made = Intervention(
+            tuple((_name(name), "set", 0.0) for name in names), carried=conditions == CARRIED
+        )
+    else:
+        parts = (on,) if isinstance(on, str) else tuple(on)
+        if not parts or not all(isinstance(part, str) and part for part in parts):
+            raise LibraryError(f"a term is deleted on a subdomain, by its name, not {on!r}")
+        made = Intervention(places=tuple((_name(name), part) for name in names for part in parts))
+    if during is None:
+        return made
+    try:
+        first, last = (_finite(end, "an end of during") for end in during)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, LibraryError):
+            raise
+        raise LibraryError(f"during is a pair of times, (0, 1) say, not {during!r}") from None
+    if not first < last:
+        raise LibraryError(f"during begins before it ends, unlike {during!r}")
+    return Intervention(spells=((first, last, made),))
+
+
+def part_term(name: str, part: str) -> str:
+    """What a term in a subdomain alone is called.
+
+    Example:
+        >>> part_term("drag", "coast")
+        'drag on coast'
+    """
+    return f"{name} on {part}"
 
 
 def scale(name: str, factor: float) -> Intervention:

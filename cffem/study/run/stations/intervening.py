@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from cffem.engine.solve.linear import SolveRecord
+from cffem.engine.time.in_parts import spell_ends
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import KEPT, Intervention, delete, joint
 
@@ -57,7 +58,7 @@ def checked_interventions(
             raise InputError(f"the intervention {name!r} has the name of a pair; choose another")
         try:
             found[name] = joint(change)
-            found[name].apply(known)
+            found[name].everything().apply(known)
         except InputError as error:
             raise InputError(f"the intervention {name!r}: {error}") from None
         if found[name] == Intervention():
@@ -118,7 +119,8 @@ def check_interventions(run: Run) -> None:
                     field = str(getattr(key, "expr", key))
                     if field not in unknowns:
                         raise InputError(f"{field} is no field of this model")
-                if not change.only_coefficients:
+                spell_ends(model, change)
+                if not change.only_coefficients or change.places:
                     model.prepared(change, SolveRecord())
             except InputError as error:
                 where = f" in {experiment!r}" if len(run.models) > 1 else ""

@@ -104,7 +104,10 @@ def solved(run: Run, name: str, model: Model) -> FactualFact:
         norm=solution.norm(norm),
         norms={field: solution.norm(of_field(norm, field)) for field in run.study.fields},
         record=solution.record,
-        notes=tuple(model.notes),
+        notes=(
+            *model.notes,
+            *([run.study.step_notes[name]] if name in run.study.step_notes else []),
+        ),
     )
 
 
