@@ -51,6 +51,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.observed": "observed",
         "cffem.engine.calibration.best_sensors": "best_sensors",
         "cffem.engine.calibration.calibration": "calibrate",
+        "cffem.engine.calibration.calibration_settings": "CalibrationSettings",
         "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
         "taylor_test",
         "cffem.constraints.projections.choose": "projection",

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from cffem.data.dataset import Dataset
-from cffem.data.readings import Readings
 from cffem.engine.assembly.experiment_checks import checked_coefficients
+from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.time.in_parts import steps_of_spells
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
@@ -29,6 +28,15 @@ from cffem.study.run.checkpoint import OutputError
 from cffem.study.run.counted import counted_fields
 from cffem.study.run.progress import progress_of_script
 from cffem.study.run.running import Run
+from cffem.study.run.sensors import calibrating, covariance_spread, next_sensor, observing
+from cffem.study.run.sensors.fit_choice import (
+    AUTO,
+    CALIBRATION,
+    REGRESSION,
+    chosen_fit,
+    named_measurements,
+    readings_of_fields,
+)
 from cffem.study.run.stations import coefficient_intervals as intervals
 from cffem.study.run.stations import (
     constraining,
@@ -66,8 +74,12 @@ class Study:
     Args:
         library: a `Library` or `System`.
         experiments: one experiment, several, or several by name.
-        data: measured data: a `Dataset`, or one for each experiment (a sequence, or a mapping from
-            their names).
+        data: measured data: a `Dataset` of fields, or readings of sensors (`Dataset.from_readings`,
+            a pair of an observation and its values, or the values alone where the experiment has an
+            `observation`); one for each experiment (a sequence, or a mapping from their names).
+        fit: how coefficients are found from data: "regression" (needs fields), "calibration"
+            (solves the model again, needs readings), or "auto", which says which and why.
+        calibration: how readings are fitted.
         coefficients: α_j by term name where they are known; otherwise they are identified from the
             data.
         refit: "none", a deletion leaves the other coefficients as they are, or "remaining", they
@@ -110,6 +122,8 @@ class Study:
         experiments: Experiment | Sequence[Experiment] | Mapping[str, Experiment],
         *,
         data: Any = None,
+        fit: str = AUTO,
+        calibration: CalibrationSettings | None = None,
         coefficients: Mapping[str, float] | None = None,
         refit: str = "none",
         screening: Screening | None = None,
@@ -125,7 +139,9 @@ class Study:
             raise InputError(f"a study needs a Library or a System, not {type(library).__name__}")
         self.library = library
         self.experiments = named_experiments(experiments)
-        self.data = named_data(data, self.experiments)
+        measured = named_measurements(data, self.experiments)
+        self.data, self.readings = dict(measured.fields), dict(measured.readings)
+        self.calibration = calibration or CalibrationSettings()
         self.coefficients = None if coefficients is None else dict(coefficients)
         self.refit = refit
         self.screening = screening or Screening(random_state=seed)
@@ -142,14 +158,29 @@ class Study:
         self.seed = int(seed)
         self.started = False
         self._check()
-        for name, measured in self.data.items():
-            self.experiments[name] = fitting.from_data(self.experiments[name], measured, library)
+        self.fit_choice = chosen_fit(fit, self.coefficients is not None, measured)
+        for name, fields in self.data.items():
+            self.experiments[name] = fitting.from_data(self.experiments[name], fields, library)
+            if self.calibrated:
+                self.readings[name] = readings_of_fields(name, fields)
+        self.observations = {
+            name: self.readings[name][0] if name in self.readings else experiment.observation
+            for name, experiment in self.experiments.items()
+        }
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether coefficients come from readings by solving again."""
+        return self.fit_choice.kind == CALIBRATION
+
+    @property
+    def regressed(self) -> bool:
+        """Whether coefficients come from fields by regression."""
+        return self.fit_choice.kind == REGRESSION
 
     def _check(self) -> None:
         if self.refit not in REFITS:
             raise InputError(f"refit is 'none' or 'remaining', not {self.refit!r}")
-        if self.coefficients is None and not self.data:
-            raise InputError("a study needs known coefficients, or data to identify them from")
         if self.coefficients is not None:
             self.coefficients = {
                 n: v
@@ -227,8 +258,12 @@ def stations(run: Run) -> tuple[Report, Any]:
     """All stations in order; the report, and on rank 0 the drawing of the fields."""
     study = run.study
     found = reporting.Findings(study.coefficients or {})
-    if study.coefficients is not None:
-        solving.set_up(run, study.coefficients)
+    if study.calibrated:
+        found.calibration = calibrating.calibration(run)
+        run.noise_level = found.calibration["noise_level"]
+        found.coefficients = found.calibration["coefficients"]
+    if not study.regressed:
+        solving.set_up(run, found.coefficients)
         check_interventions(run)
         found.factual = solving.factual(run)
     found.constraint = constraining.constraints(run)
@@ -237,17 +272,14 @@ def stations(run: Run) -> tuple[Report, Any]:
     )
     found.design = identifying.design(run, identification)
     found.screening = identifying.screening(run, identification)
+    found.sensitivities = {} if study.calibrated else observing.sensitivities(run)
     ranges: Mapping[str, Sequence[float]] = {}
-    if study.coefficients is None:
+    if study.regressed:
         found.coefficients, ranges = identifying.estimated(found.screening)
         solving.set_up(run, found.coefficients)
         check_interventions(run)
         found.factual = solving.factual(run)
-    refits = (
-        None
-        if study.coefficients is not None
-        else lambda term: identifying.refitted_without(identification, found.screening, term)
-    )
+    refits = refits_from_data(run, identification, found)
     nulls = {name: constraining.nulls_of(found.constraint, name) for name in run.experiments}
     sizes = {name: found.factual[name].norm or 0.0 for name in run.models}
     deletions = deleting.Deletions(run, found.factual, nulls, refits)
@@ -256,12 +288,21 @@ def stations(run: Run) -> tuple[Report, Any]:
     found.adjoints = scoring.adjoints(run)
     found.observable_bounds = scoring.observable_bounds(run, deletions, found.deletions)
     alone = found.deletions[deleting.ALONE]
-    found.spreads = intervals.spreads(run, ranges, deletions, found)
+    found.reading_bars = observing.bars(run, deletions, alone, deleting.ALONE)
+    found.spreads = (
+        covariance_spread.covariance_spreads(run, found.calibration, deletions, found.deletions)
+        if found.calibration is not None
+        else intervals.spreads(run, ranges, deletions, found)
+    )
     left_open = intervals.relative_spread(found.spreads, sizes)
-    found.limits = detecting.limits(run, found.screening)
+    screens = found.screening
+    if found.calibration is not None:
+        screens = calibrating.limits_of(found.calibration)
+    found.limits = detecting.limits(run, screens)
     found.misfits = misfit.misfits(
         run, found.design, left_open, misfit.discretisation_errors(alone, sizes)
     )
+    found.next_sensor = next_sensor.next_sensor(run)
     found.proposal = proposing.proposal(run, identification, found.design)
     run.progress.begin("report")
     report = reporting.Reporting(run, found).report(
@@ -280,6 +321,20 @@ def write_maps(run: Run, deletions: deleting.Deletions) -> None:
         deletions.write_maps(run.checkpoint.folder)
     except (OSError, RuntimeError) as error:
         raise OutputError(f"the maps cannot be written: {error}; make room and resume") from None
+
+
+def refits_from_data(
+    run: Run, identification: identifying.Identification, found: reporting.Findings
+) -> Any:
+    """The coefficients of the others, fitted to the data without a term; None where coefficients
+    are given and are refitted on the solution.
+    """
+    if run.study.coefficients is not None:
+        return None
+    fit = found.calibration
+    if fit is not None:
+        return lambda term: fit["refits"].get(term, {}).get("coefficients", {})
+    return lambda term: identifying.refitted_without(identification, found.screening, term)
 
 
 def write_results(run: Run, report: Report, drawing: Any) -> None:
@@ -319,38 +374,6 @@ def named_experiments(given: Any) -> dict[str, Experiment]:
             raise InputError(f"{name!r} is not an Experiment but a {type(experiment).__name__}")
         if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
             raise InputError(f"an experiment's name is printable text without '/', not {name!r}")
-    return named
-
-
-def named_data(data: Any, experiments: Mapping[str, Experiment]) -> dict[str, Dataset]:
-    """Data by the name of their experiment."""
-    if data is None:
-        return {}
-    given = [data] if isinstance(data, Dataset) else data
-    named = (
-        dict(given) if isinstance(given, Mapping) else dict(zip(experiments, given, strict=False))
-    )
-    if not isinstance(given, Mapping) and len(given) > len(experiments):
-        raise InputError(
-            f"there are {len(given)} datasets but {len(experiments)} experiments; give an "
-            "experiment for each"
-        )
-    for name, measured in named.items():
-        if name not in experiments:
-            raise InputError(
-                f"there are data for an experiment {name!r}, but the experiments are "
-                f"{', '.join(experiments)}"
-            )
-        if not isinstance(measured, Dataset):
-            raise InputError(
-                f"the data of {name!r} are not a Dataset but a {type(measured).__name__}"
-            )
-        if isinstance(measured, Readings):
-            raise InputError(
-                f"the data of {name!r} are readings of {len(measured.sensors)} sensors; a study "
-                "needs fields: fit = cf.calibrate(library, experiment, readings) first, and give "
-                "the study coefficients=fit.coefficients"
-            )
     return named
 
 

@@ -344,13 +344,6 @@ def test_transport_whose_inflow_nobody_gives_is_refused_on_the_way():
         cf.calibrate(library, experiment, (sensors, np.linspace(0, 1, 12)))
 
 
-def test_a_study_says_that_readings_are_calibrated_first():
-    library, experiment = reaction()
-    table = [{"x": 0.3, "t": 0.5, "field": "u", "value": 1.0}]
-    with pytest.raises(cf.InputError, match=r"coefficients=fit\.coefficients"):
-        cf.Study(library, experiment, data=cf.Dataset.from_readings(table))
-
-
 def body(comm, path):
     library, experiment = reaction(comm)
     sensors = cf.Sensors(POINTS, [u], noise=0.02)

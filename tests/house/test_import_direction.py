@@ -94,6 +94,7 @@ LAYERS = {
             "supplied_fields",
             "dual_weighted",
             "observable_bounds",
+            "observation_bounds",
             "refining",
         ),
     ],

@@ -102,7 +102,16 @@ def sets(terms, **more):
 def assembled(terms, **sections):
     absent = {
         name: {"skipped": "not part of this example"}
-        for name in ("constraint", "design", "screening", "interventions", "maps", "observables")
+        for name in (
+            "constraint",
+            "design",
+            "identifiability",
+            "calibration",
+            "screening",
+            "interventions",
+            "maps",
+            "observables",
+        )
     }
     full = {
         "scope": scope([t.name for t in terms]),

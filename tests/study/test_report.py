@@ -56,7 +56,7 @@ def test_a_report_without_a_section_is_refused():
 def test_json_round_trip_keeps_everything_and_has_no_nan():
     text = sample().to_json()
     content = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert content["schema"] == "cffem-report/1"
+    assert content["schema"] == "cffem-report/2"
     assert {*SECTIONS, "terms", "schema"} == set(content)
     again = Report.from_json(text)
     assert again.terms["lap"] == sample().terms["lap"]
@@ -66,16 +66,16 @@ def test_json_round_trip_keeps_everything_and_has_no_nan():
 
 @pytest.mark.parametrize(
     "text",
-    ['{"schema": "something/2"}', "[]", "null", "{", '{"schema": "cffem-report/1"}', '"terms"'],
+    ['{"schema": "something/2"}', "[]", "null", "{", '{"schema": "cffem-report/2"}', '"terms"'],
 )
 def test_another_file_is_no_report(text):
-    with pytest.raises(InputError, match="cffem-report/1"):
+    with pytest.raises(InputError, match="cffem-report/2"):
         Report.from_json(text)
 
 
 def test_a_newer_schema_says_so():
-    with pytest.raises(InputError, match="cffem-report/2; use a newer cffem"):
-        Report.from_json('{"schema": "cffem-report/2", "terms": []}')
+    with pytest.raises(InputError, match="cffem-report/3; use a newer cffem"):
+        Report.from_json('{"schema": "cffem-report/3", "terms": []}')
 
 
 def test_a_report_of_another_version_with_more_and_fewer_keys_is_read():

@@ -63,7 +63,7 @@ DATA = cf.Dataset.from_arrays(GRID, {u: VALUES})
         (lambda: study(experiments={"a/b": experiment()}), "printable text without '/'"),
         (lambda: study(data=[DATA, DATA]), "2 datasets but 1 experiments"),
         (lambda: study(data={"b": DATA}), "data for an experiment 'b'"),
-        (lambda: study(data=[VALUES]), "not a Dataset but a ndarray"),
+        (lambda: study(data=[VALUES]), "neither a Dataset nor readings but a ndarray"),
         (
             lambda: study(observables={"mass": cf.Integral(u)}),
             "a pair of an observable and its tolerance",

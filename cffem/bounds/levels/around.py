@@ -92,7 +92,7 @@ class LevelsAround:
         try:
             self._make()
             self.way = MESH if model.experiment.time is None else BOTH
-            self._first_order = first_order(model) or _first_order_in_time(model)
+            self.first_order = first_order(model) or _first_order_in_time(model)
             self.data = DataLevels(self.models, self._up[:2], MESH, 1, given)
             self._orders = self.data.orders()
             solutions = [level.factual for level in self.models]
@@ -175,7 +175,7 @@ class LevelsAround:
             math.sqrt(max(float(gram[:2, :2].sum()), 0.0)),
             max(ROUNDING * (scale or combined), residuals),
             1,
-            self._first_order,
+            self.first_order,
             norm_shares(gram),
             min(orders.space, orders.time),
         )
@@ -217,7 +217,7 @@ class LevelsAround:
         """Whether a deletion has been solved on the other levels."""
         return self._ready.get(name, (None,))[0] == (change or delete(name))
 
-    def _deleted(self, name: str, change: Change) -> dict[int, Deletion]:
+    def deleted(self, name: str, change: Change) -> dict[int, Deletion]:
         """The deletion on the other levels."""
         if not self.ready(name, change):
             self.prepare({name: change})
@@ -249,7 +249,7 @@ class LevelsAround:
         self, name: str, norms: list[str], deleted: Any, change: Change
     ) -> dict[str, DeletionBound]:
         """The same in several norms, see `deletion`."""
-        found = self._deleted(name, change)
+        found = self.deleted(name, change)
         start = time.perf_counter()
         given = deleted or self.model.solve(change_on(change, self.model))
         solutions = {place: deletion.solution for place, deletion in found.items()}

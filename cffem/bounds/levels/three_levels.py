@@ -110,10 +110,10 @@ class LevelCertifier:
         self.solutions = 0
         # Discontinuous elements of degree 0 are of first order, too.
         degrees = [max(1, degree) for _, degree in map(tuple, model.experiment.elements.values())]
-        self._degree = min(degrees, default=1) if way == DEGREE else 1
-        self._first_order = first_order(model)
+        self.degree = min(degrees, default=1) if way == DEGREE else 1
+        self.first_order = first_order(model)
         self.data = DataLevels(
-            [model, *self.models[:2]], [self._up[k] for k in (0, 1)], way, self._degree
+            [model, *self.models[:2]], [self._up[k] for k in (0, 1)], way, self.degree
         )
         self._orders = self.data.orders()
         self.factual = self._trajectories(
@@ -182,7 +182,7 @@ class LevelCertifier:
             shares = norm_shares(gram) if combined else (1.0, 1.0)
             order = limits.time if way == TIME else limits.space
             gaps.append(
-                Gaps(way, first, second, both, 0.0, self._degree, self._first_order, shares, order)
+                Gaps(way, first, second, both, 0.0, self.degree, self.first_order, shares, order)
             )
         reported = math.sqrt(
             max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0)

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.coefficient_profile import (
     CoefficientProfile,
     held_fit,
     profile_of,
 )
-from cffem.engine.calibration.fit_problem import FitCase, FitPoint, FitProblem
+from cffem.engine.calibration.fit_problem import FitCase, FitMemory, FitPoint, FitProblem
 from cffem.engine.calibration.residual_tests import ResidualTests, residual_tests
+from cffem.engine.calibration.term_selection import TermSelection, select_terms
 from cffem.engine.response.sensitivities import (
     INVARIANT,
     null_columns,
@@ -39,12 +41,12 @@ from cffem.symbols.problem.observations import Observation
 if TYPE_CHECKING:
     from cffem import Design
     from cffem.engine.model import Model
+    from cffem.engine.observer import Observer
     from cffem.symbols.problem.experiment import Experiment
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
 LEVEL = 0.95  # of all intervals
-LOSSES = ("linear", "soft_l1", "huber", "cauchy")
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,11 @@ class Calibration:
         readings: how many readings there are.
         noise_level: the estimated standard deviation where it is unknown, else 1.
         iterations: steps with a tangent sweep.
+        best: the place of the fit.
     """
 
     def __init__(self, problem: FitProblem, best: FitPoint):
-        self._problem, self._best = problem, best
+        self._problem, self.best = problem, best
         case = problem.cases[0]
         self.names = problem.names
         self.coefficients = {
@@ -109,7 +112,7 @@ class Calibration:
     @cached_property
     def design(self) -> Design:
         """The sensitivity design at the fitted coefficients: rank, alias groups, deviations."""
-        problem, best = self._problem, self._best
+        problem, best = self._problem, self.best
         case = problem.cases[0]
         matrix = problem.matrix(best)
         null: dict[str, str] = {}
@@ -170,9 +173,19 @@ class Calibration:
         return residual_tests(self.residuals, series, self.design.rank(), self.noise_known)
 
     @property
+    def cases(self) -> list[FitCase]:
+        """The experiments with their readings and models."""
+        return self._problem.cases
+
+    @property
     def solves(self) -> int:
         """Problems solved so far, those of deletions and profiles included."""
         return self._problem.solves
+
+    @property
+    def tangents(self) -> int:
+        """Tangent sweeps so far."""
+        return self._problem.tangents
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -187,14 +200,14 @@ class Calibration:
         if blind:
             said.append(f"{blind[0]} feels no coefficient" + _and_more(len(blind) - 1))
         low, high = self._problem.bounds
-        for name, a, b, value in zip(self.names, low, high, self._best.alpha, strict=True):
+        for name, a, b, value in zip(self.names, low, high, self.best.alpha, strict=True):
             if min(value - a, b - value) <= 1e-6 * max(abs(value), 1e-12):
                 said.append(f"{name} is at its bound, {value:g}; its interval does not know of it")
         return tuple(said)
 
     def _blind(self) -> list[str]:
         """Readings that no coefficient moves, as on a boundary with prescribed values."""
-        matrix = np.abs(self._problem.matrix(self._best)[: self.readings])
+        matrix = np.abs(self._problem.matrix(self.best)[: self.readings])
         size = matrix.max(axis=0, initial=0.0)
         share = (matrix / np.where(size > 0, size, 1.0)).max(axis=1, initial=0.0)
         labels = [label for case in self._problem.cases for label in case.operator.labels]
@@ -230,14 +243,14 @@ class Calibration:
             raise InputError(f"the bounds of {name!r} leave out zero, so that it cannot be deleted")
         try:
             unit = self.noise_level**2
-            point = held_fit(self._forward, self._best, index, 0.0, self._best.cost, unit)
+            point = held_fit(self.forward, self.best, {index: 0.0}, self.best.cost, unit)
         except SolveError as error:
             raise SolveError(
                 f"without {name!r} no coefficients of the others were found that have a solution: "
                 f"{error}",
                 cause=error.cause,
             ) from None
-        delta = max(point.cost - self._best.cost, 0.0) / self.noise_level**2
+        delta = max(point.cost - self.best.cost, 0.0) / self.noise_level**2
         if self.noise_known:
             p_value = float(stats.chi2.sf(delta, 1))
         else:
@@ -252,13 +265,13 @@ class Calibration:
         return DeletionFit(name, found, float(delta), p_value, self._backward({**found, name: 0.0}))
 
     @cached_property
-    def _forward(self) -> FitProblem:
+    def forward(self) -> FitProblem:
         """The least squares for deletions and profiles: terms without which the fitted equation
         would run backward in time keep their sign.
         """
         low, high = (side.copy() for side in self._problem.bounds)
         if not self._backward(self.coefficients):
-            for k, (name, value) in enumerate(zip(self.names, self._best.alpha, strict=True)):
+            for k, (name, value) in enumerate(zip(self.names, self.best.alpha, strict=True)):
                 if self._backward({**self.coefficients, name: -value}):
                     side, pick = (low, max) if value > 0 else (high, min)
                     side[k] = pick(side[k], 0.0)
@@ -289,7 +302,20 @@ class Calibration:
             value = self.coefficients[name]
             return CoefficientProfile(name, (value,), (0.0,), (-np.inf, np.inf), "; ".join(groups))
         unit = self.noise_level**2
-        return profile_of(self._forward, self._best, index, spread, unit, self.quantile)
+        return profile_of(self.forward, self.best, index, spread, unit, self.quantile)
+
+    def selected(self, seed: int = 0) -> TermSelection:
+        """Which terms the readings need: a path of deletions with refits, an information criterion,
+        and a bootstrap of the readings; collective.
+
+        Args:
+            seed: of the bootstrap.
+
+        Returns:
+            `.support`, `.fit` (the calibration of these terms alone), `.frequencies`, `.limits`,
+            `.path`, and whether it is to be believed: `.reliable` with `.reasons`.
+        """
+        return select_terms(self, seed)
 
     def destroy(self) -> None:
         """Free PETSc objects; collective. The numbers stay; `model` and what solves again do not
@@ -331,7 +357,7 @@ def calibrate(
     start: Mapping[str, float] | None = None,
     *,
     fixed: Mapping[str, float] | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     prior: Mapping[str, tuple[float, float]] | None = None,
     loss: str = "linear",
     petsc_options: Mapping[str, Any] | None = None,
@@ -376,24 +402,45 @@ def calibrate(
     given = list(readings) if isinstance(experiment, Sequence) else [readings]
     if len(given) != len(experiments) or not experiments:
         raise InputError(f"there are {len(experiments)} experiments, but readings of {len(given)}")
-    known = {k: float(v) for k, v in (fixed or {}).items()}
+    settings = CalibrationSettings(start, fixed, bounds, prior, loss)
+    return fitted(least_squares_of(library, experiments, given, settings, petsc_options), settings)
+
+
+def least_squares_of(
+    library: Library | System,
+    experiments: Sequence[Experiment],
+    readings: Sequence[Any],
+    settings: CalibrationSettings,
+    petsc_options: Mapping[str, Any] | None = None,
+    observer: Observer | None = None,
+    memory: FitMemory | None = None,
+) -> FitProblem:
+    """The least squares of a calibration, before anything is solved.
+
+    Args:
+        library, experiments, readings, petsc_options: see `calibrate`.
+        settings: where it starts and what is known.
+        observer: of the solves.
+        memory: of an earlier run of the same fit.
+    """
+    known = {k: float(v) for k, v in (settings.fixed or {}).items()}
     names = tuple(n for n in library.names if n not in known)
-    for what in (start, known, bounds, prior):
+    for what in (settings.start, known, settings.bounds, settings.prior):
         _check_names(what or {}, library.names)
     if not names:
         raise InputError("all coefficients are fixed, so that nothing is left to fit")
-    if loss not in LOSSES:
-        raise InputError(f"the loss is one of {', '.join(LOSSES)}, not {loss!r}")
-    begin = {n: float((start or {}).get(n, 0.0)) for n in names}
-    if start is None and any(e.time is None for e in experiments):
+    begin = {n: float((settings.start or {}).get(n, 0.0)) for n in names}
+    if settings.start is None and any(e.time is None for e in experiments):
         raise InputError(
             "a steady problem has no solution with all coefficients zero: give start={term: number}"
         )
-    low, high = _bounds(bounds or {}, names)
+    low, high = _bounds(settings.bounds or {}, names)
+    prior = _prior(settings.prior or {}, names)
     cases = []
-    for one, values in zip(experiments, given, strict=True):
+    for one, values in zip(experiments, readings, strict=True):
         observation, data = observed_values(values)
-        case = FitCase(library, one, observation, data, {**begin, **known}, names, petsc_options)
+        first = {**begin, **known}
+        case = FitCase(library, one, observation, data, first, names, petsc_options, observer)
         if len(data) != len(case.operator):
             raise InputError(
                 f"the observation has {len(case.operator)} readings, but {len(data)} values are "
@@ -402,8 +449,12 @@ def calibrate(
         cases.append(case)
     if len({case.operator.noise.known for case in cases}) > 1:
         raise InputError("either all experiments have the noise of their readings or none has")
-    problem = FitProblem(cases, names, (low, high), _prior(prior or {}, names), loss)
-    first = np.array([begin[n] for n in names])
+    return FitProblem(cases, names, (low, high), prior, settings.loss, memory=memory)
+
+
+def fitted(problem: FitProblem, settings: CalibrationSettings) -> Calibration:
+    """The fit of a least-squares problem."""
+    first = np.array([float((settings.start or {}).get(n, 0.0)) for n in problem.names])
     return Calibration(problem, at_scale_of_start(problem, problem.fitted(first), first))
 
 
@@ -453,9 +504,10 @@ def _check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def _bounds(
-    bounds: Mapping[str, tuple[float, float]], names: Sequence[str]
+    bounds: Mapping[str, tuple[float | None, float | None]], names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    pairs = [bounds.get(name, (-np.inf, np.inf)) for name in names]
+    given = [bounds.get(name, (None, None)) for name in names]
+    pairs = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in given]
     for name, (low, high) in zip(names, pairs, strict=True):
         if not low < high:
             raise InputError(f"the bounds of {name!r} need low < high, not ({low}, {high})")

@@ -8,6 +8,7 @@ the readings do not bound the coefficient on that side.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,29 +75,27 @@ class CoefficientProfile:
         return bool(np.isfinite(self.interval).all())
 
 
-def shifted(problem: FitProblem, point: FitPoint, index: int, value: float) -> np.ndarray:
-    """The coefficients that least squares would give to first order with one of them held."""
+Held = Mapping[int, float]  # values of coefficients that stay, by their position
+
+
+def shifted(problem: FitProblem, point: FitPoint, held: Held) -> np.ndarray:
+    """The coefficients that least squares would give to first order with some of them held."""
     matrix = problem.matrix(point)
-    others = [j for j in range(len(problem.names)) if j != index]
-    alpha = point.alpha.copy()
-    push = matrix[:, index] * (value - alpha[index])
-    alpha[index] = value
+    others = [j for j in range(len(problem.names)) if j not in held]
+    alpha = _moved(point, held)
+    push = matrix @ (alpha - point.alpha)
     if others:
-        step = least_change(matrix[:, others], push, problem.settings.regularity)
-        alpha[others] -= step
+        alpha[others] -= least_change(matrix[:, others], push, problem.settings.regularity)
     return np.clip(alpha, *problem.bounds)
 
 
-def held_fit(
-    problem: FitProblem, near: FitPoint, index: int, value: float, base: float, unit: float
-) -> FitPoint:
-    """The others fitted with one coefficient held, as closely as Δχ² asks for.
+def held_fit(problem: FitProblem, near: FitPoint, held: Held, base: float, unit: float) -> FitPoint:
+    """The others fitted with some coefficients held, as closely as Δχ² asks for.
 
     Args:
         problem: the least squares.
         near: a fit to start from.
-        index: the coefficient.
-        value: where it is held.
+        held: the coefficients that stay.
         base: the least χ².
         unit: σ², by which χ² is divided where the noise level is estimated.
 
@@ -104,29 +103,27 @@ def held_fit(
         SolveError: no way there has solutions.
     """
     wanted = FitAccuracy(SEARCH.fine * unit, SEARCH.coarse, base, remembered=True)
-    return brought(problem, near, index, value, wanted)
+    return brought(problem, near, held, wanted)
 
 
-def brought(
-    problem: FitProblem, near: FitPoint, index: int, value: float, wanted: FitAccuracy
-) -> FitPoint:
-    """The others fitted with one coefficient held, brought there in parts where a solve fails.
+def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy) -> FitPoint:
+    """The others fitted with some coefficients held, brought there in parts where a solve fails.
 
     Raises:
         SolveError: no way there has solutions.
     """
-    for start in (shifted(problem, near, index, value), _moved(near, index, value)):
+    for start in (shifted(problem, near, held), _moved(near, held)):
         try:
-            return problem.fitted(start, {index: value}, wanted, near)
+            return problem.fitted(start, held, wanted, near)
         except SolveError as error:
             failure = error
-    here, step = near, 0.5
-    while abs(here.alpha[index] - value) > 1e-12 * abs(near.alpha[index] - value):
-        target = here.alpha[index] + step * (value - here.alpha[index])
+    here, done, step = near, 0.0, 0.5
+    while done < 1.0:
+        share = done + step * (1.0 - done)
+        target = {j: near.alpha[j] + share * (value - near.alpha[j]) for j, value in held.items()}
         try:
-            start = shifted(problem, here, index, target)
-            here = problem.fitted(start, {index: target}, wanted, here)
-            step = min(1.0, 2 * step)
+            here = problem.fitted(shifted(problem, here, target), target, wanted, here)
+            done, step = share, min(1.0, 2 * step)
         except SolveError:
             step /= 2
             if step < 2.0**-problem.settings.shortenings:
@@ -134,9 +131,10 @@ def brought(
     return here
 
 
-def _moved(point: FitPoint, index: int, value: float) -> np.ndarray:
+def _moved(point: FitPoint, held: Held) -> np.ndarray:
     alpha = point.alpha.copy()
-    alpha[index] = value
+    for j, value in held.items():
+        alpha[j] = value
     return alpha
 
 
@@ -188,7 +186,7 @@ def _end(
         if side * (value - limit) > 0:
             return float(limit), tried, ""
         try:
-            point = held_fit(problem, near, index, value, best.cost, unit)
+            point = held_fit(problem, near, {index: value}, best.cost, unit)
         except SolveError:
             # There is no solution there: the end is the last place that had one, or before it.
             outer = (distance, np.inf)

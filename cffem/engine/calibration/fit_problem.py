@@ -10,8 +10,10 @@ coefficients are other numbers. A solve that fails has no residual, and the step
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -70,6 +72,7 @@ class FitCase:
         coefficients: where the fit starts, all terms.
         names: the terms that are fitted.
         options: PETSc options.
+        observer: of the solves.
     """
 
     def __init__(
@@ -81,14 +84,22 @@ class FitCase:
         coefficients: Mapping[str, float],
         names: Sequence[str],
         options: Mapping[str, Any] | None = None,
+        observer: Any = None,
     ):
         self.library, self.experiment, self.observation = library, experiment, observation
         self.data, self.names, self.options = data, tuple(names), options
         self.fixed = dict(coefficients)
         self.solves = self.tangents = 0
-        self.model = Model(library, coefficients, experiment, options)
+        self.model = Model(library, coefficients, experiment, options, observer=observer)
         self.operator: ObservationOperator = self.model.observation(observation)
         self._others: dict[tuple[str, ...], Model] = {}
+
+    def keeping(self, names: Sequence[str]) -> FitCase:
+        """The same readings and model with fewer terms fitted, the others zero."""
+        smaller = copy.copy(self)
+        smaller.names = tuple(names)
+        smaller.fixed = {n: v if n not in self.names else 0.0 for n, v in self.fixed.items()}
+        return smaller
 
     def model_for(self, coefficients: Mapping[str, float]) -> Model:
         """The model, or another one where signs of coefficients have changed what is upstream for
@@ -108,7 +119,7 @@ class FitCase:
         """The solution at other coefficients, with its stages."""
         self.solves += 1
         wanted = {**self.fixed, **coefficients}
-        change = Intervention(tuple((n, "set", float(wanted[n])) for n in self.names))
+        change = Intervention(tuple((n, "set", float(v)) for n, v in wanted.items()))
         return self.model_for(wanted).solve(change, stages=True)
 
     def residual(self, solution: Solution) -> np.ndarray:
@@ -158,10 +169,10 @@ class FitPoint:
 class FitMemory(Protocol):
     """Remembers places from an earlier run of the same fit, so that it goes on where it was."""
 
-    def recall(self, alpha: np.ndarray) -> FitPoint | None:
+    def recall(self, key: str, alpha: np.ndarray) -> FitPoint | None:
         """What is known of a place."""
 
-    def keep(self, point: FitPoint) -> None:
+    def keep(self, key: str, point: FitPoint) -> None:
         """A place was solved, or its derivative was taken; collective."""
 
 
@@ -240,13 +251,20 @@ class FitProblem:
         """Solve at some coefficients; the last place is kept."""
         if self._last is not None and np.array_equal(self._last.alpha, alpha):
             return self._last
-        found = self.memory.recall(alpha) if self.memory else None
+        found = self.memory.recall(self._key(alpha), alpha) if self.memory else None
         if found is None:
             found = self._solved(alpha)
             if self.memory:
-                self.memory.keep(found)
+                self.memory.keep(self._key(alpha), found)
         self._last = found
         return found
+
+    def _key(self, alpha: np.ndarray) -> str:
+        """What a place is called in the memory: a hash of all coefficients there."""
+        own = dict(zip(self.names, alpha, strict=True))
+        values = {**self.cases[0].fixed, **own}
+        text = " ".join(f"{name}={float(values[name]).hex()}" for name in sorted(values))
+        return hashlib.sha256(f"{' '.join(self.names)}: {text}".encode()).hexdigest()[:16]
 
     def _solved(self, alpha: np.ndarray) -> FitPoint:
         mean, spread = self.prior
@@ -281,8 +299,32 @@ class FitProblem:
             held = np.isfinite(spread)
             point.matrix = np.concatenate([*rows, np.diag(1 / spread)[held]])
             if self.memory:
-                self.memory.keep(point)
+                self.memory.keep(self._key(point.alpha), point)
         return point.matrix
+
+    def keeping(self, names: Sequence[str], point: FitPoint) -> tuple[FitProblem, FitPoint]:
+        """The same least squares with fewer terms, and a place of it at which the others are zero.
+
+        Args:
+            names: the terms that are kept.
+            point: the place here.
+        """
+        index = [self.names.index(name) for name in names]
+        cases = [case.keeping(names) for case in self.cases]
+        (low, high), (mean, spread) = self.bounds, self.prior
+        smaller = replace(
+            self,
+            cases=cases,
+            names=tuple(names),
+            bounds=(low[index], high[index]),
+            prior=(mean[index], spread[index]),
+            _last=None,
+        )
+        held = np.flatnonzero(np.isfinite(spread))
+        rows = [*range(self.size), *(self.size + k for k, j in enumerate(held) if j in index)]
+        matrix = None if point.matrix is None else point.matrix[np.ix_(rows, index)]
+        place = FitPoint(point.alpha[index], point.residual[rows], point.solutions, matrix)
+        return smaller, place
 
     def first_step(self, point: FitPoint) -> FitPoint:
         """A Gauss–Newton step from coefficients that are all zero, where a trust region has no size
@@ -327,7 +369,18 @@ class FitProblem:
         if not np.any(full) and not held:
             point = self.first_step(point)
         wanted = accuracy or FitAccuracy(self.settings.decrease, self.settings.change)
-        return Descent(self, point, free, wanted, near).end()
+        for _ in free:
+            descent = Descent(self, point, free, wanted, near)
+            point = descent.end()
+            unfelt = np.setdiff1d(free, descent.free)
+            if not len(unfelt) or not self.felt(point)[unfelt].any():
+                break
+            near = point  # what was not felt at the start is felt now
+        return point
+
+    def felt(self, point: FitPoint) -> np.ndarray:
+        """Which coefficients move some reading at a place."""
+        return np.linalg.norm(self.matrix(point), axis=0) > 0
 
 
 class Descent:
@@ -349,14 +402,19 @@ class Descent:
         accuracy: FitAccuracy,
         near: FitPoint | None,
     ):
-        self.problem, self.best, self.free, self.accuracy = problem, start, free, accuracy
+        self.problem, self.best, self.accuracy = problem, start, accuracy
         self.frame = start.alpha.copy()
+        if near is None:
+            near = start
+        # Coefficients that no reading feels stay where they are: a trust region would be filled
+        # with them.
+        self.free = free[problem.felt(near)[free]]
         self.slope: np.ndarray | None = None
         self.age = 0  # places since the derivative was taken
         self.trusted = True  # whether the last step was as the derivative had said
         self.base = start  # the place at which the derivative holds
-        if near is not None and near.matrix is not None:
-            self.slope, self.base = near.matrix, near
+        if near is not start:
+            self.slope, self.base = problem.matrix(near), near
             self._learn(start)
             self.base = start
 
@@ -428,6 +486,8 @@ class Descent:
 
     def end(self) -> FitPoint:
         """The place where χ² is least."""
+        if not len(self.free):
+            return self.best
         while True:
             try:
                 return self._driven()

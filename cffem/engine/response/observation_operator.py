@@ -31,6 +31,7 @@ from cffem.symbols.problem.observations import (
     Part,
     PartObservation,
     PlacedReadings,
+    Placement,
     ReadingNoise,
     Sensors,
     Series,
@@ -75,6 +76,7 @@ class LinearReadings:
         noise: of the readings.
         labels: what each reading is, for people.
         owners: the sensor of each reading.
+        points: the place of each reading, one row each.
     """
 
     def __init__(
@@ -86,8 +88,10 @@ class LinearReadings:
         noise: ReadingNoise,
         labels: Sequence[str],
         owners: Sequence[Any],
+        points: np.ndarray | None = None,
     ):
         self.model, self.rows, self.index = model, rows, index
+        self.times, self.points = np.asarray(times, dtype=float), points
         self.series = in_time(owners, times)
         self.noise, self.labels = noise, tuple(labels)
         self.levels, self.fractions = time_places(times, model.times, self.labels)
@@ -256,6 +260,22 @@ class ObservationOperator:
         along = list(directions)
         return np.concatenate([block.derivatives(solution, along) for block in self.blocks])
 
+    def places(self, step: int = 1) -> dict[str, list[Any]]:
+        """Where and when readings were taken, for pictures; None where a reading has no place.
+
+        Args:
+            step: every how many readings.
+        """
+        points: list[Any] = []
+        times: list[Any] = []
+        for block in self.blocks:
+            count = len(block.labels)
+            own = getattr(block, "points", None)
+            points += [None] * count if own is None else own.tolist()
+            when = getattr(block, "times", np.full(count, np.nan))
+            times += [None if np.isnan(time) else float(time) for time in when]
+        return {"points": points[::step], "times": times[::step]}
+
     def gradient(self, solution: Solution, weights: np.ndarray) -> Gradient:
         """Σ_k weight_k D𝒪_k(u) as vectors by time level, for states and for velocities."""
         found: Gradient = ({}, {})
@@ -332,7 +352,14 @@ def _(observation: Any, model: Model) -> ReadingBlock:
     noise = observation.noise_of(len(placed))
     owners = [(str(c), s) for c, s in zip(channels, placed.sensors, strict=True)]
     return LinearReadings(
-        model, csr_array(vstack(blocks)), index, placed.times, noise, labels, owners
+        model,
+        csr_array(vstack(blocks)),
+        index,
+        placed.times,
+        noise,
+        labels,
+        owners,
+        placed.points,
     )
 
 
@@ -387,6 +414,10 @@ def _(observation: PartObservation, model: Model) -> ReadingBlock:
     ]
     from scipy.sparse import vstack
 
+    dimension = model.discretisation.mesh.geometry.dim
+    where = np.zeros((count, dimension))
+    where[numbers] = part.points[:, :dimension]
+    where = np.tile(model.comm.allreduce(where), (len(channels), 1))
     times = np.array([np.nan]) if levels is None else levels
     times = times if observation.times is None else observation.times
     size = count * len(channels)
@@ -397,8 +428,46 @@ def _(observation: PartObservation, model: Model) -> ReadingBlock:
     labels = [f"{c} on {what}" for c in channels for _ in range(count)] * len(times)
     index = np.tile(np.arange(size), len(times))
     return LinearReadings(
-        model, csr_array(vstack(rows)), index, np.repeat(times, size), noise, labels, index
+        model,
+        csr_array(vstack(rows)),
+        index,
+        np.repeat(times, size),
+        noise,
+        labels,
+        index,
+        np.tile(where, (len(times), 1)),
     )
+
+
+def at_fixed_places(observation: Observation, model: Model) -> Observation:
+    """The same readings at places and times that do not depend on the mesh or the time steps of a
+    model, so that models on other levels can be read alike.
+
+    Args:
+        observation: what is observed.
+        model: whose quadrature points and time levels are meant where none are given.
+    """
+    if isinstance(observation, Observations):
+        return Observations(tuple(at_fixed_places(part, model) for part in observation.parts))
+    if isinstance(observation, Sensors):
+        levels = None if model.experiment.time is None else model.times
+        return PlacedReadings(observation.placement(levels), observation.noise, observation.radius)
+    if not isinstance(observation, PartObservation):
+        return observation
+    block = reading_block(observation, model)
+    assert isinstance(block, LinearReadings)
+    assert block.points is not None
+    channels = checked_channels(
+        observation.fields or channels_of(model.discretisation.unknowns), model
+    )
+    count = len(set(block.index.tolist())) // len(channels)
+    placed = Placement(
+        block.points,
+        block.times,
+        tuple(channels[k // count] for k in block.index),
+        tuple(f"point {k % count + 1}" for k in block.index),
+    )
+    return PlacedReadings(placed, block.noise.deviation if block.noise.known else None)
 
 
 def _degree(model: Model, channel: Channel) -> int:

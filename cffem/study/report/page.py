@@ -17,16 +17,20 @@ from cffem.study.report.interventions.page_interventions import page_interventio
 from cffem.study.report.maps.map_pictures import page_maps
 from cffem.study.report.markup import Raw, paragraph, section, text
 from cffem.study.report.page_script import CHECKSUM, SCRIPT, tolerance_slider
+from cffem.study.report.sensors import page_sensors
 from cffem.study.report.summary import (
     interventions_sentence,
     notice,
     screen_sentence,
+    sensor_sentence,
     sentences,
 )
 from cffem.study.report.verdict_pictures import error_bars
 
 if TYPE_CHECKING:
     from cffem.study.report.report import Report
+
+SCHEMA = "cffem-report/2"
 
 POLICY = (
     f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{CHECKSUM}'; "
@@ -109,6 +113,7 @@ def as_page(report: Report, drawing: Any = None) -> str:
         ("observables", "Observables", page_parts.observables(report)),
         ("constraint", "Constraint class", page_data.constraint(report)),
         ("design", "What the data can tell", page_data.design(report)),
+        *_with_sensors(report, drawing),
         ("screening", "Screening", page_data.screening(report)),
         ("gap", "Residual contribution against deletion score", page_parts.gap(report)),
         ("fields", "Fields with and without each term", page_parts.fields(report, drawing)),
@@ -128,10 +133,25 @@ def as_page(report: Report, drawing: Any = None) -> str:
         f'href="data:,"><title>{text(title[:160])}</title><style>{STYLE}</style></head>\n'
         '<body><header><h1>Which terms matter?</h1><p class="small">'
         f"Deletion study of {len(report.terms)} candidate terms; report of schema "
-        f"cffem-report/1.</p>{summary(report)}</header>"
+        f"{SCHEMA}.</p>{summary(report)}</header>"
         f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{body}</main>'
         f"<script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def _with_sensors(report: Report, drawing: Any) -> list[tuple[str, str, str]]:
+    """The parts about sensors, where a study has any."""
+    seen = any((term.sensors or {}).get("visibility") for term in report.terms.values())
+    if not seen and "skipped" in report.sections["calibration"]:
+        return []
+    return [
+        ("calibration", "Sensors and calibration", page_sensors.calibration(report, drawing)),
+        (
+            "identifiability",
+            "What sensors can tell",
+            page_sensors.identifiability(report),
+        ),
+    ]
 
 
 def summary(report: Report) -> Raw:
@@ -141,6 +161,8 @@ def summary(report: Report) -> Raw:
     if second := notice(report):
         told.append(paragraph(second, "doubt"))
     told += [paragraph(sentence) for sentence in sentences(report)]
+    if seen := sensor_sentence(report):
+        told.insert(-1, paragraph(seen))
     if third := interventions_sentence(report):
         told.append(paragraph(third))
     return Raw(f'<div class="summary">{"".join(told)}</div>')

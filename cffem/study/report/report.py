@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of a study (schema `cffem-report/1`): every section is always there, a skipped one
+"""The report of a study (schema `cffem-report/2`): every section is always there, a skipped one
 says why.
 
 A report is data: it is made once, written as JSON, and shown as a table, as a page or in LaTeX;
@@ -29,12 +29,15 @@ from cffem.study.report.maps.effect_map import EffectMap, with_arrays, write_map
 from cffem.study.report.summary import as_cell
 from cffem.symbols.errors import InputError
 
-FAMILY, VERSION = "cffem-report", 1
+FAMILY, VERSION = "cffem-report", 2
 SCHEMA = f"{FAMILY}/{VERSION}"
+READABLE = (f"{FAMILY}/1", SCHEMA)  # the first has fewer sections
 SECTIONS = (
     "scope",
     "constraint",
     "design",
+    "identifiability",
+    "calibration",
     "screening",
     "interventions",
     "maps",
@@ -65,6 +68,8 @@ class TermReport:
             deletion has no solution.
         profile: δ(ρ) of such a term up to the largest ρ that has a solution, as `Profile.to_plain`.
         proof: how the error bar was obtained (inequality, formula, hypotheses, constants, cost).
+        sensors: what sensors say of the term, where there are any: δ^𝒪 in standard deviations with
+            its margin, whether it is visible and needed, Δχ², p-value and interval.
     """
 
     name: str
@@ -93,6 +98,7 @@ class TermReport:
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
     share: float | None = None
     profile: Mapping[str, Any] | None = None
+    sensors: Mapping[str, Any] | None = None
 
 
 KINDS = {
@@ -123,7 +129,18 @@ def as_term(entry: Mapping[str, Any]) -> TermReport:
     return TermReport(**{key: value for key, value in entry.items() if key in known})
 
 
-COLUMNS = tuple(f.name for f in fields(TermReport) if f.name not in ("proof", "fields", "profile"))
+COLUMNS = tuple(
+    f.name for f in fields(TermReport) if f.name not in ("proof", "fields", "profile", "sensors")
+)
+# Columns about sensors, where there are any, and their keys.
+SENSOR_COLUMNS = {
+    "sensor_score": "score",
+    "sensor_margin": "margin",
+    "visibility": "visibility",
+    "need": "need",
+    "delta_chi2": "delta_chi2",
+    "p_value": "p_value",
+}
 
 
 @dataclass(frozen=True)
@@ -195,16 +212,16 @@ class Report:
         try:
             content = json.loads(text)
             schema = content.pop("schema", None)
-            entries = content.pop("terms") if schema == SCHEMA else []
+            entries = content.pop("terms") if schema in READABLE else []
             terms = {entry["name"]: as_term(entry) for entry in entries}
             sections = {
-                str(name): dict(section) for name, section in content.items() if schema == SCHEMA
+                str(name): dict(section) for name, section in content.items() if schema in READABLE
             }
         except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"this is not a report of schema {SCHEMA} ({type(error).__name__}: {error})"
             ) from None
-        if schema != SCHEMA:
+        if schema not in READABLE:
             newer = isinstance(schema, str) and schema.startswith(f"{FAMILY}/")
             raise InputError(
                 f"this is not a report of schema {SCHEMA}"
@@ -240,9 +257,13 @@ class Report:
         """The table of terms as CSV."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        sensed = any(term.sensors for term in self.terms.values())
+        more = SENSOR_COLUMNS if sensed else {}
+        writer.writerow([*COLUMNS, *more])
         for term in self.terms.values():
-            writer.writerow([as_cell(getattr(term, name)) for name in COLUMNS])
+            seen = [(term.sensors or {}).get(key) for key in more.values()]
+            own = [getattr(term, name) for name in COLUMNS]
+            writer.writerow([as_cell(value) for value in (*own, *seen)])
         return out.getvalue()
 
     def write(self, folder: str | Path) -> None:

@@ -69,6 +69,8 @@ def screen_sentence(report: Report) -> str:
             the verdicts are about the ...
     """
     section = report.sections["screening"]
+    if "reliable" in report.sections["calibration"]:
+        return fit_sentence(report.sections["calibration"])
     if "reliable" not in section:
         return ""
     screens = (section.get("equations") or {"": section}).items()
@@ -107,6 +109,45 @@ def hidden_terms(screens: Sequence[Mapping[str, Any]]) -> str:
         f"its support may lack terms that carry up to {100 * max(shares):.2g} % of the anchor, "
         "within their limits; "
     )
+
+
+def fit_sentence(fit: Mapping[str, Any]) -> str:
+    """Whether coefficients that were calibrated on readings can be believed.
+
+    Example:
+        >>> fit_sentence({"reliable": True, "chi2": 98.2, "readings": 100, "reasons": []})
+        'Fit: calibrated on 100 readings, χ² = 98.2; reliable.'
+    """
+    known = f"calibrated on {fit.get('readings')} readings, χ² = {fit.get('chi2') or 0.0:.4g}"
+    if fit.get("reliable"):
+        return f"Fit: {known}; reliable."
+    reasons = [plain(str(reason), LONGEST_REASON) for reason in fit.get("reasons") or ()]
+    return (
+        f"NOT RELIABLE: the fit, {known}, is not trusted ({'; '.join(reasons) or 'no reason'}); "
+        "the verdicts are about the fitted model."
+    )
+
+
+def sensor_sentence(report: Report) -> str:
+    """What sensors say of the terms; empty where there are none.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> print(sensor_sentence(Report({}, {**sections, "sets": {
+        ...     "needed": ["lap"], "visible_not_needed": [], "not_visible": ["u_x"]}})))
+        Sensors: lap is needed by the data; u_x is not visible.
+    """
+    sets, parts = report.sections["sets"], []
+    for key, words in (
+        ("needed", "needed by the data"),
+        ("visible_not_needed", "visible but not needed"),
+        ("not_visible", "not visible"),
+    ):
+        names = sets.get(key) or []
+        if names:
+            parts.append(f"{joined(names)} {'is' if len(names) == 1 else 'are'} {words}")
+    return f"Sensors: {'; '.join(parts)}." if parts else ""
 
 
 def notice(report: Report) -> str:
@@ -247,9 +288,11 @@ def next_step(report: Report) -> str:
     """What would decide more; the experiment that the design asks for comes first."""
     steps = []
     proposal = report.sections["design"].get("next")
-    if isinstance(proposal, Mapping) and proposal.get("sentence"):
-        sentence = plain(str(proposal["sentence"])).rstrip(".")
-        steps.append(sentence[:1].lower() + sentence[1:])
+    sensor = report.sections["identifiability"].get("next")
+    for found in (sensor, proposal):
+        if isinstance(found, Mapping) and found.get("sentence"):
+            sentence = plain(str(found["sentence"])).rstrip(".")
+            steps.append(sentence[:1].lower() + sentence[1:])
     open_terms: dict[str, list[TermReport]] = {}
     for term in report.terms.values():
         if term.decision in ("unresolved", "unsolvable"):

@@ -16,6 +16,7 @@ from cffem.study.report.summary import (
     notice,
     plain,
     screen_sentence,
+    sensor_sentence,
     sentences,
 )
 
@@ -31,11 +32,13 @@ def as_text(report: Report, width: int = 110) -> str:
     """
     table = Table(title=None, header_style="", box=None, pad_edge=False)
     measured = any(term.misfit is not None for term in report.terms.values())
+    sensed = any((term.sensors or {}).get("visibility") for term in report.terms.values())
     for name, right in (
         ("term", False),
         ("coefficient", True),
         ("deletion δ", True),
         *([("misfit", True)] if measured else []),
+        *([("sensors δ", True), ("Δχ²", True), ("need", False)] if sensed else []),
         ("linearised", True),
         ("margin", True),
         ("error bar", False),
@@ -47,10 +50,17 @@ def as_text(report: Report, width: int = 110) -> str:
             f": {plain(term.reason)}" if term.reason else ""
         )
         misfit = ["–" if term.misfit is None else f"{term.misfit:.1%}"] if measured else []
+        seen = term.sensors or {}
+        by_sensors = [
+            shown(seen.get("score")),
+            shown(seen.get("delta_chi2")),
+            seen.get("need") or seen.get("visibility") or "–",
+        ]
         numbers = [
             f"{term.coefficient:g}",
             shown(term.deletion),
             *misfit,
+            *(by_sensors if sensed else []),
             shown(term.linearised),
             shown(term.margin),
         ]
@@ -71,7 +81,9 @@ def as_text(report: Report, width: int = 110) -> str:
         console.print(_interventions(report))
     for sentence in (
         notice(report),
-        *sentences(report),
+        *sentences(report)[:2],
+        sensor_sentence(report),
+        sentences(report)[2],
         interventions_sentence(report),
         plain(str(report.sections["scope"].get("sentence", ""))),
     ):

@@ -54,6 +54,12 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
             name: experiment_of(e, meshes[name]) for name, e in study.experiments.items()
         },
         "data": {name: plain(data) for name, data in study.data.items()},
+        "fit": study.fit_choice.kind,
+        "calibration": plain(study.calibration),
+        "readings": {
+            name: [plain(observation), plain(values)]
+            for name, (observation, values) in study.readings.items()
+        },
         "candidates": {name: experiment_of(e, None) for name, e in study.candidates.items()},
         "refit": study.refit,
         "screening": plain(study.screening.get_params()),
@@ -81,6 +87,7 @@ def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, 
         "constraint": plain(experiment.constraint),
         "forcing": {str(key): plain(value) for key, value in experiment.forcing.items()},
         "known": known_content(experiment, domain),
+        "observation": plain(experiment.observation),
     }
 
 

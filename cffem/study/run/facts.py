@@ -145,6 +145,7 @@ class DeletionFact(PlainFact):
         coefficients: of all terms in the deleted problem.
         observables: values on the deleted solution.
         misfit: how far the deleted solution is from the data, relative to them.
+        readings: what sensors see of it: δ^𝒪, the largest change of a reading, and which.
     """
 
     status: str
@@ -159,6 +160,7 @@ class DeletionFact(PlainFact):
     coefficients: Mapping[str, float] = field(default_factory=dict)
     observables: Mapping[str, float] = field(default_factory=dict)
     misfit: float | None = None
+    readings: Mapping[str, Any] | None = None
 
     @property
     def solved(self) -> bool:

@@ -247,11 +247,13 @@ class SpreadFact(PlainFact):
         scores: of each deletion.
         observables: of each deletion, for each observable.
         solution: the solution itself.
+        readings: what sensors see of each deletion, in standard deviations.
     """
 
     scores: Mapping[str, float]
     observables: Mapping[str, Mapping[str, float]]
     solution: float
+    readings: Mapping[str, float] = field(default_factory=dict)
 
 
 # By experiment, and by term or observable within it.

@@ -37,6 +37,7 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
+    from cffem.engine.calibration.calibration import Calibration
     from cffem.study.run.plain_facts import StoredFact
     from cffem.study.study import Study
 
@@ -116,6 +117,9 @@ class Run:
         self.watch = Watch(progress)
         self._since = time.perf_counter()
         self.models: dict[str, Model] = {}
+        # Of a calibration: the fit while this process lasts, and σ where it was estimated.
+        self.fit: Calibration | None = None
+        self.noise_level: float | None = None
 
     # Work
     # ----------------------------------------------------------------------------------------------
@@ -123,9 +127,13 @@ class Run:
     def model(self, name: str, coefficients: Mapping[str, float]) -> Model:
         """A model of an experiment that is watched, and whose factual solution is kept."""
         study, experiment = self.study, self.experiments[name]
-        model = Model(
-            study.library, coefficients, experiment, study.petsc_options, observer=self.watch
-        )
+        if self.fit is not None:
+            case = self.fit.cases[list(self.experiments).index(name)]
+            model = case.model.with_coefficients(coefficients)
+        else:
+            model = Model(
+                study.library, coefficients, experiment, study.petsc_options, observer=self.watch
+            )
         model.take_factual_from(lambda: self.factual(name, model))
         return model
 
@@ -212,6 +220,9 @@ class Run:
         for model in self.models.values():
             model.destroy()
         self.models.clear()
+        if self.fit is not None:
+            self.fit.destroy()
+            self.fit = None
 
 
 def size_of(solution: Solution) -> int:
@@ -224,7 +235,7 @@ def growth_limits(study: Study, name: str, model: Model) -> dict[Field, float]:
     """For each measured field whose unknowns are its values, the size beyond which a fitted model
     has run away; none for known coefficients.
     """
-    if study.coefficients is not None or name not in study.data:
+    if not study.regressed or name not in study.data:
         return {}
     data = study.data[name]
     nodal = [

@@ -24,6 +24,7 @@ from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.meshes import mesh_path
 from cffem.engine.mesh.region import region_mesh
 from cffem.screening.screening import Screening
+from cffem.study.run.sensors.fit_choice import AUTO, FITS
 from cffem.study.study import Study
 from cffem.study.toml.allowed import check_petsc_options, inside
 from cffem.study.toml.file_text import (
@@ -36,6 +37,7 @@ from cffem.study.toml.file_text import (
 )
 from cffem.study.toml.known_tables import KnownTables, declared_known
 from cffem.study.toml.named_data import read_dataset
+from cffem.study.toml.sensor_keys import read_calibration, read_readings, read_sensors
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
 from cffem.symbols.coordinates import SPACE, Parameter
 from cffem.symbols.errors import nearest
@@ -81,7 +83,7 @@ SHAPES = (
 CONDITIONS = {kind.__name__: kind for kind in (Dirichlet, Natural, Neumann, Robin, Tangential)}
 CONSTRAINTS = ("DivergenceFree", "CurlFree", "ZeroMean", "Constraint")
 OBSERVABLES = ("Integral", "Average", "Flux", "Energy", "PointAverage", "Front")
-DATA = "data"
+DATA, READINGS, SENSORS = "data", "readings", "sensors"
 EXPERIMENT = (
     "mesh",
     "elements",
@@ -91,6 +93,8 @@ EXPERIMENT = (
     "constraint",
     "forcing",
     DATA,
+    READINGS,
+    SENSORS,
 )  # keys of each of the experiments
 
 
@@ -158,6 +162,8 @@ class StudyReader:
         seed = table.whole("seed", 0)
         options = {
             "coefficients": self._coefficients(),
+            "fit": table.choice("fit", FITS, AUTO),
+            "calibration": read_calibration(table.table("calibration", {})),
             "refit": table.choice("refit", ("none", "remaining"), "none"),
             "screening": self._screening(table.table("screening", {}), seed),
             "certification": self._certification(table.table("certification", {})),
@@ -322,6 +328,13 @@ class StudyReader:
             measured = read_dataset(
                 table.table(DATA), self.fields, self.folder, self.anywhere, self.comm
             )
+        readings = None
+        if READINGS in table:
+            readings = read_readings(table, READINGS, self.folder, self.anywhere, self.comm)
+            if measured is not None:
+                raise StudyFileError(
+                    f"{table.file}: {table.where} has data and readings; give one of them"
+                )
         options = {
             "mesh": self._mesh(table, measured),
             "elements": self._elements(table.table("elements")),
@@ -334,10 +347,11 @@ class StudyReader:
             "forcing": self._values(table.table("forcing", {}), None, rates=False),
             "comm": self.comm,
             "known": self._known(table),
+            "observation": read_sensors(table, SENSORS, self.fields) if SENSORS in table else None,
         }
         table.done()
         with table.naming():
-            return Experiment(**options), measured
+            return Experiment(**options), measured if readings is None else readings
 
     def _known(self, table: Table) -> dict[Known, Any]:
         reader = KnownTables(self.known, self.folder, self.anywhere, self.comm)

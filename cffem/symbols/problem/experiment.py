@@ -25,6 +25,7 @@ from cffem.symbols.known import Known
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 from cffem.symbols.problem.measured import MeasuredFields, as_data
+from cffem.symbols.problem.observations import Observation
 from cffem.symbols.problem.schemes import SCHEMES
 from cffem.symbols.problem.term_checks import check_symbols
 
@@ -108,6 +109,7 @@ class Experiment:
             z, t (a tuple for a vector, a tuple of rows for a tensor), a value for each named
             subdomain, a DOLFINx function, `Interpolated(function)` of one on another mesh, a
             `Dataset`, or a Python function of the points (and of the time).
+        observation: what is measured, `cf.Sensors(…)` say; None for the whole field.
     """
 
     mesh: Any
@@ -119,6 +121,7 @@ class Experiment:
     forcing: Mapping[Field, DataLike] = field(default_factory=dict)
     comm: Any = None
     known: Mapping[Known, Any] = field(default_factory=dict)
+    observation: Observation | None = None
 
     def __post_init__(self) -> None:
         from cffem.symbols.problem.known_values import checked_known
@@ -168,6 +171,11 @@ class Experiment:
             check_data(value, f"the forcing of {key}")
         if self.time is not None and not isinstance(self.time, Window):
             raise InputError(f"time must be a Window or None, not {self.time!r}")
+        if self.observation is not None and not isinstance(self.observation, Observation):
+            raise InputError(
+                "observation must be cf.Sensors, cf.Part, cf.Trace, cf.Series or a sum, not "
+                f"{type(self.observation).__name__}"
+            )
 
     def _check_law(self, condition: Natural) -> None:
         """Refuse a law that contains something undeclared, or has another shape than its

@@ -41,6 +41,7 @@ from cffem.study.run.facts import (
     TermDeletion,
 )
 from cffem.study.run.running import Run
+from cffem.study.run.sensors.observing import view
 from cffem.study.run.stations.intervening import NAMED, PAIRS, asked_changes
 from cffem.study.run.stations.misfit import Comparison
 from cffem.study.run.stations.profiling import profiles
@@ -194,7 +195,21 @@ class Deletions:
         # Observables are measured on the deleted solution itself, so that one has to have all its
         # digits.
         size = float(model.spaces.size * max(len(model.times) - 1, 1))
-        return 0.0 if study.observables else study.certification.accuracy(size)
+        exact = study.observables or self.observed_by_sensors(model)
+        return 0.0 if exact else study.certification.accuracy(size)
+
+    def observed_by_sensors(self, model: Model) -> bool:
+        """Whether a model's experiment has sensors."""
+        return any(
+            self.run.study.observations.get(name) is not None
+            for name, own in self.run.models.items()
+            if own is model
+        )
+
+    def seen(self, name: str, solution: Solution | None) -> dict[str, Any] | None:
+        """What the sensors of an experiment see of a deletion."""
+        sensors = view(self.run, name)
+        return None if sensors is None else sensors.change(solution)
 
     def take(self, kind: str, name: str, deletion: Deletion) -> None:
         """Take all that is wanted of a deletion, and store it."""
@@ -217,6 +232,7 @@ class Deletions:
             deletion.intervention.apply(model.coefficients),
             self.observed(model, deletion.solution) if kind in (ALONE, NAMED) else {},
             self.misfit(name, deletion.solution) if kind in (ALONE, NAMED) else None,
+            self.seen(name, deletion.solution) if kind in (ALONE, NAMED) else None,
         )
         self.run.store(key, fact.to_plain(), self.label(name, [deletion.term]))
 
@@ -320,7 +336,8 @@ class Deletions:
                 for field, bound in bounds.items()
             }
             run.store(keys[term], found, f"error bound of {self.label(name, [term])}")
-            if kind not in (ALONE, NAMED) or not run.study.observables:
+            sensors = run.study.observations.get(name) is not None
+            if kind not in (ALONE, NAMED) or not (run.study.observables or sensors):
                 run.checkpoint.release_field(f"{kind}/{name}/{term}")
 
         changes = {term: self.change(kind, name, term, fact) for term, fact in pending.items()}

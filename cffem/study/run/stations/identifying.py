@@ -77,7 +77,7 @@ class Identification:
         """The effective library of each equation."""
         library, found = self.run.study.library, {}
         # Solutions have their auxiliary fields; data have what defines them.
-        defined = definitions(library) if self.run.study.coefficients is None else {}
+        defined = definitions(library) if self.run.study.regressed else {}
         for unknown, equation in library.equations.items():
             mine = {
                 name: library[name].xreplace(defined).doit()
@@ -93,7 +93,7 @@ class Identification:
         study = self.run.study
         return (
             list(study.data.values())
-            if study.coefficients is None
+            if study.regressed
             else [m.factual for m in self.run.models.values()]
         )
 
@@ -121,11 +121,18 @@ def diagnosed(identification: Identification) -> DesignFacts:
     try:
         designs = identification.designs
     except (InputError, ValueError) as error:
-        if identification.run.study.coefficients is None:
+        if identification.run.study.regressed:
             raise
         return DesignFacts(skipped=f"these fields give no design: {error}")
-    coefficients = identification.run.study.coefficients
+    coefficients = known_coefficients(identification.run)
     return DesignFacts({label: diagnostics(made, coefficients) for label, made in designs.items()})
+
+
+def known_coefficients(run: Run) -> Mapping[str, float] | None:
+    """The coefficients of the models, given or calibrated; None before a regression."""
+    if run.study.regressed:
+        return None
+    return next((m.coefficients for m in run.models.values()), run.study.coefficients or {})
 
 
 def diagnostics(made: Design, coefficients: Mapping[str, float] | None) -> DesignFact:
@@ -201,7 +208,7 @@ def screening(run: Run, identification: Identification) -> ScreeningFacts:
     """The screen of each equation, with coefficients and intervals by term; empty where the
     coefficients are known.
     """
-    if run.study.coefficients is not None:
+    if not run.study.regressed:
         return {}
     run.progress.begin("screening", len(identification.equations))
     return {

@@ -76,7 +76,7 @@ def misfits(
         errors: for each experiment the relative discretisation error of its factual solution; None
             where it is not known.
     """
-    if not run.study.data:
+    if not run.study.data or run.study.calibrated:
         return {}
     run.progress.begin("misfit", len(run.study.data))
     found = {}

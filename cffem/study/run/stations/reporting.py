@@ -38,6 +38,7 @@ from cffem.study.run.identified_facts import (
 from cffem.study.run.measured_fields import measures
 from cffem.study.run.plain_facts import as_plain
 from cffem.study.run.running import Run
+from cffem.study.run.sensors.sensor_reporting import SensorReporting
 from cffem.study.run.stations.coefficient_intervals import total_spread
 from cffem.study.run.stations.constraining import nulls_everywhere, nulls_of
 from cffem.study.run.stations.deciding import (
@@ -68,6 +69,9 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 KNOWN = "the coefficients are known, so nothing is screened"
+CALIBRATED = (
+    "the coefficients are calibrated on readings; the section calibration has the selection"
+)
 RULE = "relevant if relevant in one experiment, irrelevant only if irrelevant in all"
 
 
@@ -91,6 +95,10 @@ class Findings:
     misfits: Facts = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, LimitFact]] = field(default_factory=dict)
     proposal: Facts | None = None
+    calibration: Facts | None = None
+    sensitivities: Facts = field(default_factory=dict)
+    reading_bars: Facts = field(default_factory=dict)
+    next_sensor: Facts | None = None
 
 
 def domain_text(domain: Any) -> str:
@@ -132,7 +140,10 @@ class Reporting:
         self.names = run.study.library.names
         self.pairs = pairs_among(self.names) if run.study.pairs else {}
         self.nulls = nulls_everywhere(found.constraint, run)
-        self.groups = found.design.alias_groups
+        self.sensors = SensorReporting(run, found)
+        self.groups = (
+            self.sensors.groups() if found.calibration is not None else found.design.alias_groups
+        )
         self.estimated = run.study.coefficients is None
         self.single = {kind: self._verdicts(kind) for kind in found.deletions}
         self.headline = REFITTED if run.study.refit == "remaining" else ALONE
@@ -150,15 +161,21 @@ class Reporting:
             name: found["decision"] for name, found in interventions.items() if name != "skipped"
         }
         effects = mapped(decisions)
+        seen = {name: self.sensors.term(name, ALONE) for name in self.names}
+        if self.sensors.present:
+            terms = {n: replace(term, sensors=seen[n].to_plain()) for n, term in terms.items()}
+        design = self._design()
         sections = {
             "scope": self._scope(),
             "constraint": self._constraint(),
-            "design": self._design(),
+            "design": design,
+            "identifiability": self.sensors.identifiability(design),
+            "calibration": self.sensors.calibration(seen),
             "screening": self._screening(),
             "interventions": interventions,
             "maps": self._maps(effects),
             "observables": self._observables(),
-            "sets": self._sets(terms),
+            "sets": {**self._sets(terms), **self.sensors.columns(seen)},
             "cost": self._cost(),
             "environment": self._environment(),
         }
@@ -376,6 +393,8 @@ class Reporting:
         """Irrelevant where the screen provably kept every active term; else nobody deleted
         the term.
         """
+        if self.found.calibration is not None and name not in self.nulls:
+            return "unresolved", Reason(Code.UNSELECTED, self.sensors.selected_words(name))
         for screen in self.found.screening.values():
             if name in screen.frequencies:
                 decision, why = PruningContract(
@@ -415,15 +434,21 @@ class Reporting:
         """
         fit = [name for name in self.names if self.found.coefficients.get(name)]
         screens = list(self.found.screening.values()) if self.estimated else []
+        # A selection from readings that is believed has found the terms, as far as is known.
+        believed = self.found.calibration is not None and self.found.calibration["reliable"]
         recalls = {screen.contract for screen in screens} or {
-            HOLDS if not self.estimated else UNKNOWN
+            HOLDS if not self.estimated or believed else UNKNOWN
         }
         recall = next(known for known in (FAILS, UNKNOWN, HOLDS) if known in recalls)
         kinds = {name: term.certificate for name, term in terms.items() if term.certificate}
         contract = pruning_contract(
             {name: terms[name].decision for name in fit}, recall=recall, kinds=kinds
         )
-        estimated = contract.estimated or any(screen.contract_estimated for screen in screens)
+        estimated = (
+            contract.estimated
+            or self.found.calibration is not None
+            or any(screen.contract_estimated for screen in screens)
+        )
         contract = replace(contract, estimated=estimated)
         return {
             **asdict(contract),
@@ -444,7 +469,7 @@ class Reporting:
             u for u in unknowns if any(measures(data, u) for data in self.study.data.values())
         ]
         fields = ", ".join(map(str, measured or unknowns))
-        observation = (
+        observation = self.sensors.observation_text() or (
             f"measured values of {fields}" if self.study.data else f"full observation of {fields}"
         )
         relative = (
@@ -494,6 +519,7 @@ class Reporting:
             "interventions": list(self.found.deletions),
             "refit": self.study.refit,
             "coefficients": "estimated from data" if self.estimated else "given",
+            "fit": {"kind": self.study.fit_choice.kind, "why": self.study.fit_choice.why},
             "sentence": (
                 f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, "
                 f"{observation}, the norm "
@@ -555,7 +581,7 @@ class Reporting:
         if found.skipped:
             return found.to_plain()
         first = next(iter(found.equations.values())).to_plain()
-        if self.estimated:
+        if self.study.regressed:
             first["selected"] = as_plain(next(iter(self.found.screening.values())).selected)
         result = {**first, "alias_groups": as_plain(self.groups), "next": self.found.proposal}
         return {**result, "equations": found.to_plain()} if len(found.equations) > 1 else result
@@ -564,7 +590,7 @@ class Reporting:
         found = self.found.screening
         if not found:
             return {
-                "skipped": KNOWN,
+                "skipped": KNOWN if not self.study.calibrated else CALIBRATED,
                 **({"misfit": self.found.misfits} if self.found.misfits else {}),
             }
         first = next(iter(found.values())).to_plain()

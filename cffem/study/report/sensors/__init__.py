@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What a page shows about sensors."""
