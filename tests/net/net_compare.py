@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from net_coupled import CoupledReference
 from net_coupled_problems import coupled
+from net_materials import MaterialFamily, MaterialProblem, MaterialReference, drawn_material
 from net_problems import Problem, declared, drawn
 from net_reference import Reference
 
@@ -52,9 +53,10 @@ def reason_of(error: Exception) -> str:
 def compare(problem: Problem, findings: Findings) -> None:
     """Solve a problem both ways and note what is found."""
     domain = problem.mesh()
-    reference = Reference(problem, domain)
+    kind = MaterialReference if isinstance(problem, MaterialProblem) else Reference
+    reference = kind(problem, domain)
     try:
-        model = declared(problem, domain, reference.force, reference.hand.flux)
+        model = declared(problem, domain, reference.force, reference.hand.flux, reference.hand)
         solution = model.solve()
         deleted = model.deletions([problem.deleted]) if problem.deleted else None
     except (cf.InputError, cf.SolveError) as error:
@@ -224,7 +226,8 @@ def check_seeds(family: Any, seeds: Any, record_property: Any) -> None:
         if isinstance(family, str):
             compare_coupled(family, seed, findings)
         else:
-            compare(drawn(family, seed), findings)
+            make = drawn_material if isinstance(family, MaterialFamily) else drawn
+            compare(make(family, seed), findings)
     record_property("agreed", findings.agreed)
     record_property("refused", sorted(findings.refused.items()))
     assert not findings.wrong, "\n".join(findings.wrong)

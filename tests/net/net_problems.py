@@ -125,6 +125,14 @@ class Problem:
         """Whether a term is."""
         return any(term.nonlinear for term, _ in self.terms)
 
+    def anchor(self, u: Any) -> Any:
+        """The time derivative, None for a steady problem."""
+        return (None, cf.dt(u), cf.dt(cf.dt(u)))[self.order]
+
+    def known(self, domain: Any, hand: Any) -> dict[Any, Any]:
+        """The values of known fields."""
+        return {}
+
     def mesh(self) -> Any:
         """The mesh with named sides."""
         return small_mesh(self.family.cell, self.family.cells, self.deformed)
@@ -342,7 +350,9 @@ def as_called(value: Any) -> Any:
     return called
 
 
-def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> cf.Model:
+def declared(
+    problem: Problem, domain: Any, forcing: Any, flux: Any = None, hand: Any = None
+) -> cf.Model:
     """cffem's model.
 
     Args:
@@ -350,11 +360,12 @@ def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> c
         domain: the mesh with its names.
         forcing: the DOLFINx function for forcing "function".
         flux: the DOLFINx function for natural data "function".
+        hand: what forms by hand are written with.
     """
     family = problem.family
     u = unknown_of(family)
     terms = {term.name: term.symbols(u, family.dimension) for term, _ in problem.terms}
-    anchor = (None, cf.dt(u), cf.dt(cf.dt(u)))[problem.order]
+    anchor = problem.anchor(u)
     named = any(sp.sympify(term).has(STRENGTH) for term in terms.values())
     library = cf.Library(
         anchor=anchor,
@@ -390,5 +401,6 @@ def declared(problem: Problem, domain: Any, forcing: Any, flux: Any = None) -> c
         if problem.order
         else None,
         forcing={} if given is None else {u: given},
+        known=problem.known(domain, hand),
     )
     return cf.Model(library, {term.name: c for term, c in problem.terms}, experiment)

@@ -37,7 +37,7 @@ class Hand:
     def __init__(
         self, problem: Any, domain: Any, u: Any, rate: Any, v: Any, time: Any, strength: Any
     ):
-        self.problem = problem
+        self.problem, self.domain = problem, domain
         shape = tuple(u.ufl_shape)
         self.flux = fem.Function(
             fem.functionspace(domain.mesh, ("Lagrange", 1, shape) if shape else ("Lagrange", 1))

@@ -151,6 +151,8 @@ class Boundary:
         if self.surfaces:
             parts = [(self.tags[name], self._pairs(self.facets[name])) for name in names]
             parts += [(tag, self._sides[name]) for name, tag in self.surfaces.items()]
+            # DOLFINx looks tags up by bisection.
+            parts.sort(key=lambda part: part[0])
             return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=parts)
         indices = (
             np.concatenate([self.facets[name] for name in names])
