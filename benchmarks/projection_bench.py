@@ -158,7 +158,7 @@ def method(projection: Any) -> str:
         return "CG on the class"
     inner = solver.solver if isinstance(solver, StreamFunctions) else solver
     how = {"preonly": "factors", "cg": "CG + AMG"}.get(
-        inner.options["ksp_type"], "FGMRES by blocks"
+        str(inner.options["ksp_type"]), "FGMRES by blocks"
     )
     if isinstance(solver, StreamFunctions):
         return f"stream function, {how}"

@@ -16,15 +16,26 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cffi
 
 from cffem._guard import private_folder
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import ufl
+    from basix.ufl import _ElementBase
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
+    from mpi4py import MPI
+    from petsc4py import PETSc
+    from ufl.core.expr import Expr
+
 
 log = logging.getLogger("cffem")
 
@@ -104,7 +115,7 @@ def shelf(compiled: Any) -> Path:
     return jit_folder() / hashlib.sha256(words.encode()).hexdigest()[:2]
 
 
-def jit_options(folder: Path) -> dict[str, Any]:
+def jit_options(folder: Path) -> dict[str, object]:
     """Options for every compilation. All are given, so that no file in the current folder can
     change how code is compiled.
     """
@@ -117,7 +128,7 @@ def jit_options(folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def jit_lock(comm: Any, folder: Path) -> Iterator[None]:
+def jit_lock(comm: MPI.Comm, folder: Path) -> Iterator[None]:
     """Hold a share of a folder's compilation lock on rank 0, having removed what a killed
     compilation left behind.
 
@@ -163,7 +174,7 @@ class CompilationError(InputError):
 
 
 @contextlib.contextmanager
-def compiling(comm: Any, compiled: Any) -> Iterator[dict[str, Any]]:
+def compiling(comm: MPI.Comm, compiled: Any) -> Iterator[dict[str, object]]:
     """Compile under the lock, with the options that are given; a compiler that fails for want of
     room or of itself is told as such, on all ranks alike.
     """
@@ -186,7 +197,7 @@ def compiling(comm: Any, compiled: Any) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
+def form(ufl_form: ufl.Form, comm: MPI.Comm, **kwargs: Any) -> fem.Form:
     """`dolfinx.fem.form` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
@@ -194,7 +205,7 @@ def form(ufl_form: Any, comm: Any, **kwargs: Any) -> Any:
         return fem.form(ufl_form, jit_options=options, **kwargs)
 
 
-def expression(ufl_expression: Any, points: Any, comm: Any) -> Any:
+def expression(ufl_expression: Expr, points: np.ndarray, comm: MPI.Comm) -> fem.Expression:
     """`dolfinx.fem.Expression` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
@@ -214,7 +225,7 @@ def keep_cells() -> None:
     if base is None or made is None:  # it is not made that way in this version
         return
 
-    def cell(element: Any) -> Any:
+    def cell(element: _ElementBase) -> ufl.Cell:
         """Cell of the finite element."""
         if "_cffem_cell" not in element.__dict__:
             element._cffem_cell = made(element)
@@ -223,7 +234,7 @@ def keep_cells() -> None:
     base.cell = property(cell)
 
 
-def interpolate_nonmatching(function: Any, value: Any) -> int:
+def interpolate_nonmatching(function: fem.Function, value: fem.Function) -> int:
     """Give a function the values of one on another mesh; how many of its points lie outside of that
     mesh, collective.
     """
@@ -237,7 +248,7 @@ def interpolate_nonmatching(function: Any, value: Any) -> int:
     size = float(np.ptp(other.mesh.geometry.x, axis=0).max(initial=0.0))
     size = other.mesh.comm.allreduce(size, op=MPI.MAX)
 
-    def moved(target: Any, source: Any) -> None:
+    def moved(target: fem.Function, source: fem.Function) -> None:
         plan = fem.create_interpolation_data(
             target.function_space, source.function_space, cells, 1e-9 * size
         )
@@ -253,20 +264,25 @@ def interpolate_nonmatching(function: Any, value: Any) -> int:
     return int(space.mesh.comm.allreduce(int((there.x.array[:owned] < 0.5).sum())))
 
 
-def interpolation_points(space: Any) -> Any:
+def interpolation_points(space: fem.FunctionSpace) -> np.ndarray:
     """Interpolation points of a space's element: a method in 0.9, a property later."""
     points = space.element.interpolation_points
     return points() if callable(points) else points
 
 
-def create_matrix(form: Any) -> Any:
+def create_matrix(form: fem.Form) -> PETSc.Mat:
     """An empty PETSc matrix with the sparsity pattern of a form; the caller owns it."""
     from dolfinx.fem import petsc
 
     return petsc.create_matrix(form)
 
 
-def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any = None) -> Any:
+def assemble_matrix(
+    form: fem.Form,
+    bcs: Sequence[fem.DirichletBC] = (),
+    diagonal: float = 1.0,
+    matrix: PETSc.Mat = None,
+) -> PETSc.Mat:
     """Assemble a PETSc matrix, into an existing one where it is given; the caller owns it."""
     from dolfinx.fem import petsc
 
@@ -286,19 +302,19 @@ def assemble_matrix(form: Any, bcs: Any = (), diagonal: float = 1.0, matrix: Any
     return matrix
 
 
-def cell_name(domain: Any) -> str:
+def cell_name(domain: Mesh) -> str:
     """Name of a UFL domain's cell: a method in older UFL, a property later."""
     name = domain.ufl_cell().cellname
     return name() if callable(name) else name
 
 
-def geometric_dimension(domain: Any) -> int:
+def geometric_dimension(domain: Mesh) -> int:
     """Geometric dimension of a UFL domain: a method in older UFL, a property later."""
     dimension = domain.geometric_dimension
     return dimension() if callable(dimension) else dimension
 
 
-def collapsed(space: Any, index: int) -> tuple[Any, Any]:
+def collapsed(space: fem.FunctionSpace, index: int) -> tuple[fem.FunctionSpace, np.ndarray]:
     """A space of its own for sub-space `index`, and a flat array of its local dofs in the parent.
 
     DOLFINx 0.9 collapses vectors of Lagrange elements of degree three and more wrongly: where two
@@ -320,7 +336,7 @@ def collapsed(space: Any, index: int) -> tuple[Any, Any]:
     return own, dofs
 
 
-def cell_geometry(mesh: Any) -> tuple[Any, int]:
+def cell_geometry(mesh: Mesh) -> tuple[np.ndarray, int]:
     """Geometry nodes of the local cells and the degree of the geometry: single objects in 0.9
     and 0.10, lists later.
     """
@@ -330,7 +346,7 @@ def cell_geometry(mesh: Any) -> tuple[Any, int]:
     return geometry.dofmap, geometry.cmap.degree
 
 
-def straight_simplices(mesh: Any) -> bool:
+def straight_simplices(mesh: Mesh) -> bool:
     """Whether all cells are straight intervals, triangles or tetrahedra."""
     return (
         mesh.topology.cell_name() in ("interval", "triangle", "tetrahedron")
@@ -350,7 +366,7 @@ def cell_partitioner(ghost_mode: Any) -> Any:
         return create_cell_partitioner(ghost_mode, 2)
 
 
-def refined(mesh: Any) -> tuple[Any, Any]:
+def refined(mesh: Mesh) -> tuple[Mesh, np.ndarray]:
     """A mesh of simplices refined uniformly, and the parent of each of its cells; children
     stay on their parent's rank.
     """
@@ -364,7 +380,7 @@ def refined(mesh: Any) -> tuple[Any, Any]:
     return finer, parents[finer.topology.original_cell_index - before]
 
 
-def exterior_facets(mesh: Any) -> Any:
+def exterior_facets(mesh: Mesh) -> np.ndarray:
     """This rank's facets on the boundary of the domain; collective.
 
     The facets of an interval are its vertices, and DOLFINx does not know which of them two ranks

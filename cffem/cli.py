@@ -21,11 +21,15 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import cffem
 from cffem import _guard
 from cffem._resources import find_benchmarks
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -419,7 +423,7 @@ class UsageError(ValueError):
 # --------------------------------------------------------------------------------- failing together
 
 
-def world() -> Any:
+def world() -> MPI.Comm:
     """MPI.COMM_WORLD if this process was started by MPI or has initialised it, else None."""
     started = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     if not started and "mpi4py.MPI" not in sys.modules:
@@ -485,7 +489,7 @@ def printable(text: str) -> str:
     )
 
 
-def everybody_failed(comm: Any) -> bool:
+def everybody_failed(comm: MPI.Comm) -> bool:
     """Wait a moment for all ranks to arrive here; False if some did not."""
     request = comm.Ibarrier()
     deadline = time.monotonic() + PATIENCE

@@ -18,7 +18,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 GET_DOLFINX = (
     "run cffem with containers/run, or use conda-forge's fenics-dolfinx, or Debian 13's "
@@ -106,7 +110,7 @@ def version_of(what: str, module: str, required: bool, advice: str) -> Finding:
     return Finding(what, True, str(version), required=required)
 
 
-def communicator() -> Any:
+def communicator() -> MPI.Comm:
     """COMM_WORLD, or None without mpi4py."""
     try:
         from mpi4py import MPI

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cffem.bounds.certificate import Certificate, DeletionBound
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
@@ -23,14 +23,50 @@ from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
 from cffem.symbols.fields import ScalarField
 from cffem.symbols.registry import Registry
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
+
+class Asked(Protocol):
+    """What is asked of error bars: the attributes of a `Certification`."""
+
+    @property
+    def norm(self) -> str:
+        """The norm of scores."""
+
+    @property
+    def enriched(self) -> bool:
+        """Whether richer spaces may be solved on for better bars."""
+
+    @property
+    def budget(self) -> float | None:
+        """The largest cost of levels, in unknowns times steps."""
+
+    @property
+    def effort(self) -> float:
+        """What all bars may cost, in units of the study."""
+
+    @property
+    def largest(self) -> float:
+        """The largest level that is solved on."""
+
+    def threshold(self, size: float) -> float:
+        """The absolute tolerance for a solution of this size."""
+
+    def uncertainty(self, error: float) -> float:
+        """How far the tolerance may be off for a solution with this error."""
+
 
 class Certifier(Protocol):
     """Error bounds for the solutions of one model."""
 
-    def solution(self, solution: Any, norm: str = "L2") -> Certificate:
+    def solution(self, solution: Solution, norm: str = "L2") -> Certificate:
         """The bound of ‖u − u_h‖ of a solution of the model."""
 
-    def deletion(self, name: str, norm: str = "L2", deleted: Any = None) -> DeletionBound:
+    def deletion(
+        self, name: str, norm: str = "L2", deleted: Solution | None = None
+    ) -> DeletionBound:
         """The bound of |δ_j − δ_jh| of a deletion."""
 
     def destroy(self) -> None:
@@ -47,8 +83,8 @@ class CertifierKind:
         enriched: whether it solves the problem again with one degree more.
     """
 
-    covers: Callable[[Any], bool]
-    make: Callable[[Any], Certifier]
+    covers: Callable[[Model], bool]
+    make: Callable[[Model], Certifier]
     enriched: bool = False
 
 
@@ -57,29 +93,29 @@ CERTIFIERS: Registry[CertifierKind] = Registry("certifier")
 
 def add_certifier(
     name: str,
-    covers: Callable[[Any], bool],
-    make: Callable[[Any], Certifier],
+    covers: Callable[[Model], bool],
+    make: Callable[[Model], Certifier],
     enriched: bool = False,
 ) -> CertifierKind:
     """Make a kind of certificates known; it is asked before those that are there."""
     return CERTIFIERS.add(name, CertifierKind(covers, make, enriched))
 
 
-def _steady(model: Any) -> bool:
+def _steady(model: Model) -> bool:
     only_unknown(model.library)
     check_formulas(model)
     return model.experiment.time is None
 
 
-def _second_order(model: Any) -> bool:
+def _second_order(model: Model) -> bool:
     return not _steady(model) and model.library.time_order == 2
 
 
-def _first_order(model: Any) -> bool:
+def _first_order(model: Model) -> bool:
     return not _steady(model) and model.library.time_order != 2
 
 
-def _scalar(model: Any) -> bool:
+def _scalar(model: Model) -> bool:
     return isinstance(only_unknown(model.library), ScalarField)
 
 

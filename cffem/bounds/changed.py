@@ -21,6 +21,7 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.experiment import Experiment
 
 
 class ChangedProblem:
@@ -56,7 +57,7 @@ class ChangedProblem:
         return getattr(self._model, name)
 
 
-def changed_experiment(model: Model, change: Intervention) -> Any:
+def changed_experiment(model: Model, change: Intervention) -> Experiment:
     """The experiment of a model with the forcing, the initial and the boundary values of an
     intervention.
     """

@@ -60,7 +60,7 @@ class CurvedTwin:
         self.straight = model
         experiment = replace(model.experiment, mesh=model.discretisation.domain.curved())
         self.model = model.in_experiment(experiment, model.observer)
-        self._solutions: dict[Intervention, Any] = {Intervention(): self.model.factual}
+        self._solutions: dict[Intervention, Solution] = {Intervention(): self.model.factual}
         self._moved: dict[tuple[Change, str], GeometryShift] = {}
 
     def solution(self, change: Intervention) -> Solution:
@@ -171,7 +171,7 @@ def curved_certificate(certificate: Certificate, gap: float) -> Certificate:
     )
 
 
-def field_gap(curved: Any, straight: Any, norm: str) -> float:
+def field_gap(curved: Solution, straight: Solution, norm: str) -> float:
     """How far a solution on curved cells is from one on straight cells, at the same places;
     collective.
 
@@ -185,7 +185,7 @@ def field_gap(curved: Any, straight: Any, norm: str) -> float:
     return max(shift, _interpolated_distance(curved, straight, unknowns[0]))
 
 
-def _interpolated_distance(curved: Any, straight: Any, unknown: Field) -> float:
+def _interpolated_distance(curved: Solution, straight: Solution, unknown: Field) -> float:
     """‖u_c − u_h‖ on the straight cells, the curved solution interpolated at their nodes;
     collective.
     """

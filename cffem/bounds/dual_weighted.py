@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 import ufl
@@ -29,6 +29,8 @@ from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.library import Library
 
 if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
     from cffem.engine.solution import Solution
 
 
@@ -55,7 +57,7 @@ class DualWeighted:
         self.model, self.linear, self.primal = model, linear, SteadyCertifier(model)
         self.kind = ESTIMATED if linear.blind else GUARANTEED
         self._known: dict[tuple[tuple[str, float], ...], Enclosed] = {}
-        self._adjoints: list[tuple[Any, Any]] = []
+        self._adjoints: list[tuple[Model, SteadyCertifier]] = []
 
     def corrected(self, solution: Solution) -> Enclosed:
         """J(u_h) + R(z_h) and the bound of what is missing to J(u); collective."""
@@ -116,7 +118,7 @@ class DualWeighted:
             self.kind = ESTIMATED
         return weight.integral(orthonormal_coefficients(adjoint.factual.function()))
 
-    def _applied(self, operator: Operator, u: Any, z: Any) -> float:
+    def _applied(self, operator: Operator, u: Expr, z: Expr) -> float:
         """(L u_h, z_h), by the symbolic equation and not by the assembled one; all of it are
         polynomials.
         """

@@ -24,6 +24,7 @@ from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
 
 if TYPE_CHECKING:
+    from cffem.bounds.certifiers import Asked
     from cffem.engine.deletion.sweep import Deletion
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
@@ -178,7 +179,7 @@ def _certify_changed(
 
 
 def certify_sweep(
-    model: Model, sweep: Mapping[str, Deletion], certification: Any
+    model: Model, sweep: Mapping[str, Deletion], certification: Asked
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificate that applies to each deletion of a sweep, or the reason why there is
     none; collective.
@@ -221,7 +222,7 @@ def certify_sweep(
     }
 
 
-def _not_solved(deletion: Any) -> str:
+def _not_solved(deletion: Deletion) -> str:
     if deletion.status == "decided":
         return "the score is a lower bound, which was not followed to the end of the window"
     return f"the problem is unsolvable: {deletion.reason}"
@@ -230,9 +231,9 @@ def _not_solved(deletion: Any) -> str:
 def best_certificates(
     model: Model,
     names: Sequence[str],
-    certification: Any,
+    certification: Asked,
     changes: Mapping[str, Change | None] | None = None,
-    deleted: Mapping[str, Any] | None = None,
+    deleted: Mapping[str, Solution | None] | None = None,
 ) -> dict[str, DeletionBound | NoCertificate]:
     """The best certificates of some deletions; collective.
 
@@ -257,7 +258,7 @@ def certify_deletions(
     model: Model,
     changes: Mapping[str, Change | None],
     asked: Mapping[str, Any],
-    solutions: Mapping[str, Any],
+    solutions: Mapping[str, Solution | None],
     finished: Callable[[str, Mapping[str, DeletionBound | NoCertificate]], object] | None = None,
 ) -> dict[str, dict[str, DeletionBound | NoCertificate]]:
     """The best certificates of some deletions in one or several norms, within the budget;
@@ -362,7 +363,7 @@ class Target:
         size: the norm of the factual solution.
     """
 
-    certification: Any
+    certification: Asked
     size: float
 
     @property

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.bounds.certificate import ESTIMATED, Certificate, NoCertificate, NotCovered
 from cffem.bounds.curves import SAFETY, curved_certificate, has_curve, twin_of
@@ -75,7 +75,7 @@ def certify_observable(
     observable: Observable,
     names: Iterable[str] | None = None,
     budget: float = 5e5,
-    solutions: Mapping[str, Any] | None = None,
+    solutions: Mapping[str, Solution] | None = None,
 ) -> dict[str, ObservableMargin | NoCertificate]:
     """Error bars of the effect of deletions on an observable; collective.
 
@@ -148,7 +148,7 @@ class _Observed:
         self.measurement = model.measurement(observable)
         self.value = self.measurement.value(model.factual)
         self._dual: DualWeighted | NoCertificate | None = None
-        self._integrals: dict[Any, LinearObservable | None] = {}
+        self._integrals: dict[Hashable, LinearObservable | None] = {}
 
     @property
     def dual(self) -> DualWeighted | NoCertificate:
@@ -313,7 +313,7 @@ class _Observed:
             reasons.append(f"saturation was not observed: σ is {', '.join(map(str, found.gaps))}")
         raise NotCovered("; ".join(reasons))
 
-    def _effect(self, model: Model, first: Any, second: Any) -> Enclosed:
+    def _effect(self, model: Model, first: Solution, second: Solution) -> Enclosed:
         """The effect on a level, with a bound of its quadrature error where the observable is
         linear.
         """

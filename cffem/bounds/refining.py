@@ -22,7 +22,10 @@ from cffem.bounds.refits import recognised
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from cffem.bounds.certificate import NoCertificate
+    from cffem.bounds.certifiers import Asked
     from cffem.engine.model import Model
+    from cffem.symbols.problem.interventions import Intervention
 
 
 class Refinement:
@@ -58,9 +61,9 @@ class Refinement:
     def __init__(
         self,
         model: Model,
-        certification: Any,
+        certification: Asked,
         first: Mapping[str, Any] | None = None,
-        changes: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Intervention] | None = None,
     ):
         self.given, self.certification = model, certification
         self.first = dict(first or {})
@@ -87,7 +90,9 @@ class Refinement:
             name: known[name] if name in known else _about_the_best(found[name]) for name in names
         }
 
-    def _with_curve(self, name: str, bound: Any) -> Any:
+    def _with_curve(
+        self, name: str, bound: DeletionBound | NoCertificate
+    ) -> DeletionBound | NoCertificate:
         return with_curve(
             self.given, bound, self.changes.get(name) or delete(name), None, self.certification.norm
         )
@@ -130,7 +135,7 @@ class Refinement:
             self._ladder.destroy()
 
 
-def _about_the_best(bound: Any) -> Any:
+def _about_the_best(bound: DeletionBound | NoCertificate) -> DeletionBound | NoCertificate:
     """The same bound about the best value of the score that its levels give."""
     if not isinstance(bound, DeletionBound) or bound.best is None:
         return bound

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -26,6 +26,7 @@ from cffem.symbols.problem.library import Library
 from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
+    from cffem.engine.model import Model
     from cffem.symbols.problem.system import System
 
 
@@ -61,7 +62,7 @@ class Operator:
         return float(np.linalg.norm(self.shift + corners @ self.slope.T, axis=1).max())
 
 
-def operator(expr: Any, unknown: Field, dim: int) -> Operator:
+def operator(expr: sp.Expr, unknown: Field, dim: int) -> Operator:
     """Read the coefficients off an expression.
 
     Args:
@@ -101,7 +102,7 @@ def operator(expr: Any, unknown: Field, dim: int) -> Operator:
     return Operator(0.0 - diagonal[0], np.array(shift), np.array(slope), reaction, constant)
 
 
-def linear_parts(expr: sp.Expr, parts: Sequence[Any]) -> tuple[sp.Expr, dict[Key, sp.Expr]]:
+def linear_parts(expr: sp.Expr, parts: Sequence[sp.Expr]) -> tuple[sp.Expr, dict[Key, sp.Expr]]:
     """Split an expression that is affine in a field.
 
     Args:
@@ -153,7 +154,7 @@ def _number(value: sp.Expr, what: str) -> float:
     return float(value)
 
 
-def check_formulas(model: Any) -> None:
+def check_formulas(model: Model) -> None:
     """Refuse models with parts that no formula describes: theorems ask for formulas.
 
     Raises:

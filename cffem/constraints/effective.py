@@ -27,6 +27,7 @@ from cffem.symbols.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.fields import Field
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def effective_library(
 def equivalence_classes(analysis: ConstraintAnalysis) -> tuple[EquivalenceClass, ...]:
     """The classes of all equations of a model, null terms left out."""
     model, found = analysis.model, []
-    equations: dict[Any, list[str]] = {}
+    equations: dict[Field, list[str]] = {}
     for name in analysis.names:
         if analysis.terms[name].status != "constraint_null":
             equations.setdefault(model.library.locate(name)[0], []).append(name)

@@ -301,7 +301,7 @@ class _Normal:
     def __init__(self, forward: Map, adjoint: Map, inputs: np.ndarray):
         self.forward, self.adjoint, self.inputs = forward, adjoint, inputs
 
-    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
+    def mult(self, _matrix: PETSc.Mat, vector: PETSc.Vec, out: PETSc.Vec) -> None:
         out.array[:] = self.adjoint(self.forward(vector.array_r * self.inputs)) * self.inputs
 
 

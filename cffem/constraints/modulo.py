@@ -17,7 +17,7 @@ replaced by zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -29,6 +29,10 @@ from cffem.symbols.coordinates import COORDINATES, SPACE, Parameter
 from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import curl, has_jump, vector
 from cffem.symbols.problem.constraint_classes import Constraint, DivergenceFree
+
+if TYPE_CHECKING:
+    pass
+
 
 Row = Mapping[Any, sp.Expr]
 
@@ -57,14 +61,14 @@ class Modulo:
         self.dimension = dimension or dimension_of(constraint.expr) or 3
         self.jumps = has_jump(constraint.expr)
         self._reduced: dict[sp.Expr, sp.Expr] = {}
-        self.rules: list[tuple[sp.Expr, dict[Any, int], sp.Expr]] = []
+        self.rules: list[tuple[sp.Expr, dict[sp.Basic, int], sp.Expr]] = []
         if constraint.pointwise and not self.jumps:
             entries = canonical(constraint.expr, self.dimension)
             self.rules = [
                 self._rule(entry) for entry in sorted(entries, key=default_sort_key) if entry != 0
             ]
 
-    def _rule(self, condition: sp.Expr) -> tuple[sp.Expr, dict[Any, int], sp.Expr]:
+    def _rule(self, condition: sp.Expr) -> tuple[sp.Expr, dict[sp.Basic, int], sp.Expr]:
         """The leading derivative of a condition (component and orders), and what it equals."""
         leader = max(jet([condition], self.constraint.fields), key=_rank)
         factors = by_jets(condition)
@@ -180,7 +184,7 @@ def coordinates_of(entries: Sequence[sp.Expr]) -> Row:
     """Components as a vector over constants: the coefficient of every monomial in jets and
     coordinates, by component.
     """
-    row: dict[Any, sp.Expr] = {}
+    row: dict[sp.Basic, sp.Expr] = {}
     for index, entry in enumerate(entries):
         for monomial in sp.Add.make_args(sp.expand(entry)):
             constants = [f for f in sp.Mul.make_args(monomial) if not _varies(f)]
@@ -197,7 +201,7 @@ def _varies(factor: sp.Expr) -> bool:
     )
 
 
-def _value_and_orders(derivative: sp.Expr) -> tuple[sp.Expr, dict[Any, int]]:
+def _value_and_orders(derivative: sp.Expr) -> tuple[sp.Expr, dict[sp.Basic, int]]:
     """The field component under a derivative, and how often each coordinate is differentiated."""
     if isinstance(derivative, sp.Derivative):
         return derivative.expr, {s: int(count) for s, count in derivative.variable_count}

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from petsc4py import PETSc
@@ -104,7 +103,7 @@ class _Scaled:
     def __init__(self, mass: PETSc.Mat, roots: np.ndarray):
         self.mass, self.roots = mass, roots
 
-    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
+    def mult(self, _matrix: PETSc.Mat, vector: PETSc.Vec, out: PETSc.Vec) -> None:
         work = vector.duplicate()
         work.array[:] = vector.array_r * self.roots
         self.mass.mult(work, out)

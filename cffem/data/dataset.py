@@ -70,7 +70,7 @@ class Dataset:
     points: np.ndarray | None = None
     mask: np.ndarray | None = None
     projected: bool = False
-    notes: dict[str, Any] = field(default_factory=dict, compare=False)
+    notes: dict[str, object] = field(default_factory=dict, compare=False)
     period: dict[sp.Symbol, float] = field(default_factory=dict)
     gathered: Any = field(default=None, compare=False, repr=False)
 
@@ -224,7 +224,7 @@ class Dataset:
         return cls(axes, arrays, points, None, projected)
 
     @classmethod
-    def from_readings(cls, table: Any, noise: Any = None) -> Readings:
+    def from_readings(cls, table: object, noise: object = None) -> Readings:
         """Readings of sensors, each with its own place, time and field; gaps and moving sensors are
         allowed. They are fitted with `cf.calibrate`.
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -12,6 +12,10 @@ import sympy as sp
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+
+if TYPE_CHECKING:
+    pass
+
 
 Coordinates = Mapping[Any, Any] | Sequence[Any]
 DEGREE_NAMES = ("lon", "lons", "longitude", "nav_lon", "lat", "lats", "latitude", "nav_lat")
@@ -68,7 +72,7 @@ def _increasing(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def as_numbers(values: Any) -> np.ndarray:
+def as_numbers(values: object) -> np.ndarray:
     """Floats, with dates turned into days since the first."""
     array = np.asarray(values).squeeze()
     if np.issubdtype(array.dtype, np.datetime64):
@@ -77,7 +81,7 @@ def as_numbers(values: Any) -> np.ndarray:
 
 
 def component_arrays(
-    values: Mapping[Any, Any], shape: tuple[int, ...]
+    values: Mapping[sp.Expr, np.ndarray], shape: tuple[int, ...]
 ) -> dict[sp.Expr, np.ndarray]:
     """One array per scalar field and vector component."""
     arrays: dict[sp.Expr, np.ndarray] = {}
@@ -100,7 +104,7 @@ def component_arrays(
     return arrays
 
 
-def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
+def split_complex(values: Mapping[sp.Expr, np.ndarray]) -> dict[sp.Expr, np.ndarray]:
     """Values of real fields: a complex field ψ becomes its real part psi_re and its imaginary part
     psi_im.
 
@@ -113,7 +117,7 @@ def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
         >>> split_complex({psi: np.array([1 + 2j, 3j])})
         {psi_re: array([1., 0.]), psi_im: array([2., 3.])}
     """
-    found: dict[Any, Any] = {}
+    found: dict[sp.Expr, np.ndarray] = {}
     for unknown, data in values.items():
         array = np.asarray(data)
         if not np.iscomplexobj(array) or not isinstance(unknown, Field):
@@ -132,7 +136,7 @@ def split_complex(values: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def real_numbers(unknown: Field, data: Any) -> np.ndarray:
+def real_numbers(unknown: Field, data: object) -> np.ndarray:
     """Values of a field as floats, refused where that would lose something."""
     array = np.asarray(data)
     if np.iscomplexobj(array):
@@ -156,7 +160,7 @@ def real_numbers(unknown: Field, data: Any) -> np.ndarray:
 
 
 def combined_mask(
-    arrays: Mapping[Any, np.ndarray], mask: Any, shape: tuple[int, ...]
+    arrays: Mapping[sp.Expr, np.ndarray], mask: object, shape: tuple[int, ...]
 ) -> np.ndarray | None:
     """Missing values from the given mask and from NaN; None if nothing is missing."""
     missing = np.zeros(shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)

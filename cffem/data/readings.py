@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Readings(Dataset):
 
     placement: Placement = field(default=None)  # type: ignore[assignment]
     readings: np.ndarray = field(default=None)  # type: ignore[assignment]
-    noise: Any = None
+    noise: object = None
 
     @property
     def observation(self) -> PlacedReadings:
@@ -67,7 +67,7 @@ class Readings(Dataset):
             f"{len(self.sensors)} sensors; fit them with cf.calibrate"
         )
 
-    def probes(self, library: Any) -> dict[str, Any]:
+    def probes(self, library: Any) -> dict[str, object]:
         """Nothing: there are no rows."""
         return {}
 
@@ -76,7 +76,7 @@ class Readings(Dataset):
         return f"Readings({names}: {len(self.readings)} of {len(self.sensors)} sensors)"
 
 
-def from_readings(table: Any, noise: Any = None) -> Readings:
+def from_readings(table: object, noise: object = None) -> Readings:
     """The readings of a table, see `Dataset.from_readings`."""
     rows = table_rows(table)
     if not rows:
@@ -106,7 +106,7 @@ def from_readings(table: Any, noise: Any = None) -> Readings:
     return Readings(moments, by_channel, points, placement=placement, readings=values, noise=spread)
 
 
-def table_rows(table: Any) -> list[dict[str, Any]]:
+def table_rows(table: object) -> list[dict[str, object]]:
     """The rows of a file, of a data frame, of columns or of a list."""
     if isinstance(table, str | Path):
         return _file_rows(Path(table))
@@ -127,13 +127,13 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
     )
 
 
-def _file_rows(path: Path) -> list[dict[str, Any]]:
+def _file_rows(path: Path) -> list[dict[str, object]]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as lines:
             first = lines.readline(10_000)
             delimiter = next((d for d in DELIMITERS if d in first), ",")
             lines.seek(0)
-            found: list[dict[str, Any]] = []
+            found: list[dict[str, object]] = []
             for row in csv.DictReader(lines, delimiter=delimiter, restkey="", strict=True):
                 if "" in row or None in row.values():
                     raise InputError(f"{path}: row {len(found) + 1} does not fit its columns")
@@ -145,7 +145,7 @@ def _file_rows(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path} is not a table of text: {error}") from None
 
 
-def _check_columns(rows: Sequence[Mapping[str, Any]], known: Sequence[str]) -> None:
+def _check_columns(rows: Sequence[Mapping[str, object]], known: Sequence[str]) -> None:
     for name in rows[0]:
         refuse_degrees(str(name))
     unknown = sorted({str(name) for row in rows for name in row} - set(COLUMNS))
@@ -170,14 +170,14 @@ def _number(cell: Any, name: str, row: int) -> float:
     return number
 
 
-def _given(row: Mapping[str, Any], name: str, number: int) -> float:
+def _given(row: Mapping[str, object], name: str, number: int) -> float:
     value = _number(row.get(name), name, number)
     if np.isnan(value):
         raise InputError(f"row {number} has no {name}")
     return value
 
 
-def _channel(row: Mapping[str, Any], number: int) -> Channel:
+def _channel(row: Mapping[str, object], number: int) -> Channel:
     """The scalar field or component of a reading, as a stand-in that has the name of the field."""
     given, part = row.get("field"), row.get("component")
     if isinstance(given, Component) or (isinstance(given, ScalarField) and not _said(part)):
@@ -198,7 +198,7 @@ def _channel(row: Mapping[str, Any], number: int) -> Channel:
     return VectorField(name, dim=3)[int(index)]
 
 
-def _said(cell: Any) -> bool:
+def _said(cell: object) -> bool:
     return not (
         cell is None or (isinstance(cell, float) and np.isnan(cell)) or not str(cell).strip()
     )
@@ -214,7 +214,7 @@ def _labels(kept: Sequence[Any], points: np.ndarray, known: Sequence[str]) -> tu
 
 
 def _check_repeated(placement: Placement) -> None:
-    seen: dict[Any, int] = {}
+    seen: dict[Hashable, int] = {}
     for k in range(len(placement)):
         time = placement.times[k]
         key = (
@@ -233,7 +233,7 @@ def _check_repeated(placement: Placement) -> None:
         seen[key] = k
 
 
-def _noise(kept: Sequence[Any], known: Sequence[str], noise: Any) -> Any:
+def _noise(kept: Sequence[Any], known: Sequence[str], noise: object) -> Any:
     if "noise" not in known:
         return noise
     if noise is not None:

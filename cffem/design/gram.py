@@ -235,7 +235,7 @@ class Accumulator:
         )
 
 
-def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, Any]]:
+def merge(parts: list[dict[Hashable, dict[str, Any]]]) -> dict[Hashable, dict[str, object]]:
     """Add up the totals of all ranks, in rank order, so that all get the same numbers."""
     merged: dict[Hashable, dict[str, Any]] = {}
     for part in parts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def summed(comm: MPI.Comm, values: Any) -> np.ndarray:
+def summed(comm: MPI.Comm, values: np.ndarray | float) -> np.ndarray:
     """The sum of a number or an array over all ranks; collective.
 
     Example:

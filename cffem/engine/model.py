@@ -53,6 +53,7 @@ from cffem.symbols.problem.known_values import with_known
 if TYPE_CHECKING:
     from cffem import Design
     from cffem.engine.deletion.profile import Profile
+    from cffem.engine.deletion.rank_groups import Group
     from cffem.engine.response.adjoint import ObservableScores
     from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from cffem.engine.response.observation_scores import ObservationDeletion
     from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
     from cffem.engine.response.tangent import Response, Responses
+    from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.observables import Observable
@@ -107,7 +109,7 @@ class Model:
         library: Library | System,
         coefficients: Mapping[str, float],
         experiment: Experiment,
-        petsc_options: Mapping[str, Any] | None = None,
+        petsc_options: PetscOptions | None = None,
         trajectories: str = "auto",
         observer: Observer | None = None,
     ):
@@ -148,11 +150,11 @@ class Model:
         # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
         # owned values.
         self.start_at: Callable[[], np.ndarray] | None = None
-        self._group: Any = (
+        self._group: Group | None = (
             None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
         )
         self._marching = marching_of(self)
-        self._measurements: dict[Any, Any] = {}
+        self._measurements: dict[Hashable, Measurement] = {}
         self.counts: Counter[str] = Counter()
         self._made: dict[Hashable, Any] = {}
 
@@ -716,5 +718,5 @@ class Model:
     def __enter__(self) -> Model:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.destroy()

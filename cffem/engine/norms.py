@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -31,6 +31,7 @@ from cffem.symbols.problem.norm_names import ENERGY, NORMS, NormForm, NormPart, 
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+    from ufl.core.expr import Expr
 
     from cffem.symbols.fields import Field
 
@@ -56,11 +57,11 @@ def add_norm(name: str, form: NormForm) -> NormForm:
     return form
 
 
-def _product(u: Any, v: Any) -> Any:
+def _product(u: Expr, v: Expr) -> Expr:
     return ufl.inner(u, v) * ufl.dx
 
 
-def _with(derivative: Callable[[Any], Any]) -> NormForm:
+def _with(derivative: Callable[[Expr], Expr]) -> NormForm:
     return lambda u, v: _product(u, v) + _product(derivative(u), derivative(v))
 
 

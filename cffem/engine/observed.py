@@ -9,7 +9,7 @@ test functions, it can be compared with solved trajectories, and written to file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from cffem.symbols.problem.measured import rate_of
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.symbols.problem.measured import MeasuredData
 
 
-def observed(model: Model, data: Any) -> Solution:
+def observed(model: Model, data: MeasuredData) -> Solution:
     """The fields of a dataset on the mesh and at the times of a model; collective.
 
     Args:
@@ -68,7 +69,7 @@ def observed(model: Model, data: Any) -> Solution:
     return solution
 
 
-def _state(model: Model, data: Any, time: float, what: str) -> np.ndarray:
+def _state(model: Model, data: MeasuredData, time: float, what: str) -> np.ndarray:
     """All unknown fields at a time, as owned values of the state."""
     spaces = model.spaces
     state = np.zeros(spaces.owned)

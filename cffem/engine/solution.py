@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.model import Model
+    from cffem.engine.solve.stage_types import StageVectors
     from cffem.symbols.problem.library import CandidateTerms
 
 
@@ -64,7 +65,7 @@ class Solution:
         """Keep the implicit stages from now on; the result is what a march calls."""
         stages = self.stages = self.model.new_stages()
 
-        def keep_stage(step: int, index: int, states: tuple[Any, Any, Any], time: float) -> None:
+        def keep_stage(step: int, index: int, states: StageVectors, time: float) -> None:
             kept = tuple(None if vector is None else vector.array_r.copy() for vector in states)
             stages.append((step, index, kept, time))
 

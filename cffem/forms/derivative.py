@@ -9,12 +9,15 @@ of the branch that UFL's `sign` and `conditional` give.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ufl
 
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
 
-def gateaux(form: ufl.Form, function: Any, direction: Any = None) -> Any:
+
+def gateaux(form: ufl.Form, function: Expr, direction: Expr = None) -> Expr:
     """The derivative of a UFL form or expression at a function in a direction.
 
     Args:

@@ -16,7 +16,7 @@ and hexahedra those are the serendipity ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import basix.ufl
@@ -44,7 +44,7 @@ class Carrier:
         degree: the largest degree of which the element holds all polynomials.
     """
 
-    element: Any
+    element: _ElementBase
     space: str
     degree: int
 

@@ -6,12 +6,16 @@ that evaluates it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 import ufl
 
-FUNCTIONS: dict[type[sp.Basic], Callable[..., Any]] = {
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
+
+FUNCTIONS: dict[type[sp.Basic], Callable[..., Expr]] = {
     sp.exp: ufl.exp,
     sp.log: ufl.ln,
     sp.sin: ufl.sin,
@@ -45,7 +49,7 @@ FUNCTIONS: dict[type[sp.Basic], Callable[..., Any]] = {
     ),
 }
 
-COMPARISONS: dict[type[sp.Basic], Callable[..., Any]] = {
+COMPARISONS: dict[type[sp.Basic], Callable[..., Expr]] = {
     sp.StrictLessThan: ufl.lt,
     sp.LessThan: ufl.le,
     sp.StrictGreaterThan: ufl.gt,

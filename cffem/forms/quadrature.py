@@ -10,12 +10,16 @@ written into the integrals, and UFL's derivatives keep it.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ufl
 from ufl.algorithms import expand_derivatives
 from ufl.algorithms.apply_geometry_lowering import apply_geometry_lowering
 from ufl.algorithms.estimate_degrees import estimate_total_polynomial_degree
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from ufl.core.expr import Expr
 
 
 def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
@@ -37,7 +41,7 @@ def with_fixed_quadrature(form: ufl.Form) -> ufl.Form:
     return ufl.Form([_fixed(integral) for integral in form.integrals()])
 
 
-def polynomial_degree(expression: Any) -> int:
+def polynomial_degree(expression: Expr) -> int:
     """The estimated degree of an expression, with `sym` and other tensor algebra written out, which
     UFL cannot estimate.
 
@@ -62,7 +66,7 @@ def _fixed(integral: ufl.Integral) -> ufl.Integral:
 
 
 @cache
-def _degree_of_cells(coordinate_element: Any) -> int:
+def _degree_of_cells(coordinate_element: _ElementBase) -> int:
     """The degree of the Jacobian of cells that are no affine images of the reference cell."""
     jacobian = apply_geometry_lowering(ufl.JacobianDeterminant(ufl.Mesh(coordinate_element)))
     return estimate_total_polynomial_degree(jacobian)

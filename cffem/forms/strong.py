@@ -11,7 +11,7 @@ discontinuous ones) is refused unless asked for as broken, that is cell by cell.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -23,11 +23,12 @@ from cffem.symbols.fields import Field, n
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
+    from ufl.core.expr import Expr
 
 
 def strong_form(
-    term: sp.Expr, context: Context, elements: Mapping[Field, Any], *, broken: bool = False
-) -> Any:
+    term: sp.Expr, context: Context, elements: Mapping[Field, _ElementBase], *, broken: bool = False
+) -> Expr:
     """The UFL expression of a term, valid at points inside cells.
 
     Args:
@@ -64,7 +65,7 @@ def strong_form(
     return lower(term, context)
 
 
-def check_representable(term: sp.Expr, elements: Mapping[Field, Any]) -> None:
+def check_representable(term: sp.Expr, elements: Mapping[Field, _ElementBase]) -> None:
     """Raise `NotRepresentable` if an element cannot represent a derivative in the term."""
     for derived in sorted(derivatives(term), key=lambda d: (str(d.field), -d.order)):
         if derived.field in elements and not carrier(elements[derived.field]).represents(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def weak_form(
     term: sp.Expr,
     equation: Field,
-    elements: Mapping[Field, Any],
+    elements: Mapping[Field, _ElementBase],
     multipliers: Collection[Field] = (),
     known: Mapping[Known, Any] | None = None,
 ) -> WeakTerm:
@@ -97,7 +97,7 @@ def _differentiated_jumps(term: sp.Expr) -> list[Known]:
     return sorted((known for known in found if not known.smooth), key=str)
 
 
-def test_of(equation: Field, elements: Mapping[Field, Any]) -> Field:
+def test_of(equation: Field, elements: Mapping[Field, _ElementBase]) -> Field:
     """The symbol of the test function of an equation."""
     kind = VectorField if isinstance(equation, VectorField) else ScalarField
     dimension = topological_dimension(elements[equation])
@@ -108,7 +108,7 @@ def surface_term(
     name: str,
     term: sp.Expr,
     equation: Field,
-    elements: Mapping[Field, Any],
+    elements: Mapping[Field, _ElementBase],
     known: Mapping[Known, Any] | None = None,
 ) -> WeakTerm:
     """∮ term·v over a part of the boundary or a surface inside.
@@ -141,7 +141,10 @@ def differentiates_jump(expr: sp.Expr) -> bool:
 
 
 def _check(
-    term: sp.Expr, equation: Field, elements: Mapping[Field, Any], on_boundary: bool = False
+    term: sp.Expr,
+    equation: Field,
+    elements: Mapping[Field, _ElementBase],
+    on_boundary: bool = False,
 ) -> None:
     for field in sorted(fields_of(term) | {equation}, key=default_sort_key):
         if field not in elements:
@@ -187,7 +190,7 @@ class _Balance:
     def __init__(
         self,
         equation: Field,
-        elements: Mapping[Field, Any],
+        elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field] = (),
         known: Mapping[Known, Any] | None = None,
     ):

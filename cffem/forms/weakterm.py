@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 import ufl
@@ -20,6 +20,10 @@ from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from ufl.core.expr import Expr
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,11 @@ class WeakTerm:
         )
 
     def forms(
-        self, context: Context, dx: Any = ufl.dx, ds: Any = ufl.ds, dS: Any = ufl.dS
+        self,
+        context: Context,
+        dx: ufl.Measure = ufl.dx,
+        ds: ufl.Measure = ufl.ds,
+        dS: ufl.Measure = ufl.dS,
     ) -> TermForms:
         """The UFL forms in a context that gives a value to every field, auxiliary field, parameter
         and to `test`.
@@ -154,7 +162,7 @@ class Auxiliary:
     """
 
     field: Field
-    element: Any
+    element: _ElementBase
     definition: WeakTerm
 
     @property
@@ -162,6 +170,6 @@ class Auxiliary:
         """The symbol of the test function of the auxiliary space."""
         return self.definition.test
 
-    def mass(self, trial: Any, test: Any, dx: Any = ufl.dx) -> ufl.Form:
+    def mass(self, trial: Expr, test: Expr, dx: ufl.Measure = ufl.dx) -> ufl.Form:
         """The left-hand side of the definition, the mass form of the auxiliary space."""
         return ufl.inner(trial, test) * dx

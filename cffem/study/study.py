@@ -57,6 +57,7 @@ from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.interventions import Intervention
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
@@ -129,7 +130,7 @@ class Study:
         screening: Screening | None = None,
         certification: Certification | None = None,
         observables: Mapping[str, tuple[Observable, float]] | None = None,
-        petsc_options: Mapping[str, Any] | None = None,
+        petsc_options: PetscOptions | None = None,
         candidates: Mapping[str, Experiment] | None = None,
         interventions: Mapping[str, Intervention] | None = None,
         pairs: bool = False,

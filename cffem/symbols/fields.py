@@ -72,7 +72,7 @@ def _guarded(method: str) -> Any:
     plain = getattr(sp.Expr, method)
 
     @wraps(plain)
-    def operation(self: sp.Expr, other: Any) -> Any:
+    def operation(self: sp.Expr, other: object) -> Any:
         refuse_foreign(other)
         return plain(self, other)
 
@@ -83,7 +83,7 @@ def _checked(method: str) -> Any:
     plain = _guarded(method)
 
     @wraps(plain)
-    def operation(self: sp.Expr, other: Any) -> Any:
+    def operation(self: sp.Expr, other: object) -> Any:
         result = plain(self, other)
         if result is not NotImplemented:
             # What is ambiguous now may cancel: curl(grad(u*v)) is the sum of grad(u)×grad(v) and
@@ -120,16 +120,16 @@ class Field(CoordinateFunction, AtomicExpr):
         obj.dim = dim
         return obj
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
+    def __getnewargs__(self) -> tuple[object, ...]:
         return (self.name, self.dim)
 
-    def _hashable_content(self) -> tuple[Any, ...]:
+    def _hashable_content(self) -> tuple[object, ...]:
         return (self.name, str(self.dim))
 
     def __getstate__(self) -> None:
         return None
 
-    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
+    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: object) -> sp.Basic:
         if old in COORDINATES:
             raise SymbolError(
                 f"{old} cannot be replaced by {new} in the field {self}: delays, shifts and "
@@ -152,7 +152,7 @@ class Field(CoordinateFunction, AtomicExpr):
         """
         return type(self)(f"{self.name}_im", self.dim)
 
-    def sort_key(self, order: Any = None) -> Any:
+    def sort_key(self, order: object = None) -> Any:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
     def _sympystr(self, printer: Printer) -> str:
@@ -227,7 +227,7 @@ class VectorField(CheckedArithmetic, Field):
         return rf"\mathbf{{{printer._deal_with_super_sub(self.name)}}}"
 
 
-def as_vector(value: Any) -> Any:
+def as_vector(value: object) -> Any:
     """A tuple or matrix as the vector node it means; anything else as it is."""
     return (
         NORMAL_FORMS[tuple](value)
@@ -268,7 +268,7 @@ class Component(GuardedArithmetic, CoordinateFunction):
     is_complex = True
     is_finite = True
 
-    def __new__(cls, vector: Any, index: int | sp.Integer) -> sp.Expr:
+    def __new__(cls, vector: object, index: int | sp.Integer) -> sp.Expr:
         if not isinstance(vector, VectorField | Normal):
             # Substituting an expression for a field takes the component of that expression.
             return NORMAL_FORMS[Component](vector, int(index))

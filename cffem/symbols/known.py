@@ -79,16 +79,16 @@ class Known(CoordinateFunction, AtomicExpr):
         """The same field as users declare it."""
         return Known(self.name, self.dim)
 
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, object]]:
         return (self.name, self.dim), {"smooth": self.smooth}
 
-    def _hashable_content(self) -> tuple[Any, ...]:
+    def _hashable_content(self) -> tuple[object, ...]:
         return (self.name, str(self.dim), self.smooth)
 
     def __getstate__(self) -> None:
         return None
 
-    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: Any) -> sp.Basic:
+    def _subs(self, old: sp.Basic, new: sp.Basic, **hints: object) -> sp.Basic:
         if old in COORDINATES:
             raise SymbolError(
                 f"{old} cannot be replaced by {new} in the known field {self}; give the values "
@@ -96,7 +96,7 @@ class Known(CoordinateFunction, AtomicExpr):
             )
         return new if old == self else self
 
-    def sort_key(self, order: Any = None) -> Any:
+    def sort_key(self, order: object = None) -> Any:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
     def _sympystr(self, printer: Printer) -> str:
@@ -173,7 +173,7 @@ class KnownEntry(GuardedArithmetic, CoordinateFunction):
         return f"{printer._deal_with_super_sub(self.known.name)}_{{{places}}}"
 
 
-def _kind_of(name: str, dim: Any) -> type[Known]:
+def _kind_of(name: str, dim: object) -> type[Known]:
     """The class for a dimension, which is checked."""
     if dim is None:
         return KnownScalar

@@ -33,12 +33,12 @@ class Indicator(KnownScalar):
 
     __slots__ = ()
 
-    def __new__(cls, name: str, **_: Any) -> Indicator:
+    def __new__(cls, name: str, **_: object) -> Indicator:
         obj = AtomicExpr.__new__(cls)
         obj.name, obj.dim, obj.smooth = name, None, False
         return obj
 
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, object]]:
         return (self.name,), {}
 
     @property
@@ -57,7 +57,7 @@ class On(Node):
     symbol = "on"
     place: str
 
-    def __new__(cls, place: str, expr: Any) -> sp.Expr:
+    def __new__(cls, place: str, expr: object) -> sp.Expr:
         inner = as_expr(expr)
         if inner == 0:
             return sp.S.Zero
@@ -73,17 +73,17 @@ class On(Node):
     def func(self) -> Callable[..., sp.Expr]:
         return partial(On, self.place)
 
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, object]]:
         return (self.place, *self.args), {}
 
-    def _hashable_content(self) -> tuple[Any, ...]:
+    def _hashable_content(self) -> tuple[object, ...]:
         return (self.place, *self.args)
 
-    def sort_key(self, order: Any = None) -> Any:
+    def sort_key(self, order: object = None) -> Any:
         (inner,) = self.args
         return self.class_key(), (1, (self.place, inner.sort_key())), sp.S.One.sort_key(), sp.S.One
 
-    def doit(self, **hints: Any) -> sp.Expr:
+    def doit(self, **hints: object) -> sp.Expr:
         return On(self.place, self.args[0].doit(**hints))
 
     @property

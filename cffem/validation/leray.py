@@ -141,7 +141,7 @@ def leray_column(case: str, pair: str, h: float, comm: MPI.Comm) -> dict[str, fl
 
 def flow_model(
     case: str, pair: str, mesh: Mesh, terms: Mapping[str, Any], steady: bool = False
-) -> Any:
+) -> Model:
     """A model of the flow on one pair of elements; the velocity has its natural condition at
     an open boundary.
     """

@@ -259,7 +259,9 @@ def described(data: Dataset) -> dict[str, Any]:
     """Size, steps and gaps of the data in words."""
     steps = [float(np.diff(values).mean()) for values in data.coordinates.values()]
     missing = 0.0 if data.mask is None else float(data.mask.mean())
-    noise = {name: float(f"{value:.2g}") for name, value in data.notes.get("noise_sd", {}).items()}
+    found = data.notes.get("noise_sd")
+    sizes = found if isinstance(found, Mapping) else {}
+    noise = {name: float(f"{value:.2g}") for name, value in sizes.items()}
     return {
         "size": " × ".join(map(str, data.shape)),
         "spacing": " × ".join(f"{step / 1e3:.1f} km" for step in steps[:-1]),

@@ -10,7 +10,7 @@ null instead of with a number.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -20,6 +20,12 @@ from cffem.symbols.fields import ScalarField, VectorField
 from cffem.symbols.operators import curl, div, dot, dt, grad, lap
 from cffem.symbols.problem.library import Library
 from cffem.validation.validate_board import Board, CaseSettings, TermRow
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.model import Model
+
 
 PAPER_DELETION, PAPER_RCI = 3.012e-15, 1.329e-13
 ROUND_OFF = 1e-12
@@ -33,7 +39,7 @@ v, p = VectorField("v", dim=2), ScalarField("p")
 
 
 @lru_cache(maxsize=2)
-def unit_cube(h: float) -> Any:
+def unit_cube(h: float) -> Mesh:
     """An unstructured mesh of the unit cube, made once."""
     from mpi4py import MPI
 
@@ -42,7 +48,7 @@ def unit_cube(h: float) -> Any:
     return cf.mesh.box(MPI.COMM_SELF, h)
 
 
-def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None) -> Any:
+def cavity(seed: int, quick: bool, coefficients: dict[str, float] | None = None) -> Model:
     """A cavity with perfectly conducting walls, three modes of random amplitude, at rest."""
     import cffem as cf
 

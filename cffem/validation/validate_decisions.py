@@ -25,6 +25,7 @@ from cffem.validation.validate_scalar import unit_square
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.sweep import Sweep
+    from cffem.engine.model import Model
 
 
 EIGENVALUE = 2 * math.pi**2
@@ -40,7 +41,9 @@ WIND = Library(
 WIND_TRUTH = {"u": 0.3, "Δu": 0.02, "cos(ωt) u_x": 1.5}
 
 
-def square_model(library: Library, coefficients: Mapping[str, float], h: float, steps: int) -> Any:
+def square_model(
+    library: Library, coefficients: Mapping[str, float], h: float, steps: int
+) -> Model:
     """A problem on the unit square that starts from the first mode."""
     import cffem as cf
 

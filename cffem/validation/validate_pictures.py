@@ -8,11 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cffem.validation.validate_board import Board
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 PAPER, OURS, FINITE = "#9aa5b1", "#1f5fa8", "#d1622b"
 DPI = 90
@@ -34,7 +41,7 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
     scalar = [board for board in boards if "design" in board.pictures]
     captions = {}
 
-    def save(figure: Any, name: str, caption: str) -> None:
+    def save(figure: Figure, name: str, caption: str) -> None:
         figure.savefig(folder / name, dpi=DPI)
         plt.close(figure)
         captions[name] = caption
@@ -66,7 +73,7 @@ def draw_pictures(boards: Sequence[Board], folder: Path) -> dict[str, str]:
     return captions
 
 
-def design_panel(plt: Any, boards: Sequence[Board]) -> Any:
+def design_panel(plt: ModuleType, boards: Sequence[Board]) -> Figure:
     """Coherence, λ_min and condition number per case."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
     titles = {
@@ -85,7 +92,7 @@ def design_panel(plt: Any, boards: Sequence[Board]) -> Any:
     return figure
 
 
-def _legend_above(figure: Any, axis: Any) -> None:
+def _legend_above(figure: Figure, axis: Axes) -> None:
     """One legend for all panels, where it covers nothing."""
     figure.legend(
         *axis.get_legend_handles_labels(),
@@ -97,7 +104,7 @@ def _legend_above(figure: Any, axis: Any) -> None:
 
 
 def _three_bars(
-    axis: Any, scores: Mapping[str, Sequence[float]], colors: Mapping[str, str]
+    axis: Axes, scores: Mapping[str, Sequence[float]], colors: Mapping[str, str]
 ) -> None:
     """Three scores of each term side by side, on a logarithmic scale."""
     place, values = np.arange(len(scores)), np.array(list(scores.values()))
@@ -112,7 +119,7 @@ def _three_bars(
     )
 
 
-def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
+def relevance_panel(plt: ModuleType, boards: Sequence[Board]) -> Figure:
     """Scores of all terms per case on a logarithmic scale."""
     figure, axes = plt.subplots(
         1,
@@ -141,7 +148,7 @@ def relevance_panel(plt: Any, boards: Sequence[Board]) -> Any:
     return figure
 
 
-def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
+def gap_panel(plt: ModuleType, data: Mapping[str, Board]) -> Figure:
     """The branch with its band, and the three scores of the reversal."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     if "gap" in data:
@@ -168,7 +175,7 @@ def gap_panel(plt: Any, data: Mapping[str, Board]) -> Any:
     return figure
 
 
-def pruning_panel(plt: Any, bars: Sequence[tuple[float, float, float]]) -> Any:
+def pruning_panel(plt: ModuleType, bars: Sequence[tuple[float, float, float]]) -> Figure:
     """(δ̂ − δ)/δ with its error bar, sorted by δ."""
     figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
     values = np.array(sorted(bars))

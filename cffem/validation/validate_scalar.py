@@ -26,6 +26,10 @@ from cffem.validation.scalar_cases import LIBRARY, TERMS, PaperTerm, Scalar, u
 from cffem.validation.validate_board import Board, CaseSettings, TermRow
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.data.dataset import Dataset
+    from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
 
@@ -39,7 +43,7 @@ SAMPLES = (slice(2, -2), slice(2, -2), slice(1, -1))
 
 
 @lru_cache(maxsize=4)
-def unit_square(h: float) -> Any:
+def unit_square(h: float) -> Mesh:
     """An unstructured mesh of the unit square, made once."""
     from mpi4py import MPI
 
@@ -55,7 +59,7 @@ def make_model(
     quick: bool,
     steps: int = len(TIMES) - 1,
     coarser: int = 1,
-) -> Any:
+) -> Model:
     """The finite-element model of one trajectory: degree 2 on unstructured triangles, 79
     steps of the midpoint rule.
     """
@@ -92,7 +96,7 @@ def on_grid(solution: Solution) -> np.ndarray:
     return np.stack(frames, axis=-1).reshape(len(GRID), len(GRID), len(TIMES))
 
 
-def dataset(values: np.ndarray) -> Any:
+def dataset(values: np.ndarray) -> Dataset:
     """Values on the grid as data."""
     from cffem.data import Dataset
 
@@ -122,7 +126,7 @@ def samples(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ].ravel()
 
 
-def noisy(values: Sequence[np.ndarray], seed: int) -> list[Any]:
+def noisy(values: Sequence[np.ndarray], seed: int) -> list[Dataset]:
     """The trajectories with noise."""
     random = np.random.default_rng(seed)
     return [

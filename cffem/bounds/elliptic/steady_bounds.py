@@ -18,7 +18,7 @@ multiple of the error of u_jh. This bound is proportional to α_j; the sum of th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ class SteadyCertifier:
         self.prescribed = Prescribed(model)
         self._factual: ErrorBound | None = None
 
-    def _operator(self, coefficients: Any) -> tuple[Operator, AdjointStability]:
+    def _operator(self, coefficients: Mapping[str, float]) -> tuple[Operator, AdjointStability]:
         key = tuple(sorted(coefficients.items()))
         if key not in self._operators:
             found = equation_operator(self.library, coefficients, self.domain.dim)
@@ -158,7 +158,7 @@ class SteadyCertifier:
             total, dual / constants.coercivity, energy, route, residual, constants, flux
         )
 
-    def state(self, coefficients: Any, state: np.ndarray) -> ErrorBound:
+    def state(self, coefficients: Mapping[str, float], state: np.ndarray) -> ErrorBound:
         """Bounds of u − u_h, where u solves the problem with these coefficients and u_h is
         given by its owned values.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -17,6 +17,10 @@ import sympy as sp
 from cffem.bounds.geometry.mesh_constants import volumes
 from cffem.engine.inputs.enclosure import divided
 from cffem.symbols.coordinates import t
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
 
 CELLS = {1: basix.CellType.interval, 2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}
 
@@ -31,7 +35,7 @@ class Simplices:
         corners: corners of this rank's own cells, shape (cells, dim + 1, dim).
     """
 
-    mesh: Any
+    mesh: Mesh
     dim: int
     corners: np.ndarray
 
@@ -50,7 +54,7 @@ class Prisms:
     corners: np.ndarray
     symbols: tuple[sp.Symbol, ...]
     spans: np.ndarray | None = None
-    fixed: Mapping[sp.Symbol, Any] = field(default_factory=dict)
+    fixed: Mapping[sp.Symbol, np.ndarray] = field(default_factory=dict)
 
     @property
     def dim(self) -> int:

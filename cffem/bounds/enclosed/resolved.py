@@ -135,7 +135,7 @@ class Resolver:
         ends = self.grid.spans[pieces.cell]
         return ends[:, :1] + pieces.span * np.diff(ends, axis=1)
 
-    def _fixed(self, pieces: Pieces) -> dict[sp.Symbol, Any]:
+    def _fixed(self, pieces: Pieces) -> dict[sp.Symbol, np.ndarray]:
         return {
             symbol: value[pieces.cell] if np.ndim(value) else value
             for symbol, value in self.grid.fixed.items()
@@ -162,8 +162,8 @@ class Resolver:
     def radii(self, pieces: Pieces, values: list[np.ndarray]) -> np.ndarray:
         """ρ of each function on each part, shape (n, parts); infinite where there is no bound."""
         corners = self._corners(pieces)
-        where: dict[sp.Symbol, Any] = {}
-        centre: dict[sp.Symbol, Any] = {}
+        where: dict[sp.Symbol, np.ndarray] = {}
+        centre: dict[sp.Symbol, np.ndarray] = {}
         for axis, symbol in enumerate(self.grid.symbols):
             column = corners[:, :, axis]
             where[symbol] = column.min(axis=1), column.max(axis=1)

@@ -29,7 +29,9 @@ from cffem.bounds.geometry.mesh_constants import Domain, volumes
 from cffem.engine.solve.factorisation import Factors
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
     from mpi4py import MPI
+    from ufl.core.expr import Expr
 
 
 # How many projected values of data are kept on a rank.
@@ -50,7 +52,7 @@ def product(matrix: PETSc.Mat, columns: np.ndarray) -> np.ndarray:
     return result
 
 
-def _dense(sizes: tuple[int, int], columns: np.ndarray, comm: MPI.Comm) -> Any:
+def _dense(sizes: tuple[int, int], columns: np.ndarray, comm: MPI.Comm) -> PETSc.Mat:
     """A dense matrix that shares its numbers with Fortran-ordered columns."""
     matrix = PETSc.Mat().createDense(
         (sizes, (None, columns.shape[1])), array=np.asfortranarray(columns), comm=comm
@@ -103,7 +105,7 @@ class Broken:
 
     def __init__(self, domain: Domain | Simplices, degree: int, components: int):
         # Of plain simplices only the mesh, the dimension and the corners are known.
-        self.domain: Any = domain
+        self.domain: Mesh = domain
         self.degree, self.components, self.comm = degree, components, domain.mesh.comm
         self.cell = cell_name(domain.mesh.ufl_domain())
         shape = (components,) if components > 1 else None
@@ -147,7 +149,7 @@ class Broken:
     def moments(
         self,
         space: fem.FunctionSpace,
-        expression: Callable[[Any], Any],
+        expression: Callable[[Mesh], Expr],
         weights: np.ndarray | None = None,
     ) -> Any:
         """The matrix from values in a space to the coefficients of an expression in them,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
     from cffem.symbols.problem.observables import Observable
 
 
@@ -189,7 +190,7 @@ class LinearObservable:
         local = self.model.spaces.with_ghosts(state)[self.model.spaces.dofs(self.unknown)]
         return self._resolved.integral(self._table @ local[self.space.dofmap.list[self.cells]].T)
 
-    def effect(self, first: Any, second: Any) -> Enclosed:
+    def effect(self, first: Solution, second: Solution) -> Enclosed:
         """What the observable of one solution is more than that of another; collective."""
 
         def seen(level: int, fraction: float) -> np.ndarray:

@@ -45,6 +45,7 @@ from cffem.bounds.geometry.mesh_constants import Domain
 from cffem.bounds.geometry.reference_cell import Stack, lagrange, reference
 from cffem.bounds.scalar_problem import Operator
 from cffem.engine.solve.linear import LinearSolver
+from cffem.engine.solve.stage_types import PetscOptions
 
 # Above this share of the fluxes their jumps and the errors of their divergence are no rounding
 # errors.
@@ -58,7 +59,7 @@ LAPLACE = {
     dim: Operator(1.0, np.zeros(dim), np.zeros((dim, dim)), 0.0, sp.S.Zero) for dim in (2, 3)
 }
 # The mass matrix is well conditioned whatever the mesh.
-MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
+MASS_OPTIONS: PetscOptions = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 
 
 class FluxEquilibration:

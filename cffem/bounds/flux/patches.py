@@ -295,7 +295,7 @@ def inverted(matrices: np.ndarray) -> np.ndarray:
     return result
 
 
-def entries(size: Any) -> Any:
+def entries(size: Any) -> np.ndarray:
     """How many entries the lower triangle of a matrix has, which is also where the row after
     it starts.
     """

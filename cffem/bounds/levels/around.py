@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,6 +45,11 @@ from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
 
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
+
 # Where the user's level is among the three.
 BELOW, ABOUT = 2, 1
 # The largest first gap, relative to the field, from which anything is concluded.
@@ -52,7 +57,7 @@ RESOLVED = 0.5
 Trajectory = list[np.ndarray]
 
 
-def relative_size(model: Any, given: int) -> float:
+def relative_size(model: Model, given: int) -> float:
     """Unknowns times time steps of the other two levels together, relative to the user's.
 
     Example:
@@ -84,11 +89,11 @@ class LevelsAround:
         NotCovered: there are no such levels, or they say nothing about the factual solution.
     """
 
-    def __init__(self, model: Any, given: int):
+    def __init__(self, model: Model, given: int):
         start = time.perf_counter()
         check_coarser(model)
         self.model, self.given = model, given
-        self.models: list[Any] = []
+        self.models: list[Model] = []
         try:
             self._make()
             self.way = MESH if model.experiment.time is None else BOTH
@@ -120,17 +125,18 @@ class LevelsAround:
         self._up = [{u: maps[u] @ matrix for u, matrix in lower.items()}, maps, {}]
 
     @property
-    def finest(self) -> Any:
+    def finest(self) -> Model:
         """The finest model."""
         return self.models[-1]
 
     @property
-    def others(self) -> dict[int, Any]:
+    def others(self) -> dict[int, Model]:
         """The models but the user's, by their place."""
         return {k: level for k, level in enumerate(self.models) if k != self.given}
 
-    def _raised(self, place: int, solution: Any) -> Trajectory:
+    def _raised(self, place: int, solution: Solution | None) -> Trajectory:
         """A solution of one level as states of the finest."""
+        assert solution is not None, "levels without a solution are left out before"
         if not self._up[place]:
             return list(solution.states)
         source = self.models[place].spaces
@@ -228,7 +234,11 @@ class LevelsAround:
         return found
 
     def deletion(
-        self, name: str, norm: str = "L2", deleted: Any = None, change: Change | None = None
+        self,
+        name: str,
+        norm: str = "L2",
+        deleted: Solution | None = None,
+        change: Change | None = None,
     ) -> DeletionBound:
         """The estimated bound for the score of one deletion; collective.
 
@@ -246,7 +256,7 @@ class LevelsAround:
         return self.bounds(name, [norm], deleted, change)[norm]
 
     def bounds(
-        self, name: str, norms: list[str], deleted: Any, change: Change
+        self, name: str, norms: list[str], deleted: Solution | None, change: Change
     ) -> dict[str, DeletionBound]:
         """The same in several norms, see `deletion`."""
         found = self.deleted(name, change)
@@ -370,6 +380,6 @@ def _share(found: Levels) -> str:
     return f"{found.gaps[0].first / size:.1%}" if size > 0 else "zero"
 
 
-def _first_order_in_time(model: Any) -> bool:
+def _first_order_in_time(model: Model) -> bool:
     window = model.experiment.time
     return window is not None and window.scheme == "backward-euler"

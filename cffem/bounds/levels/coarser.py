@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
@@ -25,13 +25,21 @@ from cffem.engine.mesh.msh_format import MeshError
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.known_values import on_one_mesh
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from cffem.engine.model import Model
+    from cffem.symbols.fields import Field
+    from cffem.symbols.problem.experiment import Window
+
+
 # Cells and steps are to become larger by a factor of two; by less than this they are no level.
 LEAST = 1.5
 # No fewer time steps on a level.
 FEWEST_STEPS = 2
 
 
-def coarser_window(window: Any, factor: int) -> Any:
+def coarser_window(window: Window | None, factor: int) -> Window | None:
     """The same window with fewer steps.
 
     Raises:
@@ -50,7 +58,7 @@ def coarser_window(window: Any, factor: int) -> Any:
     return dataclasses.replace(window, steps=steps)
 
 
-def check_coarser(model: Any) -> None:
+def check_coarser(model: Model) -> None:
     """Raise `NotCovered` where a model has no coarser levels."""
     domain = model.discretisation.domain
     if domain.remade is None:
@@ -65,13 +73,13 @@ def check_coarser(model: Any) -> None:
     check_mesh(model)
 
 
-def cells_of(model: Any) -> int:
+def cells_of(model: Model) -> int:
     """The number of cells of a model's mesh."""
     topology = model.discretisation.mesh.topology
     return int(topology.index_map(topology.dim).size_global)
 
 
-def coarser_model(model: Any, factor: int) -> Any:
+def coarser_model(model: Model, factor: int) -> Model:
     """The model with cells and time steps larger by a factor, on this rank alone.
 
     Raises:
@@ -91,7 +99,7 @@ def coarser_model(model: Any, factor: int) -> Any:
     return result
 
 
-def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
+def finer_model(model: Model) -> tuple[Model, dict[Field, sparse.csr_matrix]]:
     """The model with all cells divided and the time step halved, and for each unknown the matrix
     from its values to those there; collective.
     """
@@ -109,7 +117,7 @@ def finer_model(model: Any) -> tuple[Any, dict[Any, Any]]:
     return result, maps
 
 
-def interpolated(coarse: Any, model: Any) -> dict[Any, Any]:
+def interpolated(coarse: Model, model: Model) -> dict[Field, sparse.csr_matrix]:
     """For each unknown the matrix from its values on a coarser mesh to those of a model."""
     return {
         field: interpolation(coarse.spaces.own(field)[0], model.spaces.own(field)[0])

@@ -11,24 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.bounds.certificate import NotCovered
 from cffem.engine.norms import parsed
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from cffem.engine.assembly.spaces import Spaces
+    from cffem.engine.model import Model
+    from cffem.engine.norms import StateNorm
+    from cffem.symbols.fields import Field
+
+
 Part = tuple[Sequence[np.ndarray], float]  # the states of a trajectory and its weight in a sum
 
 
-def compared_fields(model: Any) -> list[Any]:
+def compared_fields(model: Model) -> list[Any]:
     """The fields that levels compare: the unknowns, and the pressure where there is one."""
     multiplier = model.discretisation.multiplier
     pressure = [] if multiplier is None or multiplier[0].shape else [multiplier[0]]
     return [*model.discretisation.unknowns, *pressure]
 
 
-def check_compared(model: Any, kind: str) -> None:
+def check_compared(model: Model, kind: str) -> None:
     """Raise `NotCovered` where a norm counts a field that levels do not compare."""
     fields = compared_fields(model)
     for _, weights in parsed(kind, model.discretisation):
@@ -38,7 +47,10 @@ def check_compared(model: Any, kind: str) -> None:
 
 
 def raised_states(
-    states: Sequence[np.ndarray], source: Any, target: Any, maps: Mapping[Any, Any]
+    states: Sequence[np.ndarray],
+    source: Spaces,
+    target: Spaces,
+    maps: Mapping[Field, sparse.csr_matrix],
 ) -> list[np.ndarray]:
     """States of one space as states (owned values) of another that contains it, zero but for the
     mapped fields; collective.
@@ -59,12 +71,12 @@ def raised_states(
     return raised
 
 
-def gram_matrix(norm: Any, fields: Sequence[Sequence[Part]], length: float) -> np.ndarray:
+def gram_matrix(norm: StateNorm, fields: Sequence[Sequence[Part]], length: float) -> np.ndarray:
     """The inner products of some fields, each a weighted sum of trajectories on equidistant levels
     of one window; collective.
 
     Args:
-        norm: the norm in space, a `Norm` of the engine.
+        norm: the norm in space, a `StateNorm`.
         fields: for each field its trajectories with their weights.
         length: of the window of time; steady fields have one level.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -22,6 +22,7 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import fields_of
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
 
     from cffem.engine.model import Model
@@ -82,7 +83,7 @@ def simplices(mesh: Mesh) -> Simplices:
     return Simplices(mesh, dim, mesh.geometry.x[cell_geometry(mesh)[0][:mine], :dim])
 
 
-def given_functions(expr: Any) -> list[sp.Expr]:
+def given_functions(expr: sp.Expr) -> list[sp.Expr]:
     """The largest parts of a term that are functions of place and time alone and no polynomials.
 
     Example:
@@ -106,7 +107,7 @@ def given_functions(expr: Any) -> list[sp.Expr]:
     return [part for arg in expr.args for part in given_functions(arg)]
 
 
-def elements_of(model: Model) -> list[Any]:
+def elements_of(model: Model) -> list[_ElementBase]:
     return [model.spaces.own(unknown)[0].element for unknown in model.discretisation.unknowns]
 
 

@@ -10,7 +10,7 @@ those of the user's, times the share of problems that are solved there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, OverBudget
 from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround, relative_size
@@ -19,6 +19,11 @@ from cffem.bounds.levels.ladders import DEGREE, MESH, Ladder, first_order
 from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.refits import Change
 from cffem.engine.solve.linear import SolveError
+
+if TYPE_CHECKING:
+    from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
+
 
 # Unknowns times time steps of one solution that cost next to nothing, whatever they are beside.
 SMALL = 5e4
@@ -56,7 +61,7 @@ class Estimates:
         ('three levels, the given one the finest, saturation seen', True)
     """
 
-    def __init__(self, model: Any, budget: float | None = None, effort: float = EFFORT):
+    def __init__(self, model: Model, budget: float | None = None, effort: float = EFFORT):
         self.model, self.budget, self.effort = model, budget, effort
         self.spent = 0.0
         self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
@@ -196,8 +201,8 @@ class Estimates:
         self,
         name: str,
         norm: str = "L2",
-        deleted: Any = None,
-        change: Any = None,
+        deleted: Solution | None = None,
+        change: Change | None = None,
         firm: bool = True,
         decides: Callable[[Found], bool] = bool,
     ) -> Found:
@@ -231,7 +236,7 @@ class Estimates:
         return NoCertificate.joined(reasons)
 
     def _by_levels_around(
-        self, given: int, name: str, norm: str, deleted: Any, change: Any
+        self, given: int, name: str, norm: str, deleted: Solution | None, change: Change | None
     ) -> Found:
         levels = self.around(given)
         if isinstance(levels, NoCertificate):
@@ -244,7 +249,7 @@ class Estimates:
             return NoCertificate.because(reason)
 
     def _by_levels_above(
-        self, name: str, norm: str, deleted: Any, change: Any, firm: bool
+        self, name: str, norm: str, deleted: Solution | None, change: Change | None, firm: bool
     ) -> Found:
         reasons: dict[str, NoCertificate] = {}
         for sure in (True, False) if firm else (False,):

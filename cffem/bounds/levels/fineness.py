@@ -15,7 +15,7 @@ much over the diffusion coefficient; f itself stands for f − Π f where the sp
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -31,6 +31,7 @@ from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE, t
 
 if TYPE_CHECKING:
+    from cffem.engine.model import Model
     from cffem.symbols.fields import Field
 
 
@@ -42,7 +43,7 @@ class Fineness:
         unknown: the field whose equation is forced.
     """
 
-    def __init__(self, model: Any, unknown: Field):
+    def __init__(self, model: Model, unknown: Field):
         self.comm, self.mesh = model.comm, model.discretisation.mesh
         self.cells = simplices(self.mesh)
         degree = model.spaces.own(unknown)[0].element.basix_element.embedded_superdegree

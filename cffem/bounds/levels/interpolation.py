@@ -12,7 +12,7 @@ of the order of the coarse error, and belongs to the gap between the two.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import numpy as np
@@ -21,13 +21,18 @@ from scipy.spatial import cKDTree
 
 from cffem.bounds.levels.prolongation import affine, oriented, turned
 
+if TYPE_CHECKING:
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
+
+
 # How many cells about a point are looked at, by the dimension; a point lies in one of the nearest.
 CANDIDATES = {1: 3, 2: 16, 3: 48}
 # Up to rounding a point with such a barycentric coordinate lies on a facet.
 INSIDE = 1e-12
 
 
-def interpolation(coarse: Any, fine: Any) -> sparse.csr_matrix:
+def interpolation(coarse: fem.FunctionSpace, fine: fem.FunctionSpace) -> sparse.csr_matrix:
     """The matrix from local values of a coarse space to those of a finer one on another mesh.
 
     Args:
@@ -69,7 +74,7 @@ def interpolation(coarse: Any, fine: Any) -> sparse.csr_matrix:
     return _assembled(coarse, fine, rows.ravel(), columns.ravel(), entries.ravel())
 
 
-def located(mesh: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def located(mesh: Mesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each point the cell of a mesh that it lies in, or the nearest, and its place in the
     reference cell.
     """
@@ -97,7 +102,7 @@ def located(mesh: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return cell, place
 
 
-def _basis(space: Any, cells: np.ndarray, local: np.ndarray) -> np.ndarray:
+def _basis(space: fem.FunctionSpace, cells: np.ndarray, local: np.ndarray) -> np.ndarray:
     """The basis functions of a space on given cells at one point each, in physical components."""
     element = space.element.basix_element
     values = element.tabulate(0, local)[0]
@@ -127,7 +132,7 @@ def _pulled_back(kind: Any, values: np.ndarray, jacobian: np.ndarray) -> np.ndar
     return values
 
 
-def _turned_rows(fine: Any, cells: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def _turned_rows(fine: fem.FunctionSpace, cells: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """The functionals of the unknowns of each cell, orientations included."""
     if not fine.element.needs_dof_transformations:
         return np.broadcast_to(matrix, (len(cells), *matrix.shape))
@@ -136,7 +141,11 @@ def _turned_rows(fine: Any, cells: np.ndarray, matrix: np.ndarray) -> np.ndarray
 
 
 def _assembled(
-    coarse: Any, fine: Any, rows: np.ndarray, columns: np.ndarray, entries: np.ndarray
+    coarse: fem.FunctionSpace,
+    fine: fem.FunctionSpace,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    entries: np.ndarray,
 ) -> sparse.csr_matrix:
     shape = tuple(
         s.dofmap.index_map.size_local + s.dofmap.index_map.num_ghosts for s in (fine, coarse)

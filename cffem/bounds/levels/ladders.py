@@ -31,9 +31,13 @@ from cffem.engine.solve.presets import MARCHING
 from cffem.symbols.problem.known_values import Interpolated, on_one_mesh
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
+    from scipy import sparse
 
+    from cffem.engine.solve.stage_types import OptionValue
     from cffem.symbols.fields import Field
+    from cffem.symbols.problem.constraint_classes import Constraint
     from cffem.symbols.problem.experiment import Experiment, Window
 
 
@@ -77,7 +81,7 @@ class Ladder:
 
     def __init__(self, model: Model, way: str):
         self.way = way
-        self.models: list[Any] = [model]
+        self.models: list[Model] = [model]
         self._parents: list[np.ndarray] = []
         self._embeddings: dict[Any, Any] = {}
         if way in (MESH, BOTH):
@@ -125,11 +129,12 @@ class Ladder:
 
     def _next(self) -> Model:
         below, start, level = self.models[-1], self.models[0].experiment, len(self.models)
-        if self.way == TIME:
-            return self.models[0].at(finer_window(start.time, self._faster(level)))
+        window = start.time
+        if self.way == TIME and window is not None:
+            return self.models[0].at(finer_window(window, self._faster(level)))
         changes: dict[str, Any] = {"mesh": below.discretisation.domain}
         if self.way in (BOTH, RAISED):
-            changes["time"] = finer_window(start.time, self._faster(level))
+            changes["time"] = window and finer_window(window, self._faster(level))
         if self.way in (MESH, BOTH):
             changes["mesh"], parents = refined_domain(below.discretisation.domain)
             self._parents.append(parents)
@@ -141,7 +146,7 @@ class Ladder:
         finer = dataclasses.replace(start, **changes)
         return Model(below.library, below.coefficients, finer, options, observer=below.observer)
 
-    def _options(self, level: int) -> dict[str, Any]:
+    def _options(self, level: int) -> dict[str, OptionValue]:
         """The solver of a higher rung where the user names none: factors fill up in space,
         and time steps do not need them.
         """
@@ -155,7 +160,9 @@ class Ladder:
         unknowns = self.size(level) / (window.steps * self._faster(level))
         return {"preset": MARCHING} if unknowns > FILLED else {}
 
-    def embeddings(self, level: int, finest: int, start: Any = None) -> dict[Any, Any]:
+    def embeddings(
+        self, level: int, finest: int, start: Any = None
+    ) -> dict[Field, sparse.csr_matrix]:
         """For each unknown field the matrix from its local values on one rung to those on a higher
         one.
 
@@ -173,7 +180,7 @@ class Ladder:
             found[unknown] = reduce(lambda product, matrix: matrix @ product, steps)
         return found
 
-    def _embedding(self, rung: int, unknown: Field, start: Any) -> Any:
+    def _embedding(self, rung: int, unknown: Field, start: Any) -> sparse.csr_matrix:
         """The matrix from one rung to the next, made once; one that leads from the values of
         another model is not kept.
         """
@@ -205,10 +212,8 @@ def first_order(model: Model) -> bool:
     return any(getattr(element, "embedded_subdegree", 1) < 1 for element in elements)
 
 
-def finer_window(window: Window, factor: int) -> Window | None:
+def finer_window(window: Window, factor: int) -> Window:
     """The same window with more steps, by a scheme of second order."""
-    if window is None:
-        return None
     scheme = "sdirk2" if window.scheme == "backward-euler" else window.scheme
     return dataclasses.replace(window, steps=window.steps * factor, scheme=scheme)
 
@@ -237,7 +242,7 @@ def check_mesh(model: Model) -> None:
         )
 
 
-def raised_elements(experiment: Experiment, by: int) -> dict[Any, Any]:
+def raised_elements(experiment: Experiment, by: int) -> dict[Field, _ElementBase]:
     """The elements of an experiment with higher degrees."""
     if not all(
         isinstance(description, tuple | list) for description in experiment.elements.values()
@@ -248,7 +253,7 @@ def raised_elements(experiment: Experiment, by: int) -> dict[Any, Any]:
     }
 
 
-def raised_constraint(constraint: Any, by: int) -> Any:
+def raised_constraint(constraint: Constraint | None, by: int) -> Constraint | None:
     """A constraint whose multiplier, where it is named, has a higher degree too."""
     if constraint is None or constraint.multiplier is None:
         return constraint
@@ -302,7 +307,7 @@ def _by_entity(mesh: Mesh, tags: Any) -> tuple[np.ndarray, np.ndarray]:
     return values, tagged
 
 
-def _facet_tags(domain: MeshData, mesh: Mesh, parents: np.ndarray) -> Any:
+def _facet_tags(domain: MeshData, mesh: Mesh, parents: np.ndarray) -> Constraint | None:
     """Tags on the facets of a refined mesh that lie on tagged facets of the parents.
 
     A facet of a child lies on the parent's facet where one barycentric coordinate vanishes at all

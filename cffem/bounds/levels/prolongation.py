@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 DIGITS = 9
 
 
-def prolongation(coarse: Any, fine: Any, parents: np.ndarray | None = None) -> sparse.csr_matrix:
+def prolongation(
+    coarse: fem.FunctionSpace, fine: fem.FunctionSpace, parents: np.ndarray | None = None
+) -> sparse.csr_matrix:
     """The matrix that turns local dofs of a coarse space into those of a finer one.
 
     Args:
@@ -68,7 +70,11 @@ def prolongation(coarse: Any, fine: Any, parents: np.ndarray | None = None) -> s
 
 
 def _assembled(
-    coarse: Any, fine: Any, rows: np.ndarray, columns: np.ndarray, values: np.ndarray
+    coarse: fem.FunctionSpace,
+    fine: fem.FunctionSpace,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
 ) -> sparse.csr_matrix:
     """The matrix of the small ones of all cells; entries that several cells give are the same
     number each time: one of them counts.
@@ -91,7 +97,11 @@ def _assembled(
 
 
 def _positions(
-    coarse: Any, fine: Any, cells: np.ndarray, above: np.ndarray, same: bool
+    coarse: fem.FunctionSpace,
+    fine: fem.FunctionSpace,
+    cells: np.ndarray,
+    above: np.ndarray,
+    same: bool,
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """The different pairs (A, b) with X = A X′ + b, and which of them each cell has."""
     dimension = fine.topology.dim
@@ -116,7 +126,9 @@ def affine(mesh: Mesh, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return points[:, 0], np.swapaxes(points[:, 1 : mesh.topology.dim + 1] - points[:, :1], 1, 2)
 
 
-def _embedding(coarse: Any, fine: Any, position: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _embedding(
+    coarse: fem.FunctionSpace, fine: fem.FunctionSpace, position: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """The small matrix between reference dofs, orientations left aside."""
     a, b = position
     source, target = coarse.basix_element, fine.basix_element

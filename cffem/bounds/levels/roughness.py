@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -36,6 +36,13 @@ from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.conditions import Dirichlet
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from cffem.engine.model import Model
+    from cffem.symbols.problem.conditions import BoundaryCondition
+
 
 JUMPING = (sp.Piecewise, sp.Heaviside, sp.sign, sp.floor, sp.ceiling)
 KINKED = (sp.Abs, sp.Max, sp.Min)
@@ -68,7 +75,7 @@ class Orders:
         return Orders(min(each.space for each in every), min(each.time for each in every))
 
 
-def order_of(expr: Any, symbols: Iterable[sp.Symbol]) -> float:
+def order_of(expr: sp.Expr, symbols: Iterable[sp.Symbol]) -> float:
     """The order with which polynomials approximate a function of some symbols, as it is written.
 
     Example:
@@ -149,7 +156,7 @@ class Rough:
         models: those of three levels in space, from coarse to fine.
     """
 
-    def __init__(self, models: Sequence[Any]):
+    def __init__(self, models: Sequence[Model]):
         self.models, self.model = models, models[0]
 
     def _of(self, expr: sp.Expr, gain: float, later: float, boundary: bool = False) -> Orders:
@@ -179,12 +186,12 @@ class Rough:
             min((self._of(entry, gain, math.inf).space for entry in entries), default=math.inf)
         )
 
-    def condition(self, condition: Any, entries: Iterable[sp.Expr]) -> Orders:
+    def condition(self, condition: BoundaryCondition, entries: Iterable[sp.Expr]) -> Orders:
         """Those that boundary values leave."""
         gain, later = (ESSENTIAL, KEPT) if isinstance(condition, Dirichlet) else (NATURAL, SAMPLED)
         return Orders().joined(*(self._of(entry, gain, later, boundary=True) for entry in entries))
 
-    def jumps(self, condition: Any, expr: sp.Expr) -> bool:
+    def jumps(self, condition: BoundaryCondition, expr: sp.Expr) -> bool:
         """Whether prescribed values jump between nodes or time levels; collective."""
         if not isinstance(condition, Dirichlet):
             return False
@@ -215,7 +222,9 @@ class Rough:
             return found
         return found.joined(Orders(max(-2 * math.log2(min(shares[1] / shares[0], 1.0)), 0.0)))
 
-    def _oscillation(self, expr: sp.Expr, comm: Any, corners: np.ndarray, degree: int) -> float:
+    def _oscillation(
+        self, expr: sp.Expr, comm: MPI.Comm, corners: np.ndarray, degree: int
+    ) -> float:
         """‖a − Π a‖/‖a‖, in the middle of the window; collective."""
         times = np.asarray(self.model.times, dtype=float)
         when = float(times[0] + times[-1]) / 2 if len(times) else 0.0

@@ -132,7 +132,7 @@ class LevelCertifier:
     # Comparing
     # ----------------------------------------------------------------------------------------------
 
-    def _trajectories(self, solutions: Sequence[Any]) -> Trajectories:
+    def _trajectories(self, solutions: Sequence[Solution]) -> Trajectories:
         """Take the states of the solutions of all models, the user's first."""
         self.solutions += len(solutions)
         states = [solution.states for solution in solutions]
@@ -282,7 +282,7 @@ class LevelCertifier:
         return all(map(_firm, self._known["L2"].gaps))
 
     def field_gaps(
-        self, solutions: Sequence[Any], change: Intervention | None = None
+        self, solutions: Sequence[Solution], change: Intervention | None = None
     ) -> tuple[Gaps, ...]:
         """The gaps that shrink slowest among those of the factual field and of its difference to a
         deleted one; collective.

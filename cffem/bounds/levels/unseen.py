@@ -21,7 +21,7 @@ blind although they integrate it well, does at most what a second derivative lea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,9 @@ from cffem.symbols.operators import Vec, as_expr, component, dt
 from cffem.symbols.problem.interventions import Intervention, force
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
+    from cffem.engine.model import Model
     from cffem.symbols.fields import Field
 
 
@@ -106,16 +109,16 @@ class DataLevels:
 
     def __init__(
         self,
-        models: Sequence[Any],
-        embeddings: Sequence[Mapping[Any, Any]],
+        models: Sequence[Model],
+        embeddings: Sequence[Mapping[Field, sparse.csr_matrix]],
         way: str,
         degree: int,
         given: int = 0,
     ):
         self.models, self.embeddings, self.way, self._degree = models, embeddings, way, degree
         self.model, self.finest, self.given = models[0], models[-1], models[given]
-        self._known: dict[Any, Unseen] = {}
-        self._orders: dict[Any, Orders] = {}
+        self._known: dict[Hashable, Unseen] = {}
+        self._orders: dict[Hashable, Orders] = {}
         self._rough = Rough(models)
 
     def unseen(self, change: Intervention | None = None) -> Unseen:
@@ -292,7 +295,7 @@ class DataLevels:
         grows = second > LOOKING.growing * first and second > LOOKING.visible**2 * size
         return grows or second + missed > LOOKING.visible * size
 
-    def _entries(self, value: Any, unknown: Field) -> list[sp.Expr]:
+    def _entries(self, value: object, unknown: Field) -> list[sp.Expr]:
         """The components of data.
 
         Raises:
@@ -320,7 +323,7 @@ class DataLevels:
 
     # Initial values -------------------------------------------------------------------------------
 
-    def _initial(self, key: Any, value: Any) -> float:
+    def _initial(self, key: sp.Expr, value: object) -> float:
         """√T ‖u₀ − I u₀‖ as far as the levels do not see it."""
         rate = isinstance(key, sp.Derivative) or key not in self.model.library.equations
         unknown = (
@@ -367,7 +370,7 @@ class DataLevels:
 
     # Time -----------------------------------------------------------------------------------------
 
-    def _in_time(self, unknown: Field, value: Any) -> float:
+    def _in_time(self, unknown: Field, value: object) -> float:
         """√T ∫ ‖f − I f‖ dt as far as levels in time do not see it."""
         total = 0.0
         for entry in self._entries(value, unknown):
@@ -407,7 +410,7 @@ class DataLevels:
 
     # Space ----------------------------------------------------------------------------------------
 
-    def _in_space(self, unknown: Field, value: Any) -> float:
+    def _in_space(self, unknown: Field, value: object) -> float:
         """What the quadrature of the two finest levels misses of a forcing, and what that does."""
         entries = self._entries(value, unknown)
         if not any(entry.free_symbols & {*SPACE} for entry in entries):
@@ -419,7 +422,7 @@ class DataLevels:
             return self._weight(unknown) * missed
         return self._solved_again(unknown, entries)
 
-    def _finer(self, unknown: Field, value: Any) -> float:
+    def _finer(self, unknown: Field, value: object) -> float:
         """What a forcing does that the finest cells do not carry, where diffusion is constant."""
         order = self._order(unknown)
         entries = [e for e in self._entries(value, unknown) if not e.is_polynomial(*SPACE)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from cffem.bounds.scalar_problem import Operator, term_operator
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
     from cffem.engine.solution import Solution
 
 
@@ -118,7 +119,9 @@ class _Residuals:
         return min(found)
 
 
-def _residuals(certifier: Any, march: March | MarchDifference, last: int) -> _Residuals:
+def _residuals(
+    certifier: ParabolicCertifier, march: March | MarchDifference, last: int
+) -> _Residuals:
     """Measure a trajectory up to a level; collective."""
     times, equilibration = certifier.model.times[: last + 1], certifier.equilibration
     measured = [equilibration.residual(march.flux(n)) for n in range(last + 1)]
@@ -138,7 +141,7 @@ def _residuals(certifier: Any, march: March | MarchDifference, last: int) -> _Re
     return _Residuals(times, np.stack([dual[:-1], dual[1:]], axis=1), rough, plain, sources)
 
 
-def _dual_norm(certifier: Any, values: np.ndarray, size: float) -> float:
+def _dual_norm(certifier: ParabolicCertifier, values: np.ndarray, size: float) -> float:
     """A bound of sup (w, v)/‖∇v‖ for a function w of the space and its L2 norm; collective."""
     domain, workshop = certifier.domain, certifier.workshop
     plain, constant = size / math.sqrt(domain.eigenvalue), domain.largest_interpolation
@@ -147,7 +150,7 @@ def _dual_norm(certifier: Any, values: np.ndarray, size: float) -> float:
     return min(plain, workshop.gradient_norm(workshop.lift(values)) + constant * size)
 
 
-def deletion_at(certifier: Any, name: str, deleted: Solution, last: int) -> EndBound:
+def deletion_at(certifier: ParabolicCertifier, name: str, deleted: Solution, last: int) -> EndBound:
     """Bounds of the errors at a level of the factual solution, of one without a term, and of their
     difference; collective.
 

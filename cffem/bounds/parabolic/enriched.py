@@ -38,16 +38,16 @@ class Enriched:
     and measures distances.
     """
 
-    model: Any
+    model: Model
     richer: Any
     certifier: Any
     how: str
 
-    def _distance(self, richer: Any, solution: Solution) -> Any:
+    def _distance(self, richer: Any, solution: Solution) -> np.ndarray:
         """U* − u_h at all levels of U*; distances can be subtracted."""
         raise NotImplementedError
 
-    def _size(self, distance: Any, norm: str) -> float:
+    def _size(self, distance: np.ndarray, norm: str) -> float:
         """The norm of a distance, not by the engine's matrices."""
         raise NotImplementedError
 

@@ -15,8 +15,8 @@ there is none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -33,6 +33,7 @@ from cffem.symbols.coordinates import t
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
+    from ufl.core.expr import Expr
 
 
 Weights = Mapping[int, float]
@@ -139,7 +140,7 @@ class _Constants:
             fem.Constant(mesh, np.zeros((dim, dim))),
         )
 
-    def form(self, u: Any, v: Any) -> ufl.Form:
+    def form(self, u: Expr, v: Expr) -> ufl.Form:
         """(a ∇u, ∇v) + (b·∇u + c u, v)."""
         advection = self.shift + ufl.dot(self.slope, ufl.SpatialCoordinate(self.mesh))
         lower = ufl.dot(advection, ufl.grad(u)) + self.reaction * u
@@ -161,7 +162,13 @@ class March:
         source: s.
     """
 
-    def __init__(self, workshop: SharedAssembly, operator: Operator, states: Any, source: sp.Expr):
+    def __init__(
+        self,
+        workshop: SharedAssembly,
+        operator: Operator,
+        states: Sequence[np.ndarray],
+        source: sp.Expr,
+    ):
         self.workshop, self.operator, self.source = workshop, operator, source
         self.states = states
         self.speed = operator.speed(workshop.domain.hull)

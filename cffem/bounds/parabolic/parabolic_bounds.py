@@ -24,7 +24,7 @@ which multiplies the bound by e^{μT}.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -276,7 +276,7 @@ class ParabolicCertifier:
             self._data[source] = self.equilibration.sources.not_linear(source, self.model.times)
         return self._data[source]
 
-    def _march(self, coefficients: Any, states: Any) -> March:
+    def _march(self, coefficients: Mapping[str, float], states: Sequence[np.ndarray]) -> March:
         operator = equation_operator(self.library, coefficients, self.domain.dim)
         for state in states:
             self.prescribed.check(state)

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -174,7 +174,7 @@ class SecondOrderCertifier(ABC):
         ):
             raise NotCovered("the boundary conditions do not cover exactly the whole boundary")
 
-    def _entries(self, value: Any) -> tuple[sp.Expr, ...]:
+    def _entries(self, value: object) -> tuple[sp.Expr, ...]:
         """The components of initial values or forcing."""
         if isinstance(value, list | tuple):
             value = Vec(*value)

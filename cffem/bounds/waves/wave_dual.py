@@ -15,7 +15,7 @@ as those of its two parts.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -25,6 +25,10 @@ from petsc4py import PETSc
 
 from cffem._compat import assemble_matrix, form
 from cffem.bounds.enclosed.trajectory_columns import Broken, Factor, product
+
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
 
 # Weight of ‖H̃ − H_h‖² against ‖G − D*H̃‖², relative to (π/diameter)²; the bound hardly depends on
 # it.
@@ -90,17 +94,17 @@ class Dual:
             self._lifts.without(self._normal) if self._lifts else self._normal, self.dim
         )
 
-    def _forward(self, u: Any) -> Any:
+    def _forward(self, u: Expr) -> ufl.Form:
         """D u."""
         return ufl.grad(u) if self.components == 1 else ufl.curl(u) if self.dim == 3 else ufl.rot(u)
 
-    def _backward(self, w: Any) -> Any:
+    def _backward(self, w: Expr) -> ufl.Form:
         """D* w."""
         if self.components == 1:
             return -ufl.div(w)
         return ufl.curl(w) if self.dim == 3 else ufl.as_vector((w.dx(1), -w.dx(0)))
 
-    def _transposed(self) -> Any:
+    def _transposed(self) -> ufl.Form:
         """The transpose of the rows of `identity` where derivatives of the unknown are;
         collective.
         """

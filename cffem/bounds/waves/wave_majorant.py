@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -53,6 +53,10 @@ from cffem.bounds.waves.wave_paths import (
 )
 from cffem.bounds.waves.wave_problem import WaveOperator
 from cffem.bounds.waves.wave_rulers import Gradients, Ruler, imaged, zero_operator
+
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
 
 # About how many numbers r₁ and r₂ have on a step for one coefficient of a broken polynomial.
 RESIDUALS = 8
@@ -108,7 +112,7 @@ class Majorant:
     # Operators
     # ----------------------------------------------------------------------------------------------
 
-    def _apply(self, term: WaveOperator, u: Any) -> Any:
+    def _apply(self, term: WaveOperator, u: Expr) -> ufl.Form:
         mesh = self.domain.mesh
 
         def times(matrix: np.ndarray) -> Any:

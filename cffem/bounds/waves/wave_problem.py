@@ -130,7 +130,7 @@ def term_operators(
     }
 
 
-def wave_operator(expr: Any, unknown: Field, dim: int, constrained: bool) -> WaveOperator:
+def wave_operator(expr: sp.Expr, unknown: Field, dim: int, constrained: bool) -> WaveOperator:
     """Read the coefficients off an expression.
 
     Raises:
@@ -224,7 +224,7 @@ def _matrix(entries: list[list[sp.Expr]], dim: int) -> tuple[np.ndarray, np.ndar
     return matrix, slope
 
 
-def _number(value: Any, kind: str = "constant") -> float:
+def _number(value: sp.Expr, kind: str = "constant") -> float:
     value = sp.sympify(value)
     if value.free_symbols or not value.is_real:
         raise NotCovered(f"a coefficient is not {kind}: {value}")

@@ -14,7 +14,7 @@ With the diagonal of M_K over that of M as weights the greatest is 1.8 for quadr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -42,8 +42,11 @@ def can_be_averaged(mesh: Mesh, element: _ElementBase) -> bool:
 
 
 def averaged_inverse(
-    space: fem.FunctionSpace, element: _ElementBase, pattern: Any, numbers: np.ndarray | None = None
-) -> Any:
+    space: fem.FunctionSpace,
+    element: _ElementBase,
+    pattern: PETSc.Mat,
+    numbers: np.ndarray | None = None,
+) -> PETSc.Mat:
     """W for the mass matrix of a space, or for that of a field in a state.
 
     Args:

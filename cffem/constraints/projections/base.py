@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -37,6 +37,7 @@ from cffem.symbols.fields import Field
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
+    from ufl.core.expr import Expr
 
     from cffem.engine.assembly.spaces import Spaces
 
@@ -62,7 +63,7 @@ class Projection(Scope, ABC):
         discretisation: Discretisation,
         essential: EssentialConditions,
         fields: Sequence[Field],
-        weight: Any = None,
+        weight: Expr = None,
     ):
         self.discretisation = discretisation
         self.essential = essential
@@ -74,7 +75,7 @@ class Projection(Scope, ABC):
         self.mass = self.own(_compat.assemble_matrix(form))
         self._left, self._right = self.own_all(self.mass.createVecs())
 
-    def mass_form(self, weight: Any) -> ufl.Form:
+    def mass_form(self, weight: Expr) -> ufl.Form:
         """The inner product of the constrained fields as a form on the state space."""
         trial = self.spaces.parts(ufl.TrialFunction(self.spaces.space))
         factor = ufl.as_ufl(1) if weight is None else weight
@@ -85,28 +86,28 @@ class Projection(Scope, ABC):
     # What users call
     # ----------------------------------------------------------------------------------------------
 
-    def project(self, w: Any) -> np.ndarray | fem.Function:
+    def project(self, w: np.ndarray | fem.Function) -> np.ndarray | fem.Function:
         """P w, of the same kind as w."""
         return self.like(w, self.refined(self.corrected(self.state_of(w))))
 
-    def complement(self, w: Any) -> np.ndarray | fem.Function:
+    def complement(self, w: np.ndarray | fem.Function) -> np.ndarray | fem.Function:
         """(I − P) w, of the same kind as w."""
         state = self.state_of(w)
         return self.like(w, (state - self.project(state)) * self.mask)
 
-    def residual(self, w: Any) -> float:
+    def residual(self, w: np.ndarray | fem.Function) -> float:
         """‖c(w, ·)‖ in the multiplier space: the L2 norm of what the constraint says is zero,
         ‖div_h w‖ for instance.
         """
         return self.violation(self.state_of(w))
 
-    def distance(self, w: Any) -> float:
+    def distance(self, w: np.ndarray | fem.Function) -> float:
         """‖w − P w‖ / ‖w‖, the part of w outside the class; zero for the zero field."""
         state = self.state_of(w)
         size = self.norm(state)
         return self.norm(self.complement(state)) / size if size else 0.0
 
-    def inner(self, a: Any, b: Any) -> float:
+    def inner(self, a: np.ndarray | fem.Function, b: np.ndarray | fem.Function) -> float:
         """The inner product in which the projection is orthogonal."""
         left, right = self.state_of(a), self.state_of(b)
         self._right.array[:] = right
@@ -114,7 +115,7 @@ class Projection(Scope, ABC):
         self._right.array[:] = left
         return float(self._left.dot(self._right))
 
-    def norm(self, w: Any) -> float:
+    def norm(self, w: np.ndarray | fem.Function) -> float:
         """The norm of the constrained fields."""
         return math.sqrt(max(self.inner(w, w), 0.0))
 
@@ -136,7 +137,7 @@ class Projection(Scope, ABC):
     # States and functions
     # ----------------------------------------------------------------------------------------------
 
-    def state_of(self, w: Any) -> np.ndarray:
+    def state_of(self, w: np.ndarray | fem.Function) -> np.ndarray:
         """The owned values of a state, from an array or a function of the one constrained field."""
         if isinstance(w, np.ndarray):
             if w.shape != (self.spaces.owned,):
@@ -153,7 +154,7 @@ class Projection(Scope, ABC):
         state[dofs[mine]] = w.x.array[mine]
         return state
 
-    def like(self, w: Any, state: np.ndarray) -> np.ndarray | fem.Function:
+    def like(self, w: np.ndarray | fem.Function, state: np.ndarray) -> np.ndarray | fem.Function:
         """A state as what it came from: an array or a function."""
         return (
             state if isinstance(w, np.ndarray) else self.spaces.function(self._only_field(), state)

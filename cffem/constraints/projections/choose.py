@@ -29,9 +29,12 @@ from cffem.symbols.problem.system import System
 from cffem.symbols.registry import Registry
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
 
     from cffem.engine.model import Model
+    from cffem.engine.solve.stage_types import PetscOptions
+    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,9 @@ def add_projection(
 def projection(
     constraint: Constraint,
     mesh: Mesh,
-    elements: Mapping[Field, Any],
-    boundary: Sequence[Any] = (),
-    options: Mapping[str, Any] | None = None,
+    elements: Mapping[Field, _ElementBase],
+    boundary: Sequence[BoundaryCondition] = (),
+    options: PetscOptions | None = None,
 ) -> Projection:
     """The orthogonal projection onto a constraint class on a mesh, without a model.
 
@@ -114,7 +117,7 @@ def projection(
     return projection_onto(constraint, discretisation, EssentialConditions(discretisation), options)
 
 
-def projection_of(model: Model, options: Mapping[str, Any] | None = None) -> Projection:
+def projection_of(model: Model, options: PetscOptions | None = None) -> Projection:
     """The projection onto the constraint class that a model's experiment declares, on the
     model's own states.
     """
@@ -130,7 +133,7 @@ def projection_onto(
     constraint: Constraint,
     discretisation: Discretisation,
     essential: EssentialConditions,
-    options: Mapping[str, Any] | None = None,
+    options: PetscOptions | None = None,
 ) -> Projection:
     """The projection onto a constraint class in a state space.
 
@@ -154,7 +157,7 @@ def projection_onto(
 
 
 def in_complex(
-    constraint: Constraint, elements: Mapping[Field, Any], multiplier: Any = None
+    constraint: Constraint, elements: Mapping[Field, _ElementBase], multiplier: Any = None
 ) -> bool:
     """Whether the class is that of the discrete gradient: a Nédélec field, and no multiplier
     space but the paired one.

@@ -18,8 +18,7 @@ quadrature for others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -43,6 +42,11 @@ from cffem.engine.assembly.traces import essential as all_given
 from cffem.forms.elements import HCURL, before
 from cffem.symbols.fields import VectorField
 
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
+    from cffem.engine.solve.stage_types import PetscOptions
+
 
 class HelmholtzProjection(Projection):
     """Onto {w : (ε w, ∇q) = 0}, the discretely divergence-free Nédélec fields.
@@ -60,8 +64,8 @@ class HelmholtzProjection(Projection):
         discretisation: Discretisation,
         essential: EssentialConditions,
         field: VectorField,
-        weight: Any = None,
-        options: Mapping[str, Any] | None = None,
+        weight: Expr = None,
+        options: PetscOptions | None = None,
     ):
         super().__init__(discretisation, essential, [field], weight)
         self.vectors, _ = self.spaces.own(field)
@@ -90,7 +94,7 @@ class HelmholtzProjection(Projection):
         )
         self._masses: Solver | None = None
 
-    def _assemble(self, factor: Any) -> None:
+    def _assemble(self, factor: Expr) -> None:
         """The constraint (ε u, ∇q) and, from it and the discrete gradient, the stiffness
         matrix that goes with it exactly.
         """
@@ -143,7 +147,7 @@ class HelmholtzProjection(Projection):
         self._masses.solve(self._source, self._potential, "the weak divergence")
         return float(np.sqrt(max(self._source.dot(self._potential), 0.0)))
 
-    def _scalar_mass(self) -> Any:
+    def _scalar_mass(self) -> PETSc.Mat:
         p, q = ufl.TrialFunction(self.scalars), ufl.TestFunction(self.scalars)
         mass = _compat.assemble_matrix(_compat.form(ufl.inner(p, q) * ufl.dx, self.comm))
         mass.zeroRowsColumns(
@@ -165,7 +169,7 @@ class CurlFreeProjection(Projection):
         discretisation: Discretisation,
         essential: EssentialConditions,
         field: VectorField,
-        options: Mapping[str, Any] | None = None,
+        options: PetscOptions | None = None,
     ):
         super().__init__(discretisation, essential, [field])
         self.helmholtz = self.own(

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from petsc4py import PETSc
@@ -64,11 +63,11 @@ class KernelCorrections(Scope):
 
     def __init__(
         self,
-        saddle: Any,
+        saddle: PETSc.Mat,
         fields: np.ndarray,
         multipliers: np.ndarray,
         first: int,
-        inverse: Any = None,
+        inverse: PETSc.Mat = None,
     ):
         self.fields, self.multipliers = fields, multipliers
         self.iterations = 0
@@ -163,7 +162,7 @@ class KernelCorrections(Scope):
         return state
 
 
-def inverse_diagonal(matrix: PETSc.Mat) -> Any:
+def inverse_diagonal(matrix: PETSc.Mat) -> PETSc.Mat:
     """The inverse of a matrix's diagonal as a sparse matrix."""
     diagonal = matrix.getDiagonal()
     first, last = matrix.getOwnershipRange()

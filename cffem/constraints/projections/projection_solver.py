@@ -11,7 +11,7 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from petsc4py import PETSc
@@ -20,6 +20,10 @@ from cffem.engine.solve.factorisation import sound
 from cffem.engine.solve.petsc_options import new_ksp, reading
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve_errors import SolveError
+
+if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import OptionValue, PetscOptions
+
 
 DIRECT: dict[str, Any] = {
     "ksp_type": "preonly",
@@ -42,18 +46,18 @@ LOOSE = 1e-6
 ROUND_OFF = 1e-13
 
 
-def boomeramg(dimension: int, prefix: str = "") -> dict[str, Any]:
+def boomeramg(dimension: int, prefix: str = "") -> dict[str, OptionValue]:
     """Options of algebraic multigrid for a Laplacian: in space PETSc's defaults coarsen too
     slowly, at up to twice the cost.
     """
-    chosen: dict[str, Any] = {"strong_threshold": 0.25}
+    chosen: dict[str, OptionValue] = {"strong_threshold": 0.25}
     if dimension == 3:
         chosen |= {"coarsen_type": "HMIS", "interp_type": "ext+i", "P_max": 4}
     options = {f"{prefix}pc_hypre_boomeramg_{key}": value for key, value in chosen.items()}
     return {f"{prefix}pc_type": "hypre", f"{prefix}pc_hypre_type": "boomeramg", **options}
 
 
-def multigrid(dimension: int) -> dict[str, Any]:
+def multigrid(dimension: int) -> dict[str, OptionValue]:
     """Options for a Poisson problem that is solved twice, the second time loosely for what
     the first one left.
     """
@@ -73,7 +77,7 @@ class Solver(Scope):
     """
 
     def __init__(
-        self, matrix: PETSc.Mat, options: Mapping[str, Any], blocks: Mapping[str, Any] | None = None
+        self, matrix: PETSc.Mat, options: PetscOptions, blocks: Mapping[str, PETSc.IS] | None = None
     ):
         self.matrix = self.own(matrix)
         matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
@@ -82,7 +86,7 @@ class Solver(Scope):
         self._blocks = blocks
         self.ksp = self.own(sound(self._create, matrix, "a projection onto the constraint"))
 
-    def _create(self, percentage: int) -> Any:
+    def _create(self, percentage: int) -> PETSc.KSP:
         """The solver, set up, with this percentage of additional workspace for factors."""
         ksp = new_ksp(self.matrix)
         if self.options.get("ksp_type") != "preonly":
@@ -126,7 +130,7 @@ class Solver(Scope):
             )
 
 
-def without_zeros(matrix: PETSc.Mat, level: float = 0.0) -> Any:
+def without_zeros(matrix: PETSc.Mat, level: float = 0.0) -> PETSc.Mat:
     """The matrix without stored zeros, in its place: components of a field share a pattern in which
     they are not coupled.
 

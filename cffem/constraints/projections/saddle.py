@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -44,6 +44,10 @@ from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.ingredients import add
 from cffem.forms.elements import HDIV, carrier
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import OptionValue, PetscOptions
+
 
 # Iterations instead of factors of the saddle-point matrix: for a stream function, or on the class.
 KRYLOV_SADDLE: dict[str, Any] = {"preset": "krylov"}
@@ -100,7 +104,7 @@ class SaddleProjection(Projection):
         self,
         discretisation: Discretisation,
         essential: EssentialConditions,
-        options: Mapping[str, Any] | None = None,
+        options: PetscOptions | None = None,
     ):
         constraint = discretisation.experiment.constraint
         if constraint is None or discretisation.multiplier is None:
@@ -132,7 +136,7 @@ class SaddleProjection(Projection):
         self.solver = self.own(self._solver(options))
         self._masses: Solver | None = None
 
-    def _solver(self, options: Mapping[str, Any] | None) -> Any:
+    def _solver(self, options: PetscOptions | None) -> Any:
         """What finds the nearest member of the class."""
         dimension = self.discretisation.mesh.topology.dim
         krylov = options is not None and options.get("preset") == "krylov"
@@ -221,7 +225,7 @@ class SaddleProjection(Projection):
         weights *= self._rows
         return weights / self.comm.allreduce(float(weights.sum()))
 
-    def _saddle(self) -> Any:
+    def _saddle(self) -> PETSc.Mat:
         """Mass of the constrained fields plus coupling, the identity on everything else."""
         matrix = self.mass.copy()
         add(matrix, 1.0, self.coupling)
@@ -231,7 +235,7 @@ class SaddleProjection(Projection):
         matrix.zeroRowsColumns(global_rows(self.spaces, held), diag=1.0)
         return matrix
 
-    def _identified(self, matrix: PETSc.Mat) -> Any:
+    def _identified(self, matrix: PETSc.Mat) -> PETSc.Mat:
         """Zᵀ A Z with periodic unknowns identified; A itself where nothing is periodic."""
         if self.periodicity is None:
             return matrix
@@ -239,7 +243,7 @@ class SaddleProjection(Projection):
         matrix.destroy()
         return product
 
-    def _blocks(self) -> dict[str, Any]:
+    def _blocks(self) -> dict[str, OptionValue]:
         """Which unknowns are multipliers, for an iterative solver; held ones are harmless in
         either block.
         """

@@ -14,8 +14,7 @@ the matrix G of the curl,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -32,6 +31,10 @@ from cffem.engine.assembly.traces import essential as all_given
 from cffem.engine.solve.scope import Scope
 from cffem.forms.elements import HDIV, L2, before, carrier
 from cffem.symbols.problem.constraint_classes import DivergenceFree
+
+if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import PetscOptions
+    from cffem.symbols.fields import Field
 
 
 def has_stream_function(discretisation: Discretisation, essential: EssentialConditions) -> bool:
@@ -85,7 +88,7 @@ class Curves:
         open_curves: how many curves have a part on which the field is free.
     """
 
-    def __init__(self, discretisation: Discretisation, field: Any):
+    def __init__(self, discretisation: Discretisation, field: Field):
         boundary, mesh = discretisation.boundary, discretisation.mesh
         self.closed_parts = tuple(
             part for part, given in boundary.conditions.items() if all_given(given, field, HDIV)
@@ -136,7 +139,7 @@ class StreamFunctions(Scope):
         options: PETSc options of the Poisson solver.
     """
 
-    def __init__(self, discretisation: Discretisation, options: Mapping[str, Any]):
+    def __init__(self, discretisation: Discretisation, options: PetscOptions):
         field = discretisation.experiment.constraint.field
         self.vectors, _ = discretisation.spaces.own(field)
         self.scalars = fem.functionspace(
@@ -164,7 +167,7 @@ class StreamFunctions(Scope):
     def iterations(self, value: int) -> None:
         self.solver.iterations = value
 
-    def _ties(self, curves: Curves) -> Any:
+    def _ties(self, curves: Curves) -> PETSc.Mat:
         """Z with ψ = Z ψ̂; ψ̂ has one value for each arc but the first, where ψ is zero."""
         comm, imap = self.scalars.mesh.comm, self.scalars.dofmap.index_map
         here = closure_dofs(self.scalars, curves.closed)
@@ -230,7 +233,7 @@ def closure_dofs(space: fem.FunctionSpace, facets: np.ndarray) -> np.ndarray:
     return np.take_along_axis(space.dofmap.list[cells].astype(np.int64), sides[local], axis=1)
 
 
-def curl_matrix(scalars: Any, vectors: Any) -> Any:
+def curl_matrix(scalars: fem.FunctionSpace, vectors: fem.FunctionSpace) -> PETSc.Mat:
     """The matrix of ψ → (∂ψ/∂y, −∂ψ/∂x) from a Lagrange space of the plane to the H(div) space that
     follows it.
 

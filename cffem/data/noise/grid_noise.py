@@ -13,12 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dctn, idctn, next_fast_len
 from scipy.ndimage import uniform_filter
 from scipy.special import comb
+
+if TYPE_CHECKING:
+    import sympy as sp
 
 
 @dataclass(frozen=True)
@@ -279,8 +282,8 @@ def mean_power(curvature: tuple[float, ...]) -> float:
 
 
 def consistent_noises(
-    noises: Mapping[Any, Noise], values: Mapping[Any, np.ndarray]
-) -> dict[Any, Noise]:
+    noises: Mapping[sp.Expr, Noise], values: Mapping[sp.Expr, np.ndarray]
+) -> dict[sp.Expr, Noise]:
     """Noises of fields that were measured together: where one has none at all, a coloured law of
     another is its spectrum.
 
@@ -297,7 +300,7 @@ def consistent_noises(
     }
 
 
-def noise_ratio(noises: Mapping[Any, Any], values: Mapping[Any, np.ndarray]) -> float:
+def noise_ratio(noises: Mapping[Any, Any], values: Mapping[sp.Expr, np.ndarray]) -> float:
     """Largest noise level of some fields relative to their signals."""
     variances = {name: float(np.var(v)) for name, v in values.items()}
     return max(

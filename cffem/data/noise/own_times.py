@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +19,10 @@ from scipy import sparse
 from cffem.data.noise.grid_noise import GRID_NOISE, MEDIAN_TO_SD, divided_difference
 from cffem.data.noise.reconstruction import Spline
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    import sympy as sp
+
 
 FEWEST = 4  # readings that a sensor needs for a cubic in time
 
@@ -33,7 +37,7 @@ class Gathered:
     """
 
     matrix: sparse.csr_matrix = field(repr=False)
-    noise: Mapping[Any, float]
+    noise: Mapping[sp.Expr, float]
 
     def spread(self, noise: np.ndarray) -> np.ndarray:
         """What noise at the readings becomes at the common times."""
@@ -57,9 +61,9 @@ class TimeRule:
 def gathered(
     points: np.ndarray,
     times: np.ndarray,
-    arrays: Mapping[Any, np.ndarray],
+    arrays: Mapping[sp.Expr, np.ndarray],
     rule: TimeRule | None = None,
-) -> tuple[np.ndarray, dict[Any, np.ndarray], Gathered]:
+) -> tuple[np.ndarray, dict[sp.Expr, np.ndarray], Gathered]:
     """Common times, the values there, and how they came about.
 
     Args:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cffem.symbols.fields import Field
 
 if TYPE_CHECKING:
     import xarray
+    import xarray as xr
     from numpy.typing import ArrayLike
 
 
@@ -301,7 +302,7 @@ def opened(source: str | Path | xarray.Dataset, names: Sequence[str]) -> xarray.
         raise DataError(f"{path} cannot be read as NetCDF: {str(error).splitlines()[0]}") from None
 
 
-def axis_of(array: Any, kind: str, name: str) -> str:
+def axis_of(array: xr.DataArray, kind: str, name: str) -> str:
     """Which dimension of a variable is longitude, latitude or time, by name or attributes."""
     axis, unit = {
         "longitude": ("X", "degrees_east"),
@@ -362,7 +363,7 @@ def latitudes(values: np.ndarray, region: Region, name: str) -> tuple[np.ndarray
 
 
 def moments(
-    ds: xarray.Dataset, axis: Any, region: Region, name: str
+    ds: xarray.Dataset, axis: xr.DataArray, region: Region, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Times in the region, and where they are; a store may say of what its numbers are counts."""
     values = axis.values

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from cffem.data.rows.summation import MomentRule
 from cffem.data.testfunctions import Axis, half_width, power_for, spectral_corner
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    import sympy as sp
+
 
 BLOCKS = {
     0: (12,),
@@ -154,7 +158,7 @@ class GridSampling:
             period=period,
         )
 
-    def _lines(self, number: int) -> dict[Any, np.ndarray]:
+    def _lines(self, number: int) -> dict[sp.Expr, np.ndarray]:
         """The data of every field along one axis: readings × lines."""
         moved = {
             name: np.moveaxis(self.filled(values), number, 0)

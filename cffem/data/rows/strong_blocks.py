@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -151,7 +150,7 @@ def other_width(count: int) -> int:
     return USUAL_WIDTH + 2 if count >= USUAL_WIDTH + 2 else USUAL_WIDTH - 2
 
 
-def axes_of(data: Dataset) -> list[Any]:
+def axes_of(data: Dataset) -> list[sp.Symbol]:
     """What the axes of the value arrays stand for: coordinates on a grid, points and time for
     scattered data.
     """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -37,6 +37,9 @@ from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, VectorField
 from cffem.symbols.problem.library import CandidateTerms
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class WeakRowPlan:
         """All rows [y, A] of some values; `exact` ones carry no noise: powers are plain powers."""
         sampling = self.sampling if sampling is None else sampling
         smooth = values if exact or not self.differentiates else self.denoise(values)
-        memory: dict[Any, np.ndarray] = {}
+        memory: dict[sp.Expr, np.ndarray] = {}
         arrays: dict[sp.Expr, np.ndarray] = {}
         derivatives: dict[sp.Expr, np.ndarray] = {}
         columns = []
@@ -221,13 +224,13 @@ class WeakRowPlan:
             self.noise, {name: self.sampling.filled(v) for name, v in self.data.values.items()}
         )
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, object]:
         """What the rows are made with."""
         values = {name: self.sampling.filled(v) for name, v in self.data.values.items()}
         return {**noise_notes(self.sampling, values), **self.sampling.notes}
 
 
-def noise_notes(sampling: Any, values: Mapping[sp.Expr, np.ndarray]) -> dict[str, Any]:
+def noise_notes(sampling: Any, values: Mapping[sp.Expr, np.ndarray]) -> dict[str, object]:
     """How strong the noise of every field is, and over how many points it is correlated."""
     return {
         "noise_sd": {str(n): m.sd for n, m in sampling.noises.items()},

@@ -26,8 +26,8 @@ Falk, Gopalakrishnan 2012).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -90,7 +90,7 @@ def auxiliary_traces(
     space: str,
     conditions: Sequence[BoundaryCondition],
     part: str,
-    data: Mapping[Any, Field],
+    data: Mapping[Hashable, Field],
 ) -> list[Trace]:
     """The traces that remain in the definition of an auxiliary field on a part where it is not
     held.
@@ -135,7 +135,10 @@ def auxiliary_traces(
 
 
 def tangential_value(
-    condition: BoundaryCondition, auxiliary: Auxiliary, leader: Field, data: Mapping[Any, Field]
+    condition: BoundaryCondition,
+    auxiliary: Auxiliary,
+    leader: Field,
+    data: Mapping[Hashable, Field],
 ) -> sp.Expr:
     """A vector whose tangential part is that of an H(div) field where a condition holds."""
     by_points = callable(condition.value) and not isinstance(condition.value, sp.Basic)

@@ -19,10 +19,10 @@ prescribed, and the sentence says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -39,6 +39,8 @@ from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tange
 from cffem.symbols.restricted import Indicator, split_parts
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.mesh.boundary_parts import Boundary
 
@@ -243,14 +245,14 @@ def is_elliptic(symbol: Symbol) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def term_symbols(term: sp.Expr, parts: tuple[Any, ...], dim: int) -> tuple[Symbol, ...]:
+def term_symbols(term: sp.Expr, parts: tuple[sp.Expr, ...], dim: int) -> tuple[Symbol, ...]:
     """The symbols of one term in the equations of all components of its field; they are linear in
     the coefficients, so that one differentiation of each term serves every deletion.
     """
     return tuple(one_symbol(entry, parts, i, dim) for i, entry in enumerate(canonical(term, dim)))
 
 
-def one_symbol(entry: sp.Expr, parts: tuple[Any, ...], row: int, dim: int) -> Symbol:
+def one_symbol(entry: sp.Expr, parts: tuple[sp.Expr, ...], row: int, dim: int) -> Symbol:
     """Diffusion and transport of one component; derivatives of other fields must not be among
     its highest.
     """
@@ -401,7 +403,7 @@ class Judge:
         return self._judged[part]
 
     def positive(
-        self, normals: np.ndarray, places: Places, values: Mapping[Any, Any]
+        self, normals: np.ndarray, places: Places, values: Mapping[sp.Symbol, np.ndarray]
     ) -> np.ndarray:
         """Whether n·A n is positive."""
         dim = normals.shape[1]
@@ -466,9 +468,9 @@ class Judge:
         to_cells = topology.connectivity(topology.dim - 1, topology.dim)
         return np.array([to_cells.links(f)[0] for f in facets], dtype=np.int32)
 
-    def boundary_values(self, part: str) -> dict[Any, sp.Expr]:
+    def boundary_values(self, part: str) -> dict[Hashable, sp.Expr]:
         """The fields whose values are prescribed on a part by expressions."""
-        found: dict[Any, sp.Expr] = {}
+        found: dict[Hashable, sp.Expr] = {}
         for condition in self.boundary.conditions[part]:
             value = condition.value
             if not isinstance(condition, Dirichlet) or not isinstance(
@@ -510,13 +512,13 @@ class Judge:
         return (normals / np.where(lengths > 0, lengths, 1.0))[:, : geometry.dim], middles
 
 
-def _maximum() -> Any:
+def _maximum() -> MPI.Op:
     from mpi4py import MPI
 
     return MPI.MAX
 
 
-def _minimum() -> Any:
+def _minimum() -> MPI.Op:
     from mpi4py import MPI
 
     return MPI.MIN

@@ -11,8 +11,9 @@ to a constant only.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
@@ -32,7 +33,10 @@ from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tange
 from cffem.symbols.problem.measured import MeasuredFields
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.assembly.spaces import Spaces
+    from cffem.symbols.problem.conditions import Periodic
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class EssentialConditions:
     def __init__(
         self,
         discretisation: Discretisation,
-        conditions: Any = None,
+        conditions: Sequence[BoundaryCondition | Periodic] | None = None,
         released: bool = False,
         release: Release | None = None,
     ):
@@ -245,7 +249,7 @@ class EssentialConditions:
         if self.periodicity is not None:
             self.periodicity.spread(state)
 
-    def restrict(self, residual: Any, state: np.ndarray | None = None) -> None:
+    def restrict(self, residual: PETSc.Vec, state: np.ndarray | None = None) -> None:
         """Make a residual (PETSc vector), of a state where that is given, one for increments
         that keep the conditions.
         """
@@ -338,13 +342,13 @@ class Entry:
             self._known[key] = values
         return self._known[key]
 
-    def _value(self) -> Any:
+    def _value(self) -> object:
         field = self.condition.field
         if not isinstance(field, Component):
             return self.condition.value
         if isinstance(self.condition.value, MeasuredFields):
             return self.condition.value.only(field.index)
-        parts: list[Any] = [0] * field.field.dim
+        parts: list[object] = [0] * field.field.dim
         parts[field.index] = self.condition.value
         return Vec(*parts)
 

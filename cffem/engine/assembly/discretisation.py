@@ -11,7 +11,7 @@ c_j; nothing is compiled or assembled again.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,11 @@ from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.restricted import split_parts
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from ufl.core.expr import Expr
+
+    from cffem.engine.mesh.meshes import MeshData
+    from cffem.symbols.problem.conditions import Periodic
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -75,7 +80,7 @@ class Discretisation:
         self,
         library: Library | System,
         experiment: Experiment,
-        domain: Any,
+        domain: MeshData,
         signs: Mapping[str, int] | None = None,
     ):
         _compat.keep_cells()
@@ -124,7 +129,7 @@ class Discretisation:
     # What the user said
     # ----------------------------------------------------------------------------------------------
 
-    def with_conditions(self, conditions: Any) -> Discretisation:
+    def with_conditions(self, conditions: Sequence[BoundaryCondition | Periodic]) -> Discretisation:
         """The same spaces and states with other boundary conditions, for interventions on
         natural data.
         """
@@ -147,7 +152,9 @@ class Discretisation:
         """
         return {f: carrier(element).space for f, element in self.spaces.elements.items()}
 
-    def _multiplier(self, elements: Mapping[Field, Any]) -> tuple[Field, Any] | None:
+    def _multiplier(
+        self, elements: Mapping[Field, _ElementBase]
+    ) -> tuple[Field, _ElementBase] | None:
         constraint = self.experiment.constraint
         if constraint is None:
             return None
@@ -165,7 +172,7 @@ class Discretisation:
             return unknown, basix_element(self.mesh, unknown, description)
         return default_multiplier(self.mesh, constraint, elements)
 
-    def _weak_term(self, name: str, elements: Mapping[Field, Any]) -> WeakTerm:
+    def _weak_term(self, name: str, elements: Mapping[Field, _ElementBase]) -> WeakTerm:
         try:
             return self.weak_in_parts(
                 self.library[name], self.library.locate(name)[0], elements, f"term {name!r}"
@@ -177,7 +184,7 @@ class Discretisation:
         self,
         term: sp.Expr,
         equation: Field,
-        elements: Mapping[Field, Any],
+        elements: Mapping[Field, _ElementBase],
         what: str,
         multipliers: Collection[Field] = (),
     ) -> WeakTerm:
@@ -228,7 +235,7 @@ class Discretisation:
         self,
         term: sp.Expr,
         equation: Field,
-        elements: Mapping[Field, Any],
+        elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field],
     ) -> WeakTerm:
         if term == 0:
@@ -236,7 +243,7 @@ class Discretisation:
         return weak_form(term, equation, elements, multipliers, known=self.known.elements)
 
     def _weak_anchor(
-        self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, Any]
+        self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, _ElementBase]
     ) -> WeakTerm | None:
         if anchor is None:
             return None
@@ -246,7 +253,7 @@ class Discretisation:
         weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
         return list({a.field: a for term in weak for a in term.auxiliaries}.values())
 
-    def _parameters(self) -> dict[Parameter, Any]:
+    def _parameters(self) -> dict[Parameter, fem.Constant]:
         missing = [str(p) for p, value in self.library.parameters.items() if value is None]
         if missing:
             raise InputError(
@@ -274,7 +281,7 @@ class Discretisation:
         return Context(self.mesh.ufl_domain(), values)
 
     @cached_property
-    def tests(self) -> dict[Field, Any]:
+    def tests(self) -> dict[Field, Expr]:
         """UFL test functions by field."""
         return self.spaces.parts(ufl.TestFunction(self.spaces.space))
 
@@ -338,7 +345,7 @@ class Discretisation:
                 form += 0.5 * low(integrand) * measure(self.boundary.surfaces[part])
         return form
 
-    def on_boundary(self, expr: sp.Expr, context: Context) -> Any:
+    def on_boundary(self, expr: sp.Expr, context: Context) -> ufl.Form:
         """An integrand over exterior facets, with functions in place of data that rules on
         facets do not see.
         """
@@ -547,7 +554,7 @@ class Discretisation:
         direction = self._only(test, constraint.fields)
         return tested + expand_derivatives(ufl.derivative(with_value, self.state, direction))
 
-    def _only(self, argument: Any, fields: Any) -> Any:
+    def _only(self, argument: Expr, fields: Sequence[Field]) -> Expr:
         """An argument of the state space with the components of all other fields set to zero."""
         if not self.spaces.mixed:
             return argument

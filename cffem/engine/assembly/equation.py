@@ -11,7 +11,7 @@ all deletions and time steps.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from cffem.symbols.operators import as_expr
 if TYPE_CHECKING:
     import ufl
 
+    from cffem.engine.solve.stage_types import StageVectors
     from cffem.symbols.fields import Field
 
 
@@ -56,21 +57,21 @@ class Equation:
             (given, Assembled(given.ingredient, self))
             for given in natural_ingredients(discretisation)
         ]
-        self._forcing: dict[Any, list[tuple[float, Assembled]]] = {}
+        self._forcing: dict[Hashable, list[tuple[float, Assembled]]] = {}
         space = self.spaces.space
         self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
         self._image = self.new_vector()
-        self._sums: dict[int, Any] = {}
-        self._system: Any = None
+        self._sums: dict[int, PETSc.Mat] = {}
+        self._system: PETSc.Mat = None
         self._pattern: Pattern | None = None
-        self._reduced: Any = None
+        self._reduced: PETSc.Mat = None
         self._active: list[tuple[float, Assembled]] = []
         self._together: Combined | None = None
-        self._current: Any = None
+        self._current: Hashable = None
         self._lent = False  # whether terms and their matrices belong to another equation
         # What the system matrix was last made of, for callers that would make it again; None after
         # any other use of it.
-        self.holds: Any = None
+        self.holds: Hashable = None
 
     def without(self, released: Mapping[Field, Sequence[str]]) -> Equation:
         """This equation without some natural traces; terms and their matrices are shared, so it
@@ -194,7 +195,7 @@ class Equation:
     # Evaluation
     # ----------------------------------------------------------------------------------------------
 
-    def place(self, states: tuple[Any, Any, Any], time: float) -> None:
+    def place(self, states: StageVectors, time: float) -> None:
         """Make state, rate and acceleration (PETSc vectors or None) and the time visible to
         the compiled forms.
         """
@@ -207,9 +208,9 @@ class Equation:
 
     def residual(
         self,
-        states: tuple[Any, Any, Any],
+        states: StageVectors,
         time: float,
-        out: Any,
+        out: PETSc.Vec,
         changes: Mapping[str, float] | None = None,
     ) -> None:
         """out = Σ_k c_k F_k; essential rows are the caller's business.
@@ -236,7 +237,7 @@ class Equation:
             if id(self.terms[name]) in added:
                 self._add_term(self.terms[name], amount, states, out)
 
-    def sizes(self, states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+    def sizes(self, states: StageVectors, time: float) -> np.ndarray:
         """Σ_k |c_k F_k| row by row, what a residual is the sum of (owned values); essential
         rows are the caller's business.
         """
@@ -274,7 +275,7 @@ class Equation:
         return [(1.0, self._together)] if self._together.use(parts) else parts
 
     def _add_term(
-        self, part: Assembled, amount: float, states: tuple[Any, Any, Any], out: Any
+        self, part: Assembled, amount: float, states: StageVectors, out: PETSc.Vec
     ) -> None:
         """out += amount · F of one term at the place that was set last."""
         if not part.ingredient.by_matrix:
@@ -290,9 +291,9 @@ class Equation:
     def jacobian(
         self,
         weights: tuple[float, float, float],
-        states: tuple[Any, Any, Any],
+        states: StageVectors,
         time: float,
-        rows: Any = None,
+        rows: np.ndarray = None,
     ) -> PETSc.Mat:
         """The system matrix Σ_order weight · ∂F/∂(state, rate, acceleration), rows eliminated;
         always the same object.
@@ -323,7 +324,7 @@ class Equation:
         self._reduced = None if reduced is system else reduced
         return reduced
 
-    def eliminated(self, matrix: PETSc.Mat, rows: Any, into: Any = None) -> PETSc.Mat:
+    def eliminated(self, matrix: PETSc.Mat, rows: np.ndarray, into: PETSc.Mat = None) -> PETSc.Mat:
         """A matrix for increments: periodic unknowns identified, and the given rows and columns
         replaced by the identity.
 
@@ -338,7 +339,7 @@ class Equation:
         matrix.zeroRowsColumns(rows, diag=1.0)
         return matrix
 
-    def mass(self) -> tuple[int, Any] | None:
+    def mass(self) -> tuple[int, PETSc.Mat] | None:
         """The matrix of the anchor with its order in time, where it is the mass matrix of the whole
         space; None elsewhere.
 
@@ -378,7 +379,7 @@ class Equation:
             diagonal.destroy()
         return total
 
-    def partial(self, order: int) -> list[tuple[float, Any]]:
+    def partial(self, order: int) -> list[tuple[float, PETSc.Mat]]:
         """∂F/∂(state, rate or acceleration) where it was last linearised, as factors and
         matrices, all rows included.
         """
@@ -422,7 +423,7 @@ class Equation:
         system.setOption(PETSc.Mat.Option.NEW_NONZERO_ALLOCATION_ERR, False)
         return system
 
-    def term_vector(self, name: str, states: tuple[Any, Any, Any], time: float, out: Any) -> None:
+    def term_vector(self, name: str, states: StageVectors, time: float, out: PETSc.Vec) -> None:
         """out = F_j(w, ẇ, ẅ, t) of one term, the vector of ⟨T_j[w], v_i⟩."""
         part = self.terms[name]
         self.discretisation.time.value = time

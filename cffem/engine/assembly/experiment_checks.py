@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -43,6 +43,7 @@ from cffem.symbols.problem.experiment import Experiment
 MISSED = 0.5
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
 
     from cffem.engine.assembly.discretisation import Discretisation
@@ -370,7 +371,7 @@ def check_has_effect(
     discretisation: Discretisation,
     part: str,
     equation: Field,
-    elements: Mapping[Field, Any],
+    elements: Mapping[Field, _ElementBase],
     what: str,
 ) -> None:
     """Refuse a term on a part of the boundary where the values of its field are given."""

@@ -11,7 +11,7 @@ is shifted to mean zero. The net flux of measured boundary values is removed bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -72,7 +72,7 @@ class FloatingConstant:
         self._surface = comm.allreduce(float(np.abs(flux).sum()))
         self._given = 0.0
 
-    def balance(self, residual: Any) -> None:
+    def balance(self, residual: PETSc.Vec) -> None:
         """Remove from the constraint's rows what no increment can: their sum.
 
         Raises:
@@ -172,7 +172,7 @@ def floating_constant(
 
 def constant_action(
     discretisation: Discretisation, positions: np.ndarray
-) -> tuple[Any, np.ndarray]:
+) -> tuple[PETSc.Vec, np.ndarray]:
     """The vector of c(v_i, 1), the constraint's matrix times the constant multiplier, and Σ_k
     |c(v_i, μ_k)| (owned values).
     """

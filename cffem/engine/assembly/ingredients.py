@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
@@ -14,6 +14,8 @@ from cffem import _compat
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    import ufl
+
     from cffem.engine.assembly.equation import Equation
 
 
@@ -32,9 +34,9 @@ class Ingredient:
     """
 
     name: str
-    form: Any
-    jacobians: tuple[Any, Any, Any]
-    constant: Any
+    form: ufl.Form
+    jacobians: tuple[ufl.Form, ufl.Form, ufl.Form]
+    constant: ufl.Form
     linear: bool
     autonomous: bool
     steady_constant: bool
@@ -60,11 +62,11 @@ class Assembled:
     def __init__(self, ingredient: Ingredient, equation: Equation):
         self.ingredient = ingredient
         self.equation = equation
-        self._compiled: dict[Any, Any] = {}
-        self._matrices: dict[int, Any] = {}
+        self._compiled: dict[str | int, fem.Form] = {}
+        self._matrices: dict[int, PETSc.Mat] = {}
         self._constant: np.ndarray | None = None
 
-    def compiled(self, key: Any) -> fem.Form:
+    def compiled(self, key: str | int) -> fem.Form:
         """A compiled form: "form", "constant", or the order of a Jacobian."""
         if key not in self._compiled:
             ingredient = self.ingredient
@@ -148,7 +150,7 @@ class Combined(Assembled):
         return True
 
 
-def add(target: Any, factor: float, matrix: PETSc.Mat) -> None:
+def add(target: PETSc.Mat, factor: float, matrix: PETSc.Mat) -> None:
     """target += factor · matrix, cheaply where both share a pattern, as matrices of cell
     integrals do.
     """
@@ -162,7 +164,7 @@ def add(target: Any, factor: float, matrix: PETSc.Mat) -> None:
     target.axpy(factor, matrix, structure=structure)
 
 
-def _same_pattern(a: Any, b: Any) -> bool:
+def _same_pattern(a: PETSc.Mat, b: PETSc.Mat) -> bool:
     """Whether two matrices have their entries in the same places on every rank; integrals of
     two parts of the boundary do not.
     """

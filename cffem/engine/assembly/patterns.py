@@ -34,7 +34,7 @@ class Pattern:
 
     def __init__(self, form: ufl.Form, space: fem.FunctionSpace):
         self._rows: Any = None
-        self._template: Any = None
+        self._template: PETSc.Mat = None
         self._comm = space.mesh.comm
         if self._comm.size > 1 or space.dofmap.index_map_bs > 1:
             self._template = _compat.create_matrix(form)
@@ -61,7 +61,7 @@ class Pattern:
             beside and fem.IntegralType.exterior_facet in kinds
         )
 
-    def new(self) -> Any:
+    def new(self) -> PETSc.Mat:
         """An empty matrix; the caller owns it."""
         if self._template is not None:
             return self._template.duplicate(copy=False)

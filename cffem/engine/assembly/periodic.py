@@ -11,7 +11,7 @@ classes of more than two unknowns with one representative.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
@@ -123,7 +123,7 @@ class Periodicity(Scope):
         numbers = self.comm.allgather(where[mine] + first)
         return np.concatenate(points), np.concatenate(numbers)
 
-    def _elimination(self) -> Any:
+    def _elimination(self) -> PETSc.Mat:
         owned, first = self.spaces.owned, self._first
         identified = np.zeros(owned, dtype=bool)
         identified[self.slaves] = True
@@ -170,7 +170,7 @@ class Periodicity(Scope):
         self.gather(self._full)
         return self._full.array_r.copy()
 
-    def reduced(self, matrix: PETSc.Mat, into: Any = None) -> Any:
+    def reduced(self, matrix: PETSc.Mat, into: PETSc.Mat = None) -> PETSc.Mat:
         """Zᵀ A Z, in a new matrix or in one of an earlier call with the same pattern; the
         unit diagonal is the caller's.
         """

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from basix.ufl import _ElementBase
     from dolfinx.mesh import Mesh
     from mpi4py import MPI
+    from ufl.core.expr import Expr
+
+    from cffem.symbols.problem.constraint_classes import Constraint
 
 
 SCALAR_FAMILIES = ("Lagrange", "DG", "serendipity")
@@ -117,7 +120,7 @@ class Spaces:
         space: the DOLFINx space of the state.
     """
 
-    def __init__(self, mesh: Mesh, elements: Mapping[Field, Any]):
+    def __init__(self, mesh: Mesh, elements: Mapping[Field, _ElementBase]):
         self.mesh = mesh
         self.elements = dict(elements)
         self.fields: tuple[Field, ...] = tuple(elements)
@@ -128,9 +131,9 @@ class Spaces:
             else next(iter(elements.values()))
         )
         self.space = fem.functionspace(mesh, element)
-        self._own: dict[Field, tuple[Any, np.ndarray | None]] = {}
+        self._own: dict[Field, tuple[fem.FunctionSpace, np.ndarray | None]] = {}
         self._numberings: dict[Field, Numbering] = {}
-        self._work: Any = None
+        self._work: fem.Function = None
 
     @property
     def comm(self) -> MPI.Comm:
@@ -147,13 +150,13 @@ class Spaces:
         """How many unknowns this rank owns; they come first in local arrays."""
         return self.space.dofmap.index_map.size_local * self.space.dofmap.index_map_bs
 
-    def parts(self, function: fem.Function) -> dict[Field, Any]:
+    def parts(self, function: fem.Function) -> dict[Field, Expr]:
         """UFL expressions of the fields in a function or argument of the state space."""
         return dict(
             zip(self.fields, ufl.split(function) if self.mixed else (function,), strict=True)
         )
 
-    def own(self, unknown: Field) -> tuple[Any, np.ndarray | None]:
+    def own(self, unknown: Field) -> tuple[fem.FunctionSpace, np.ndarray | None]:
         """A space of its own for a field, and its dofs in the state's local array (None: all
         of them).
         """
@@ -219,8 +222,8 @@ class Spaces:
 
 
 def default_multiplier(
-    mesh: Mesh, constraint: Any, elements: Mapping[Field, Any]
-) -> tuple[Field, Any]:
+    mesh: Mesh, constraint: Constraint, elements: Mapping[Field, _ElementBase]
+) -> tuple[Field, _ElementBase]:
     """The multiplier space that makes the pair stable, where the user names none."""
     leaders = [f for f in constraint.fields if isinstance(f, VectorField)]
     if len(leaders) != 1 or constraint.shape != ():

@@ -14,7 +14,7 @@ so that corners need no normal of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -31,6 +31,8 @@ from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Neumann, is_zero
 
 if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
     from cffem.engine.assembly.discretisation import Discretisation
 
 
@@ -69,7 +71,7 @@ class TraceValues:
         )
         everywhere = boundary.measure(tuple(boundary.tags[part] for part in given))
 
-        def turned(value: Any) -> Any:
+        def turned(value: Expr) -> Expr:
             return (
                 ufl.cross(normal, value)
                 if auxiliary.shape
@@ -83,7 +85,7 @@ class TraceValues:
         self.solver = LinearSolver(matrix.createSubMatrix(rows, rows))
         for thing in (matrix, rows):
             thing.destroy()
-        form: Any = 0
+        form: ufl.Form = 0
         for part, condition in given.items():
             if not is_zero(condition.value):
                 form += ufl.inner(self._value(condition), turned(test)) * boundary.measure(
@@ -93,7 +95,7 @@ class TraceValues:
         self.values, self.right = self.solver.matrix.createVecs()
         self._at: float | None = None
 
-    def _value(self, condition: BoundaryCondition) -> Any:
+    def _value(self, condition: BoundaryCondition) -> Expr:
         symbols = self.discretisation.boundary.data_symbols
         value = symbols[condition] if condition in symbols else as_expr(condition.value)
         return Lowering(self.discretisation.context)(vector_value(value, condition.unknown))
@@ -108,7 +110,7 @@ class TraceValues:
         state[self.places] = self.values.array_r
 
 
-def trace_values(discretisation: Discretisation, places: Any) -> list[TraceValues]:
+def trace_values(discretisation: Discretisation, places: np.ndarray) -> list[TraceValues]:
     """All weak curls whose boundary values are given and not zero.
 
     Args:

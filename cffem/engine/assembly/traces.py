@@ -16,7 +16,7 @@ element does not have, such as this one, is never taken from inside: it is given
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import sympy as sp
@@ -104,7 +104,7 @@ def on_part(
     conditions: Sequence[BoundaryCondition],
     equation: Field,
     part: str,
-    data: Mapping[Any, Field],
+    data: Mapping[Hashable, Field],
     dimension: int,
     spaces: Mapping[Field, str],
     multiplier: Field | None = None,
@@ -147,7 +147,7 @@ def natural_integrand(
     test: Field,
     equation: Field,
     part: str,
-    data: Mapping[Any, Field],
+    data: Mapping[Hashable, Field],
     direction: str,
 ) -> sp.Expr:
     """∮ g·v of the Natural conditions on one part of the boundary; zero without any.
@@ -232,7 +232,9 @@ def said_to_vanish(
 
 
 def given_values(
-    conditions: Sequence[BoundaryCondition], data: Mapping[Any, Field], spaces: Mapping[Field, str]
+    conditions: Sequence[BoundaryCondition],
+    data: Mapping[Hashable, Field],
+    spaces: Mapping[Field, str],
 ) -> dict[sp.Expr, sp.Expr]:
     """The boundary values of discontinuous fields, which traces contain in their place."""
     found = {}
@@ -268,7 +270,7 @@ def with_tractions(
     traces: Sequence[Trace],
     conditions: Sequence[BoundaryCondition],
     equation: Field,
-    data: Mapping[Any, Field],
+    data: Mapping[Hashable, Field],
     dimension: int,
 ) -> list[Trace]:
     """The traces of a term with those of several kinds replaced by the traction that a natural
@@ -314,7 +316,7 @@ def imposed(
     unknown: Field,
     conditions: Sequence[BoundaryCondition],
     part: str,
-    data: Mapping[Any, Field],
+    data: Mapping[Hashable, Field],
     dimension: int,
     equation: Field | None = None,
 ) -> sp.Expr:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -39,6 +39,8 @@ from cffem.symbols.fields import Field
 from cffem.symbols.problem.conditions import Dirichlet
 
 if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
     from cffem.engine.assembly.discretisation import Discretisation
 
 # Inflow through a part counts from this share of all flow through the boundary; rounding of normals
@@ -101,7 +103,7 @@ class Upwind:
     speed: sp.Expr
     sign: int
 
-    def between_cells(self, low: Lowering, value: Any, test: Any) -> Any:
+    def between_cells(self, low: Lowering, value: Expr, test: Expr) -> Expr:
         """What makes the central flux an upwind one."""
         speed = ufl.avg(abs(low(self.speed)))
         return (
@@ -112,7 +114,7 @@ class Upwind:
             * ufl.dS(domain=low.context.domain)
         )
 
-    def entering(self, low: Lowering) -> Any:
+    def entering(self, low: Lowering) -> Expr:
         """One where the field flows in through the boundary, else zero."""
         return ufl.conditional(ufl.gt(self.sign * low(self.speed), 0.0), 1.0, 0.0)
 

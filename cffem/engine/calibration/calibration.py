@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cffem import Design
     from cffem.engine.model import Model
     from cffem.engine.observer import Observer
+    from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.experiment import Experiment
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
@@ -360,7 +361,7 @@ def calibrate(
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     prior: Mapping[str, tuple[float, float]] | None = None,
     loss: str = "linear",
-    petsc_options: Mapping[str, Any] | None = None,
+    petsc_options: PetscOptions | None = None,
 ) -> Calibration:
     """Fit the coefficients of a library to readings by solving the model again.
 
@@ -411,7 +412,7 @@ def least_squares_of(
     experiments: Sequence[Experiment],
     readings: Sequence[Any],
     settings: CalibrationSettings,
-    petsc_options: Mapping[str, Any] | None = None,
+    petsc_options: PetscOptions | None = None,
     observer: Observer | None = None,
     memory: FitMemory | None = None,
 ) -> FitProblem:
@@ -497,7 +498,7 @@ def observed_values(readings: Any) -> tuple[Observation, np.ndarray]:
     return observation, array
 
 
-def _check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
+def _check_names(given: Mapping[str, object], names: Sequence[str]) -> None:
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None:
         raise InputError(f"the library has no term {unknown!r}; {nearest(str(unknown), names)}")

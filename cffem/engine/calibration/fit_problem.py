@@ -28,6 +28,11 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.solution import Solution
+    from cffem.engine.solve.stage_types import PetscOptions
+    from cffem.symbols.problem.experiment import Experiment
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.observations import Observation
+    from cffem.symbols.problem.system import System
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,13 @@ class FitCase:
 
     def __init__(
         self,
-        library: Any,
-        experiment: Any,
-        observation: Any,
+        library: Library | System,
+        experiment: Experiment,
+        observation: Observation,
         data: np.ndarray,
         coefficients: Mapping[str, float],
         names: Sequence[str],
-        options: Mapping[str, Any] | None = None,
+        options: PetscOptions | None = None,
         observer: Any = None,
     ):
         self.library, self.experiment, self.observation = library, experiment, observation

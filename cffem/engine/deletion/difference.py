@@ -32,7 +32,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from petsc4py import PETSc
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.model import Model
+    from cffem.engine.solve.stage_types import StageValues
+    from cffem.engine.time.trajectories import Stages
 
 # How many earlier solutions a start is combined of.
 MEMORY = 6
@@ -92,7 +94,7 @@ def is_plain_transient(model: Model, change: Intervention) -> bool:
     return model.changes_coefficients_only(change)
 
 
-def incomplete(matrix: PETSc.Mat, dimension: int) -> Any:
+def incomplete(matrix: PETSc.Mat, dimension: int) -> PETSc.PC:
     """Incomplete factors of a matrix, on each rank; the caller owns them."""
     factors = PETSc.PC().create(matrix.comm)
     factors.setOperators(matrix)
@@ -220,10 +222,10 @@ class Difference(Scope):
     # One stage
     # ----------------------------------------------------------------------------------------------
 
-    def source(self, values: tuple[Any, Any, Any], time: float) -> np.ndarray:
+    def source(self, values: StageValues, time: float) -> np.ndarray:
         """−Σ Δ_k T_k[u] at a factual stage."""
         s = self.shared
-        places: list[Any] = [
+        places: list[PETSc.Vec] = [
             None if value is None else vector
             for vector, value in zip(s.vectors, values, strict=False)
         ]
@@ -236,7 +238,7 @@ class Difference(Scope):
             accumulate(total, -amount, s.vectors[3].array_r)
         return total
 
-    def sources(self, stages: Any) -> Iterator[tuple[int, int, np.ndarray]]:
+    def sources(self, stages: Stages) -> Iterator[tuple[int, int, np.ndarray]]:
         """Step, stage and source of all factual stages; of several at once where it is one
         matrix that gives them.
         """
@@ -369,7 +371,7 @@ class Difference(Scope):
     # ----------------------------------------------------------------------------------------------
 
     def march(
-        self, stages: Any, keep: Kept, allowed: Callable[[Callable[[], float]], float]
+        self, stages: Stages, keep: Kept, allowed: Callable[[Callable[[], float]], float]
     ) -> None:
         """Go along the factual stages.
 

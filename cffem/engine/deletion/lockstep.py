@@ -14,7 +14,7 @@ score does, is made up for by the next stage, and its effect on the score is est
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from petsc4py import PETSc
 
     from cffem.engine.model import Model
+    from cffem.engine.solve.stage_types import StageValues
 
 # Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean
 # number of them from which the factual equation is linearised anew.
@@ -67,13 +68,13 @@ class Lockstep(Scope):
         self.length = float(model.times[-1] - model.times[0])
         self.vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
         self.directions = self.own(Directions(DIRECTIONS, model.spaces.owned, model.comm))
-        self.matrix: Any = None
-        self.factors: Any = None
+        self.matrix: PETSc.Mat = None
+        self.factors: PETSc.PC = None
         self.exact = False
         self.weighted = model.norm("L2").dual
         self._iterations, self._solves = 0, 0
 
-    def linearise(self, values: tuple[Any, Any, Any], time: float) -> None:
+    def linearise(self, values: StageValues, time: float) -> None:
         """Linearise at a factual stage, unless an earlier linearisation still serves."""
         serves = self._solves and self._iterations <= STALE * self._solves
         self._iterations = self._solves = 0
@@ -133,7 +134,9 @@ class Lockstep(Scope):
             raise Unsuitable
         return value
 
-    def _add_changes(self, changes: Mapping[str, float], vector: PETSc.Vec, image: Any) -> None:
+    def _add_changes(
+        self, changes: Mapping[str, float], vector: PETSc.Vec, image: PETSc.Vec
+    ) -> None:
         """Add what linear terms that are changed add to J."""
         weights = self.about.stage.weights(self.about.gamma, self.second_order)
         for name, amount in changes.items():
@@ -145,7 +148,7 @@ class Lockstep(Scope):
                         self.essential.restrict(self.vectors[3])
                         image.axpy(amount * weight, self.vectors[3])
 
-    def factorise(self, values: tuple[Any, Any, Any], time: float) -> None:
+    def factorise(self, values: StageValues, time: float) -> None:
         """Give up incomplete factors, here and for the stages to come."""
         self.exact, self._solves = True, 0
         self.linearise(values, time)
@@ -188,7 +191,7 @@ class Deleted:
         value: np.ndarray,
         base: np.ndarray,
         speed: np.ndarray | None,
-        factual: tuple[Any, Any, Any],
+        factual: StageValues,
         time: float,
     ) -> np.ndarray:
         """G(D), zero in essential rows."""
@@ -203,7 +206,7 @@ class Deleted:
         s.essential.restrict(s.vectors[3])
         return s.vectors[3].array_r.copy()
 
-    def source(self, factual: tuple[Any, Any, Any], time: float) -> float:
+    def source(self, factual: StageValues, time: float) -> float:
         """The size of what moves the difference at a factual stage, in D⁻¹."""
         zero = np.zeros(len(self.track.state))
         return self.shared.weighted(
@@ -211,7 +214,7 @@ class Deleted:
         )
 
     def stage(
-        self, index: int, factual: tuple[Any, Any, Any], time: float, allowed: float, what: str
+        self, index: int, factual: StageValues, time: float, allowed: float, what: str
     ) -> bool:
         """Solve a stage to ‖G‖ ≤ `allowed` in D⁻¹; whether that ends the step.
 

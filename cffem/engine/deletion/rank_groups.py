@@ -39,7 +39,7 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.known_values import on_one_mesh
 
 if TYPE_CHECKING:
-    from dolfinx.mesh import Mesh
+    from dolfinx.mesh import Mesh, MeshTags
     from mpi4py import MPI
 
     from cffem.engine.deletion.outcomes import Deletion
@@ -397,7 +397,7 @@ def copied(domain: MeshData, comm: MPI.Comm) -> MeshData:
     return MeshData(result, tags[0], tags[1], domain.names)
 
 
-def _copied_tags(mesh: Mesh, tags: Any, result: Any, first: bool) -> Any:
+def _copied_tags(mesh: Mesh, tags: MeshTags, result: MeshTags, first: bool) -> MeshTags:
     """Tags of the entities of one mesh on its copy."""
     if tags is None:
         return None

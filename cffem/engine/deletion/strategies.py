@@ -268,6 +268,7 @@ def by_difference(
 
     try:
         model.observer.solve((name,), len(model.times) - 1)
+        assert model.factual.stages is not None, "factual solutions have their stages"
         difference.march(model.factual.stages, keep, score.allowed)
         return score.done(difference.bound)
     except SolveError:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
 
-def depends_on_time(value: Any) -> bool:
+def depends_on_time(value: object) -> bool:
     """Whether data, or a term, contain the time itself; fields are functions of it without
     containing it.
     """
@@ -38,7 +38,7 @@ def depends_on_time(value: Any) -> bool:
     return isinstance(value, sp.Basic) and t in value.atoms(sp.Symbol)
 
 
-def time_derivative(value: Any, what: str) -> Any:
+def time_derivative(value: object, what: str) -> Any:
     """The time derivative of data, for velocities at essential unknowns.
 
     Raises:
@@ -65,7 +65,7 @@ def time_derivative(value: Any, what: str) -> Any:
 
 
 def evaluator(
-    value: Any, shape: tuple[int | None, ...], dimension: int, what: str
+    value: object, shape: tuple[int | None, ...], dimension: int, what: str
 ) -> Callable[[np.ndarray, float], np.ndarray]:
     """A function (points, time) → values of shape (components, points) for data of a given shape.
 
@@ -94,7 +94,7 @@ def evaluator(
 
 
 def _checked_values(
-    values: Any, points: np.ndarray, shape: tuple[int | None, ...], dimension: int, what: str
+    values: object, points: np.ndarray, shape: tuple[int | None, ...], dimension: int, what: str
 ) -> np.ndarray:
     """Values at points, refused if one is not a finite number or if they do not have the
     field's shape.
@@ -116,7 +116,7 @@ def _checked_values(
 
 
 def components(
-    value: Any, shape: tuple[int | None, ...], dimension: int, what: str
+    value: object, shape: tuple[int | None, ...], dimension: int, what: str
 ) -> list[sp.Expr]:
     """The scalar expressions of data of a given shape."""
     expr = as_expr(value)
@@ -142,14 +142,19 @@ def components(
     return [component(expr, i) for i in range(dimension)]
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: object) -> bool:
     """Whether data are zero as they are written, which need not be evaluated."""
     parts = value if isinstance(value, tuple | list) else (value,)
     return all(isinstance(part, int | float | sp.Basic) and part == 0 for part in parts)
 
 
 def interpolate(
-    function: fem.Function, value: Any, unknown: Field, time: float, what: str, gaps: bool = False
+    function: fem.Function,
+    value: object,
+    unknown: Field,
+    time: float,
+    what: str,
+    gaps: bool = False,
 ) -> None:
     """Set a function of a field's own space to data at a time; collective, and so are its errors.
 
@@ -225,7 +230,7 @@ def _place(point: np.ndarray) -> str:
 
 
 def check_on_mesh(
-    value: Any, unknown: Field, mesh: Mesh, what: str, callables: bool = True
+    value: object, unknown: Field, mesh: Mesh, what: str, callables: bool = True
 ) -> None:
     """Refuse data that do not fit a field on this mesh: another shape, another mesh, or a
     coordinate that is not there.

@@ -10,8 +10,6 @@ the mass. A projected step overshoots near the jump as every L2 projection does.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import sympy as sp
 import ufl
@@ -24,13 +22,14 @@ from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.sharp_data import SharpData
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.scope import Scope
+from cffem.engine.solve.stage_types import PetscOptions
 from cffem.forms.elements import HCURL, HDIV, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import t
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr
 
-MASS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
+MASS: PetscOptions = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 # Smooth data whose interpolant is farther from their projection than this share of its norm are
 # projected. Interpolation on edge and face elements takes integrals, which miss less than nodes do:
 # on coarse meshes it differs from the projection by tens of percent although it sees everything.
@@ -38,7 +37,7 @@ FAR, FAR_BY_INTEGRALS = 0.1, 0.9
 
 
 def put(
-    function: fem.Function, value: Any, unknown: Field, time: float, what: str, sharp: SharpData
+    function: fem.Function, value: object, unknown: Field, time: float, what: str, sharp: SharpData
 ) -> None:
     """Set a function of a field's own space to initial values; collective, and so are its
     errors.
@@ -75,7 +74,7 @@ def _projected(
     return found.x.array.copy() if far else None
 
 
-def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> Any:
+def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> fem.Function:
     """The L2 projection of an expression, with moments that no step or peak escapes; collective."""
     trial, test, dx = (
         ufl.TrialFunction(space),
@@ -95,7 +94,7 @@ def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> Any
     return result
 
 
-def _norm(value: Any, sharp: SharpData) -> float:
+def _norm(value: object, sharp: SharpData) -> float:
     squared = _compat.form(
         ufl.inner(value, value) * ufl.dx(domain=sharp.mesh.ufl_domain()), sharp.mesh.comm
     )

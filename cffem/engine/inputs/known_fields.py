@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import basix
 import basix.ufl
@@ -34,6 +34,11 @@ from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.problem.known_values import Interpolated, is_formula, is_timed
 from cffem.symbols.problem.measured import MeasuredFields
 from cffem.symbols.restricted import Indicator
+
+if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from dolfinx.mesh import MeshTags
+
 
 # Degree of the polynomials that stand for measurements and Python functions on each cell.
 DEGREE = 2
@@ -59,7 +64,7 @@ class KnownFields:
     def __init__(self, domain: MeshData, given: Mapping[Known, Any], time: Time, steady: bool):
         self.domain, self.mesh, self.time = domain, domain.mesh, time
         self.values: dict[Known, Any] = {}
-        self.elements: dict[Known, Any] = {}
+        self.elements: dict[Known, _ElementBase] = {}
         self.moving: set[Any] = set()
         for key, value in given.items():
             if is_formula(value) and len(key.shape) < 2:
@@ -102,7 +107,7 @@ class KnownFields:
         """The local cells of each named subdomain, checked."""
         dim = self.mesh.topology.dim
         names = {name: tag for name, (d, tag) in self.domain.names.items() if d == dim}
-        found: dict[Any, np.ndarray] = {}
+        found: dict[Hashable, np.ndarray] = {}
         tags = self.domain.cell_tags
         if tags is None or not names:
             raise InputError(
@@ -122,7 +127,7 @@ class KnownFields:
         return found
 
     def _tagged_cells(
-        self, tags: Any, given: Mapping[int, Any], what: str
+        self, tags: MeshTags, given: Mapping[int, Any], what: str
     ) -> list[tuple[np.ndarray, Any]]:
         """The local cells with each number of DOLFINx mesh tags."""
         if tags.dim != self.mesh.topology.dim:

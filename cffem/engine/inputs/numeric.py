@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.codeprinter import PrintMethodNotImplementedError
 from sympy.printing.numpy import SciPyPrinter
 
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class _Printer(SciPyPrinter):  # type: ignore[misc]
@@ -28,7 +31,7 @@ class _Printer(SciPyPrinter):  # type: ignore[misc]
         return self._extreme("minimum", expr)
 
 
-def numeric(expr: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
+def numeric(expr: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., np.ndarray]:
     """An expression as a function of numbers or arrays, one for each symbol; a constant gives one
     number.
 
@@ -45,7 +48,7 @@ def numeric(expr: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=512)
-def _compiled(expr: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
+def _compiled(expr: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., np.ndarray]:
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": False}
     try:
         return sp.lambdify(symbols, expr, "scipy", printer=_Printer(settings), cse=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import basix
 import basix.ufl
@@ -24,6 +24,9 @@ from dolfinx import fem
 from cffem import _compat
 from cffem.engine.inputs.moments import Facets, moments, orthonormal
 from cffem.engine.inputs.sharp_data import SharpData
+
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
 
 
 class SharpBoundary(SharpData):
@@ -78,10 +81,10 @@ class SharpBoundary(SharpData):
         space = fem.functionspace(self.mesh, ("DG", degree))
         return tuple(fem.Function(space) for _ in self.cells.origins)
 
-    def _coefficients(self, made: Any) -> tuple[Any, ...]:
+    def _coefficients(self, made: Any) -> tuple[fem.Function, ...]:
         return tuple(made)
 
-    def _standing(self, made: Any) -> Any:
+    def _standing(self, made: Any) -> Expr:
         """The function of the facet on which an integral is."""
         normal = ufl.classes.ReferenceNormal(self.mesh.ufl_domain())
         outward = basix.cell.facet_outward_normals(basix.CellType[self._cell])

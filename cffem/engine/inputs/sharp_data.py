@@ -34,6 +34,9 @@ from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
+    from ufl.core.expr import Expr
+
+    from cffem.engine.mesh.meshes import MeshData
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ VISIBILITY = Visibility()
 class Time(fem.Constant):
     """The time in forms; functions that stand for moving data follow it."""
 
-    def __init__(self, domain: Any, value: Any):
+    def __init__(self, domain: MeshData, value: Any):
         super().__init__(domain, value)
         self.followers: list[Callable[[float], None]] = []
 
@@ -102,7 +105,7 @@ class SharpData:
         self.times = [float(s) for s in dict.fromkeys(np.linspace(*window, VISIBILITY.moments))]
         self.moving: set[Any] = set()
         self._unseen: dict[sp.Expr, bool] = {}
-        self._functions: dict[tuple[sp.Expr, int], Any] = {}
+        self._functions: dict[tuple[sp.Expr, int], Expr] = {}
         self.starts: dict[tuple[Field, sp.Expr], np.ndarray | None] = {}
 
     @cached_property
@@ -191,7 +194,7 @@ class SharpData:
     # What stands for them
     # ----------------------------------------------------------------------------------------------
 
-    def function(self, expr: sp.Expr, degree: int) -> Any:
+    def function(self, expr: sp.Expr, degree: int) -> Expr:
         """What stands for an expression in UFL: functions with its moments up to a degree;
         collective.
         """
@@ -213,11 +216,11 @@ class SharpData:
         """What holds the moments."""
         return fem.Function(fem.functionspace(self.mesh, orthonormal(self.cells.name, degree)))
 
-    def _coefficients(self, made: Any) -> tuple[Any, ...]:
+    def _coefficients(self, made: Any) -> tuple[fem.Function, ...]:
         """The functions in it."""
         return (made,)
 
-    def _standing(self, made: Any) -> Any:
+    def _standing(self, made: Any) -> Expr:
         """What stands for the data in UFL."""
         return made
 
@@ -250,7 +253,7 @@ class SharpData:
         """
         found: list[sp.Expr] = []
 
-        def noted(data: sp.Expr) -> Any:
+        def noted(data: sp.Expr) -> Expr:
             if not self.unseen(data):
                 return None
             found.append(data)

@@ -6,8 +6,9 @@ measure that tells them apart.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ufl
@@ -18,6 +19,10 @@ from cffem._compat import exterior_facets
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
+
+if TYPE_CHECKING:
+    from cffem.engine.mesh.meshes import MeshData
+
 
 UNTAGGED = "untagged"
 
@@ -36,7 +41,7 @@ class Boundary:
             meets them from both sides.
     """
 
-    def __init__(self, domain: Any, declared: Any):
+    def __init__(self, domain: MeshData, declared: Sequence[BoundaryCondition | Periodic]):
         self.mesh = domain.mesh
         self.declared = [c for c in declared if isinstance(c, BoundaryCondition)]
         self.periodic = [c for c in declared if isinstance(c, Periodic)]
@@ -53,7 +58,7 @@ class Boundary:
         }
         self.data_symbols = self._data_symbols()
 
-    def _parts(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+    def _parts(self, domain: MeshData) -> tuple[dict[str, int], dict[str, np.ndarray]]:
         """Tags and facets of every named part and of what has no name."""
         tags: dict[str, int] = {}
         facets: dict[str, np.ndarray] = {}
@@ -75,7 +80,7 @@ class Boundary:
         }
         return tags, facets
 
-    def _inside(self, domain: Any) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+    def _inside(self, domain: MeshData) -> tuple[dict[str, int], dict[str, np.ndarray]]:
         """Tags of named facets between cells, and for each the pairs of a cell of this rank and
         the number of the facet in it.
         """
@@ -117,7 +122,7 @@ class Boundary:
         ]
         return np.array(sorted(pairs), dtype=np.int32).ravel()
 
-    def check_names(self, conditions: Any) -> None:
+    def check_names(self, conditions: Sequence[BoundaryCondition | Periodic]) -> None:
         """Refuse conditions on boundary parts that the mesh does not have."""
         known = [name for name in self.tags if name != UNTAGGED]
         for condition in conditions:
@@ -174,7 +179,7 @@ class Boundary:
         return ufl.Measure("ds", domain=self.mesh.ufl_domain(), subdomain_data=marked)
 
     @cached_property
-    def whole(self) -> Any:
+    def whole(self) -> ufl.Measure:
         """The measure of the whole boundary.
 
         The measure ds without tags takes DOLFINx's word for what the boundary of an interval is.

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem._resources import shared_folder
 from cffem.engine.collective import collectively
@@ -24,6 +24,9 @@ from cffem.engine.mesh.msh_format import MAX_CELLS, MeshError
 from cffem.engine.mesh.named_parts import named as named
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dolfinx.mesh import Mesh
     from mpi4py import MPI
 
 
@@ -61,7 +64,7 @@ OPTIONS = {
 
 
 @contextlib.contextmanager
-def gmsh_session(**options: float) -> Iterator[Any]:
+def gmsh_session(**options: float) -> Iterator[ModuleType]:
     """Gmsh with known options and a model of its own; a session that the caller already has
     keeps its options and models.
     """
@@ -137,7 +140,7 @@ def shape(
     )
     check_sizes(name, dimension, max(lengths), h, numbers)
 
-    def make() -> Any:
+    def make() -> Mesh:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "shape.msh"
             recombine = cells == product and product != simplex

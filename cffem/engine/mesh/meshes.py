@@ -13,7 +13,6 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import basix.ufl
 import numpy as np
@@ -59,7 +58,9 @@ class MeshData:
     facet_tags: MeshTags | None = None
     names: dict[str, tuple[int, int]] = field(default_factory=dict)
     curved: Callable[[], MeshData] | None = field(default=None, compare=False, repr=False)
-    remade: Callable[[float, Any], MeshData] | None = field(default=None, compare=False, repr=False)
+    remade: Callable[[float, MPI.Comm], MeshData] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def tag(self, name: str, dimension: int) -> int:
         """The number of a named part, or a `MeshError` with the nearest names.
@@ -94,7 +95,7 @@ def mesh_path(name: str) -> Path:
     return folder / f"{name}.msh"
 
 
-def read_mesh(source: Any, comm: MPI.Comm | None = None) -> MeshData:
+def read_mesh(source: object, comm: MPI.Comm | None = None) -> MeshData:
     """A mesh with its names, whatever it is given as.
 
     Args:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import mesh as dolfinx_mesh
@@ -12,6 +12,10 @@ from dolfinx.mesh import Mesh, MeshTags
 
 from cffem.engine.mesh.meshes import MeshData, check_distributed
 from cffem.engine.mesh.msh_format import MeshError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 Where = Callable[[np.ndarray], np.ndarray] | int
 
@@ -96,7 +100,7 @@ def _tagged(
     return dolfinx_mesh.meshtags(mesh, dim, marked, values[marked]), names
 
 
-def _maximum() -> Any:
+def _maximum() -> MPI.Op:
     from mpi4py import MPI
 
     return MPI.MAX

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,10 @@ from cffem.symbols.coordinates import t, x, y
 from cffem.symbols.fields import VectorField
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
     from mpi4py import MPI
+
+    from cffem.symbols.problem.measured import MeasuredData
 
 
 Loop = list[tuple[int, int]]
@@ -34,7 +37,7 @@ STEP = 1.0
 
 
 def region_mesh(
-    comm: MPI.Comm, data: Any, h: float, velocity: VectorField | None = None
+    comm: MPI.Comm, data: MeasuredData, h: float, velocity: VectorField | None = None
 ) -> MeshData:
     """A mesh of the region where a dataset has values: triangles in the plane, an interval on a
     line; collective.
@@ -76,7 +79,7 @@ def region_mesh(
     if not 0 < h < float("inf"):
         raise MeshError(f"h must be a positive number, not {h!r}")
 
-    def make() -> Any:
+    def make() -> Mesh:
         flow = None if velocity is None else mean_velocity(data, velocity)
         loops, parts = (
             hull_outline(data.points, flow) if data.points is not None else grid_outline(data, flow)
@@ -92,7 +95,7 @@ def region_mesh(
     return distribute(collectively(comm, make), comm)
 
 
-def line_mesh(comm: MPI.Comm, data: Any, h: float) -> MeshData:
+def line_mesh(comm: MPI.Comm, data: MeasuredData, h: float) -> MeshData:
     """The interval between the first and the last point of data on a line, or of one period."""
     places = data.coordinates[x]
     if data.mask is not None and data.mask.reshape(len(places), -1).all(axis=1).any():
@@ -104,7 +107,7 @@ def line_mesh(comm: MPI.Comm, data: Any, h: float) -> MeshData:
     return interval(comm, h, length=length, origin=float(places[0]))
 
 
-def mean_velocity(data: Any, velocity: VectorField) -> np.ndarray:
+def mean_velocity(data: MeasuredData, velocity: VectorField) -> np.ndarray:
     """The mean over time of a velocity, 2 × places; zero where it was never measured."""
     if velocity.dim != 2 or any(velocity[i] not in data.values for i in range(2)):
         raise MeshError(
@@ -170,7 +173,7 @@ def hull_outline(
 
 
 def grid_outline(
-    data: Any, flow: np.ndarray | None = None
+    data: MeasuredData, flow: np.ndarray | None = None
 ) -> tuple[list[np.ndarray], list[list[str]]]:
     """Outer and inner polygons of the region of a grid, and the part of the boundary that
     each edge belongs to.
@@ -191,7 +194,7 @@ def grid_outline(
     return [loops[k] for k in order], [parts[k] for k in order]
 
 
-def sea_cells(data: Any) -> np.ndarray:
+def sea_cells(data: MeasuredData) -> np.ndarray:
     """Grid cells with values at all corners and times: the largest part that hangs together by
     edges.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from cffem.engine.mesh.msh_format import MeshError
 from cffem.engine.mesh.raw_mesh import RawMesh
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from mpi4py import MPI
 
     from cffem.engine.mesh.meshes import MeshData
@@ -181,7 +183,7 @@ def is_straight(points: np.ndarray) -> bool:
 
 
 def meshed(
-    loops: list[list[Run]], cells: np.ndarray, factor: float, domain: Any, tags: np.ndarray
+    loops: list[list[Run]], cells: np.ndarray, factor: float, domain: MeshData, tags: np.ndarray
 ) -> RawMesh:
     """Mesh the inside of the loops; works on the calling rank alone."""
     from cffem.engine.mesh.mesh_shapes import gmsh_session
@@ -210,7 +212,7 @@ def extent(loop: list[Run]) -> float:
     return float(np.hypot(*(points.max(axis=0) - points.min(axis=0))))
 
 
-def drawn(gmsh: Any, loop: list[Run]) -> tuple[int, list[tuple[int, int]]]:
+def drawn(gmsh: ModuleType, loop: list[Run]) -> tuple[int, list[tuple[int, int]]]:
     """A loop as a curve of gmsh, and the parts of its lines."""
     geo = gmsh.model.geo
     starts = [geo.addPoint(*points[0], 0.0) for points, _ in loop]
@@ -225,7 +227,7 @@ def drawn(gmsh: Any, loop: list[Run]) -> tuple[int, list[tuple[int, int]]]:
     return geo.addCurveLoop([line for line, _ in pairs]), pairs
 
 
-def background(gmsh: Any, cells: np.ndarray, factor: float) -> None:
+def background(gmsh: ModuleType, cells: np.ndarray, factor: float) -> None:
     """Let cells be larger by a factor than those that are given."""
     sides = np.linalg.norm(cells - np.roll(cells, 1, axis=1), axis=2)
     _, number = np.unique(cells.reshape(-1, 2), axis=0, return_inverse=True)
@@ -244,7 +246,7 @@ def background(gmsh: Any, cells: np.ndarray, factor: float) -> None:
 
 
 def taken(
-    gmsh: Any, surface: int, lines: list[tuple[int, int]], domain: Any, region: int
+    gmsh: ModuleType, surface: int, lines: list[tuple[int, int]], domain: MeshData, region: int
 ) -> RawMesh:
     """The arrays of gmsh's mesh, with the names of the given one."""
     numbers, coordinates, _ = gmsh.model.mesh.getNodes()

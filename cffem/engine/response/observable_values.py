@@ -33,6 +33,7 @@ from cffem.symbols.problem.observables import Front, Observable
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
     from mpi4py import MPI
+    from ufl.core.expr import Expr
 
     from cffem.engine.assembly.discretisation import Discretisation
     from cffem.engine.model import Model
@@ -100,7 +101,7 @@ class Measurement:
             s in f.coefficients() for f in forms for s in (d.state, d.rate)
         )
 
-    def _scale(self, weight: Any, measure: Any) -> float:
+    def _scale(self, weight: Expr, measure: ufl.Measure) -> float:
         observable, model = self.observable, self.model
         one = ufl.as_ufl(weight)
         if isinstance(observable, Front):

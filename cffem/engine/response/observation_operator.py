@@ -10,7 +10,7 @@ own derivative. A multiplier has no initial value; in the first step it has the 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,7 +87,7 @@ class LinearReadings:
         times: np.ndarray,
         noise: ReadingNoise,
         labels: Sequence[str],
-        owners: Sequence[Any],
+        owners: Sequence[Hashable],
         points: np.ndarray | None = None,
     ):
         self.model, self.rows, self.index = model, rows, index
@@ -501,14 +501,14 @@ def checked_channels(channels: Iterable[Channel], model: Model) -> tuple[Channel
     return tuple(found)
 
 
-def in_time(owners: Sequence[Any], times: np.ndarray) -> list[np.ndarray]:
+def in_time(owners: Sequence[Hashable], times: np.ndarray) -> list[np.ndarray]:
     """The readings of each owner in the order of time.
 
     Example:
         >>> in_time(["a", "b", "a"], np.array([1.0, 0.0, 0.0]))
         [array([2, 0]), array([1])]
     """
-    found: dict[Any, list[int]] = {}
+    found: dict[Hashable, list[int]] = {}
     for k, owner in enumerate(owners):
         found.setdefault(owner, []).append(k)
     return [np.array(ks)[np.argsort(times[ks], kind="stable")] for ks in found.values()]

@@ -8,13 +8,18 @@ reference cell and mapped with it, so that curved cells and all cell types are t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
 
 from cffem import _compat
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
+    from cffem.engine.assembly.discretisation import Discretisation
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class PartPoints:
     order: np.ndarray
 
 
-def part_points(discretisation: Any, name: str, boundary: bool, degree: int) -> PartPoints:
+def part_points(
+    discretisation: Discretisation, name: str, boundary: bool, degree: int
+) -> PartPoints:
     """The points of a part.
 
     Args:
@@ -74,7 +81,7 @@ def part_points(discretisation: Any, name: str, boundary: bool, degree: int) -> 
 
 
 def _mapped(
-    mesh: Any,
+    mesh: Mesh,
     cells: np.ndarray,
     points: np.ndarray,
     weights: np.ndarray,
@@ -100,7 +107,7 @@ def _mapped(
     )
 
 
-def _cells(discretisation: Any, name: str) -> np.ndarray:
+def _cells(discretisation: Discretisation, name: str) -> np.ndarray:
     mesh, marked = discretisation.mesh, discretisation.domain
     owned = mesh.topology.index_map(mesh.topology.dim).size_local
     if name == "domain":
@@ -115,7 +122,7 @@ def _cells(discretisation: Any, name: str) -> np.ndarray:
     return cells[cells < owned]
 
 
-def _facets(discretisation: Any, name: str) -> list[tuple[int, int]]:
+def _facets(discretisation: Discretisation, name: str) -> list[tuple[int, int]]:
     """Pairs (cell, number of the facet in it); a facet belongs to one rank, its cell may be a
     ghost there.
     """

@@ -9,7 +9,7 @@ them is taken, so that where a field jumps both sides count, whatever rank they 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem, geometry
@@ -22,6 +22,8 @@ from cffem.symbols.fields import Component
 from cffem.symbols.problem.observations import Channel, spoken_point
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
     from cffem.engine.assembly.spaces import Spaces
 
 # A point that is off the mesh by less than this share of its extent is on its boundary up to
@@ -42,7 +44,7 @@ class PointCells:
         distance: of each point from the mesh.
     """
 
-    def __init__(self, mesh: Any, points: np.ndarray):
+    def __init__(self, mesh: Mesh, points: np.ndarray):
         dimension = mesh.geometry.dim
         if points.shape[1] != dimension:
             raise InputError(

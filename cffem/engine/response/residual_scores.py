@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -170,7 +170,7 @@ def response_gram(model: Model, trajectories: Sequence[Solution], kind: str) -> 
     matrix = model.norm(kind).matrix
     vector, image = model.equation.new_vector(), model.equation.new_vector()
 
-    def multiplied(level: int) -> tuple[Any, Any]:
+    def multiplied(level: int) -> tuple[np.ndarray, np.ndarray]:
         states, images = np.array([t.states[level] for t in trajectories]), []
         for state in states:
             vector.array[:] = state

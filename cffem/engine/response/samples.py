@@ -10,8 +10,8 @@ all space–time norms here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -27,6 +27,8 @@ from cffem.forms.translation_errors import NotRepresentable
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.engine.solve.stage_types import StageVectors
+    from cffem.symbols.fields import Field
 
 # A product of terms of higher degree is integrated by a rule of this degree.
 HIGHEST_DEGREE = 14
@@ -66,7 +68,7 @@ class TermSamples:
             d.mesh.topology.index_map(d.mesh.topology.dim).size_local, dtype=np.int32
         )
         self._shape = (len(self._cells), len(points))
-        compiled: dict[Any, Any] = {}
+        compiled: dict[Hashable, fem.Expression] = {}
         for expression in used.values():
             if expression not in compiled:
                 compiled[expression] = _compat.expression(
@@ -79,17 +81,17 @@ class TermSamples:
         self._root = np.sqrt(self._values(measure)[..., 0] * weights)
         self.volume = float(model.comm.allreduce(np.sum(self._root**2)))
 
-    def _expression(self, name: str) -> Any:
+    def _expression(self, name: str) -> fem.Expression:
         try:
             return self.discretisation.strong_in_parts(self.model.library[name], f"term {name!r}")
         except NotRepresentable:
             return None
 
-    def _values(self, expression: Any) -> np.ndarray:
+    def _values(self, expression: fem.Expression) -> np.ndarray:
         values = expression.eval(self.discretisation.mesh, self._cells)
         return np.asarray(values).reshape(*self._shape, -1)
 
-    def at(self, states: tuple[Any, Any, Any], time: float) -> dict[Any, np.ndarray]:
+    def at(self, states: StageVectors, time: float) -> dict[Field, np.ndarray]:
         """Values of the terms at a state with its rate and acceleration, by field: one row
         per term, √weight included.
         """
@@ -101,7 +103,7 @@ class TermSamples:
             vector.array[:] = 0.0 if values is None else values
             _fill(function, vector.array_r)
         d.time.value = time
-        rows: dict[Any, list[np.ndarray]] = {}
+        rows: dict[Field, list[np.ndarray]] = {}
         for name in self.names:
             if not self.strong[name]:
                 first, second, third = vectors
@@ -112,7 +114,7 @@ class TermSamples:
             vector.destroy()
         return {field: np.array(values) for field, values in rows.items()}
 
-    def _represented(self, name: str, states: tuple[Any, Any, Any], time: float) -> np.ndarray:
+    def _represented(self, name: str, states: StageVectors, time: float) -> np.ndarray:
         if self._riesz is None:
             self._riesz = Riesz(self.model)
         out = self.model.equation.new_vector()
@@ -130,7 +132,7 @@ class TermSamples:
             for field in set(self.fields.values())
         }
         total = np.zeros((len(self.names), len(self.names)))
-        before: dict[Any, np.ndarray] = {}
+        before: dict[Field, np.ndarray] = {}
         for level, time in enumerate(solution.times):
             now = self.at(level_states(solution, level), float(time))
             for field, values in now.items():
@@ -157,7 +159,7 @@ def _fill(function: fem.Function, values: np.ndarray) -> None:
     function.x.scatter_forward()
 
 
-def level_states(solution: Solution, level: int) -> tuple[Any, Any, Any]:
+def level_states(solution: Solution, level: int) -> StageVectors:
     """State, rate and acceleration at a time level; rates that are no part of the state are
     differences of levels.
 

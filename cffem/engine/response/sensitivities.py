@@ -21,8 +21,11 @@ from cffem.engine.response.observation_operator import ObservationOperator
 from cffem.engine.response.tangent import responses
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.observations import Observation
 
 # A term whose load is smaller than this share of that on a state of the same size with random signs
 # vanishes up to rounding.
@@ -55,7 +58,7 @@ def sensitivity_design(
     names: Sequence[str],
     coefficients: Mapping[str, float],
     null: Mapping[str, str],
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     unanchored: Mapping[str, Sequence[str]],
 ) -> Any:
     """A `Design` of whitened sensitivity columns; its anchor values are S α.
@@ -88,7 +91,9 @@ def sensitivity_design(
     return design
 
 
-def sensitivities(model: Model, observation: Any, names: Iterable[str] | None = None) -> Any:
+def sensitivities(
+    model: Model, observation: Observation, names: Iterable[str] | None = None
+) -> Any:
     """What sensors feel of every coefficient at the factual solution, as a `Design`.
 
     Args:
@@ -153,7 +158,7 @@ def _vanishing(solution: Solution, names: Sequence[str], looked: Sequence[int]) 
     for index in looked:
         _, _, values, time = stages[index]
         for which, factor in enumerate((1.0, signs)):
-            place: list[Any] = [None, None, None]
+            place: list[PETSc.Vec] = [None, None, None]
             for k, (vector, value) in enumerate(zip(vectors, values, strict=True)):
                 if value is not None:
                     vector.array[:] = factor * value

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,10 @@ from cffem.engine.time.trajectories import Levels
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.model import Model
+    from cffem.engine.solve.stage_types import StageValues, StageVectors
 
 
 class Linearisation(Scope):
@@ -60,11 +63,11 @@ class Linearisation(Scope):
         self.gamma = None if self.stepping is None else self.stepping.gamma
         vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
         self._states, self._right, self._out = vectors[:3], vectors[3], vectors[4]
-        self._place: tuple[Any, Any, Any] = (None, None, None)
+        self._place: StageVectors = (None, None, None)
         self._time = 0.0
-        self._partials: dict[int, list[tuple[float, Any]]] = {}
+        self._partials: dict[int, list[tuple[float, PETSc.Mat]]] = {}
 
-    def at(self, values: tuple[Any, Any, Any], time: float) -> None:
+    def at(self, values: StageValues, time: float) -> None:
         """Linearise at the values (W, Ẇ, Ẅ) of a stage."""
         for vector, value in zip(self._states, values, strict=True):
             if value is not None:

@@ -32,6 +32,8 @@ from cffem.symbols.problem.constraint_classes import DivergenceFree
 from cffem.symbols.problem.known_values import formulas, substituted
 
 if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
     from cffem.engine.solution import Solution
     from cffem.symbols.problem.library import CandidateTerms
 
@@ -117,14 +119,14 @@ class StrongRows:
     # The expression
     # ----------------------------------------------------------------------------------------------
 
-    def _everything(self, anchor: sp.Expr | None) -> Any:
+    def _everything(self, anchor: sp.Expr | None) -> Expr:
         """All columns in one vector: for each component of the equation the anchor and then
         the terms.
         """
         columns = [self._left(anchor), *(self._checked(term) for term in self.terms.values())]
         return ufl.as_vector([column[i] for i in range(self.components) for column in columns])
 
-    def _checked(self, term: sp.Expr) -> list[Any]:
+    def _checked(self, term: sp.Expr) -> list[Expr]:
         shape = shape_of(term)
         if len(shape) != len(self.shape) or any(
             a not in (None, b) for a, b in zip(shape, self.shape, strict=True)
@@ -135,22 +137,22 @@ class StrongRows:
             raise InputError(f"{term} contains {unknown[0]}, which is no field of this solution")
         return self._column(term)
 
-    def _column(self, term: sp.Expr) -> list[Any]:
+    def _column(self, term: sp.Expr) -> list[Expr]:
         """The components of a term at points."""
         return self._components(self.discretisation.strong_in_parts(term, f"the term {term}"))
 
-    def _data(self, value: Any) -> list[Any]:
+    def _data(self, value: Any) -> list[Expr]:
         """The components of data at points."""
         return self._components(value)
 
-    def _given(self, expr: sp.Expr) -> Any:
+    def _given(self, expr: sp.Expr) -> Expr:
         """An expression of the coordinates at points."""
         return Lowering(self.discretisation.context)(expr)
 
-    def _components(self, value: Any) -> list[Any]:
+    def _components(self, value: Any) -> list[Expr]:
         return [value[i] for i in range(self.components)] if self.shape else [value]
 
-    def _left(self, anchor: sp.Expr | None) -> list[Any]:
+    def _left(self, anchor: sp.Expr | None) -> list[Expr]:
         """The anchor less what is known on the right: the forcing, and the force −w ∇λ of
         div(w v) = 0.
         """
@@ -165,7 +167,7 @@ class StrongRows:
             result = [a - b for a, b in zip(result, self._data(value), strict=True)]
         return self._with_constraint_force(result)
 
-    def _with_constraint_force(self, result: list[Any]) -> list[Any]:
+    def _with_constraint_force(self, result: list[Expr]) -> list[Expr]:
         constraint, multiplier = self.model.experiment.constraint, self.discretisation.multiplier
         if (
             constraint is not None

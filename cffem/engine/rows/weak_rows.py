@@ -36,6 +36,8 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.constraint_classes import DivergenceFree
 
 if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
     from cffem.engine.solution import Solution
     from cffem.symbols.problem.library import CandidateTerms
 
@@ -104,7 +106,7 @@ class WeakRows(StrongRows):
         """
         return 1 if self.projected and self.dimension == 2 else super()._count()
 
-    def _everything(self, anchor: sp.Expr | None) -> Any:
+    def _everything(self, anchor: sp.Expr | None) -> Expr:
         """All columns in one vector, for each monomial that stands for a bump."""
         terms = [*self.terms.values(), *([] if anchor is None else [anchor])]
         order = max(self._test_order(term) for term in terms)
@@ -122,7 +124,7 @@ class WeakRows(StrongRows):
         self.affine = self._is_affine(whole)
         return whole
 
-    def _monomial(self, powers: tuple[int, ...]) -> Any:
+    def _monomial(self, powers: tuple[int, ...]) -> Expr:
         result = self.one / math.prod(math.factorial(k) for k in powers)
         for s, k in zip(self.scaled, powers, strict=True):
             for _ in range(k):
@@ -141,7 +143,7 @@ class WeakRows(StrongRows):
         found = self.discretisation.ingredient("rows", ufl.inner(columns, factors) * ufl.dx)
         return found.linear and found.autonomous and found.steady_constant
 
-    def _tests(self) -> list[Any]:
+    def _tests(self) -> list[Expr]:
         shape, zero = self.shape_function, ufl.as_ufl(0.0)
         if not self.shape:
             return [shape]
@@ -159,7 +161,7 @@ class WeakRows(StrongRows):
             ufl.as_vector([slope[1], -slope[0], zero]),
         ]
 
-    def _with_constraint_force(self, result: list[Any]) -> list[Any]:
+    def _with_constraint_force(self, result: list[Expr]) -> list[Expr]:
         """Divergence-free functions do not see the force of the constraint, which is a gradient."""
         return result if self.projected else super()._with_constraint_force(result)
 
@@ -174,7 +176,7 @@ class WeakRows(StrongRows):
             () if multiplier is None else (multiplier[0],),
         )
 
-    def _column(self, term: sp.Expr) -> list[Any]:
+    def _column(self, term: sp.Expr) -> list[Expr]:
         """The integrand of a term against each test function."""
         weak = self._weak(term)
         if weak.surfaces:
@@ -198,11 +200,11 @@ class WeakRows(StrongRows):
             for around in within
         ]
 
-    def _given(self, expr: sp.Expr) -> Any:
+    def _given(self, expr: sp.Expr) -> Expr:
         sharp, context = self.discretisation.sharp, self.discretisation.context
         return Lowering(sharp.context(expr, context, degree=self.degree // 2))(expr)
 
-    def _data(self, value: Any) -> list[Any]:
+    def _data(self, value: Any) -> list[Expr]:
         return [ufl.inner(value, test) for test in self._tests()]
 
     # Where the test functions are

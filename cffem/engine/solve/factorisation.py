@@ -14,10 +14,10 @@ A failure ends in a `SolveError` whose `cause` is one of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from petsc4py import PETSc
@@ -26,6 +26,11 @@ from scipy.sparse.csgraph import structural_rank
 
 from cffem.engine.solve.petsc_options import new_ksp, reading
 from cffem.engine.solve_errors import SolveError, petsc_words
+
+if TYPE_CHECKING:
+    from slepc4py import SLEPc
+
+    from cffem.engine.solve.stage_types import PetscOptions
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ NO_MEMORY = (-5, -7, -13, -19)
 SINGULAR = (-6, -10)
 
 
-def sound(create: Callable[[int], Any], matrix: PETSc.Mat, what: str) -> Any:
+def sound(create: Callable[[int], PETSc.KSP], matrix: PETSc.Mat, what: str) -> PETSc.KSP:
     """A solver with factors that are sound; collective.
 
     Args:
@@ -72,7 +77,7 @@ def sound(create: Callable[[int], Any], matrix: PETSc.Mat, what: str) -> Any:
     raise broken(code, matrix, what)
 
 
-def failure(preconditioner: Any) -> int | None:
+def failure(preconditioner: PETSc.PC) -> int | None:
     """What is wrong with the factors of a preconditioner: MUMPS's error, zero for another
     package's; None where nothing is.
     """
@@ -165,7 +170,7 @@ class Factors:
         self,
         matrix: PETSc.Mat,
         kind: str = "lu",
-        options: Mapping[str, Any] | None = None,
+        options: PetscOptions | None = None,
         what: str = "the linear system",
     ):
         self.matrix, self.kind, self.options, self.what = matrix, kind, dict(options or {}), what
@@ -173,7 +178,7 @@ class Factors:
             matrix.setOption(PETSc.Mat.Option.SYMMETRIC, True)
         self.ksp = sound(self._create, matrix, what)
 
-    def _create(self, percentage: int) -> Any:
+    def _create(self, percentage: int) -> PETSc.KSP:
         ksp = new_ksp(self.matrix)
         with configured(ksp, self.kind, {"mat_mumps_icntl_14": percentage, **self.options}):
             ksp.setUp()
@@ -199,7 +204,7 @@ class Factors:
         left.destroy()
         return result
 
-    def _dense(self, columns: np.ndarray) -> Any:
+    def _dense(self, columns: np.ndarray) -> PETSc.Mat:
         """A dense matrix that shares its numbers with Fortran-ordered columns."""
         shape = (self.matrix.getSizes()[0], (None, columns.shape[1]))
         matrix = PETSc.Mat().createDense(
@@ -223,7 +228,7 @@ class Factors:
 
 
 @contextmanager
-def configured(ksp: PETSc.KSP, kind: str, options: Mapping[str, Any]) -> Iterator[None]:
+def configured(ksp: PETSc.KSP, kind: str, options: PetscOptions) -> Iterator[None]:
     """Make a solver a factorisation by MUMPS; set it up meanwhile, and check it as `sound` does."""
     factors = {"ksp_type": "preonly", "pc_type": kind, "pc_factor_mat_solver_type": "mumps"}
     with reading(ksp, {**factors, **options}, "factors"):
@@ -241,23 +246,23 @@ class Pencil:
         tolerance: relative, of the eigenvalues.
     """
 
-    stiffness: Any
-    mass: Any
+    stiffness: PETSc.Mat
+    mass: PETSc.Mat
     target: float
     count: int = 1
     tolerance: float = 1e-10
 
     @contextmanager
-    def solved(self, what: str) -> Iterator[Any]:
+    def solved(self, what: str) -> Iterator[SLEPc.EPS]:
         """The SLEPc solver after its solve, with checked factors; it is freed afterwards;
         collective.
 
         Raises:
             SolveError: the shifted matrix could not be factorised.
         """
-        attempts: list[Any] = []
+        attempts: list[SLEPc.EPS] = []
 
-        def create(percentage: int) -> Any:
+        def create(percentage: int) -> PETSc.KSP:
             attempts.append(self._create(percentage))
             # SLEPc frees its own solver; the one that is handed out is another reference to it.
             return attempts[-1].getST().getKSP()
@@ -270,7 +275,7 @@ class Pencil:
             for solver in attempts:
                 solver.destroy()
 
-    def _create(self, percentage: int) -> Any:
+    def _create(self, percentage: int) -> PETSc.KSP:
         from slepc4py import SLEPc
 
         solver = SLEPc.EPS().create(self.stiffness.comm)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from petsc4py import PETSc
@@ -56,10 +56,10 @@ class Directions(Scope):
         self.values, self.images = np.zeros((most, size)), np.zeros((most, size))
         self.squares, self.factors = np.ones(most), np.zeros(most)
         self.count = 0
-        self._vectors: list[tuple[Any, Any]] = []
+        self._vectors: list[tuple[PETSc.Vec, PETSc.Vec]] = []
 
     @property
-    def next(self) -> tuple[Any, Any]:
+    def next(self) -> tuple[PETSc.Vec, PETSc.Vec]:
         """The vectors that take the next direction and its image; collective."""
         if self.count == len(self._vectors):
             rows = self.values[self.count], self.images[self.count]

@@ -12,8 +12,8 @@ options are merged over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpi4py import MPI
@@ -25,6 +25,10 @@ from cffem.engine.solve.presets import SolverPlan, plan, symmetric
 from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
+
+if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import PetscOptions
+
 
 # What a direct solve with two steps of refinement reaches on any problem that is not singular to
 # working precision.
@@ -63,13 +67,13 @@ class LinearSolver:
     def __init__(
         self,
         matrix: PETSc.Mat,
-        options: SolverPlan | Mapping[str, Any] | None = None,
+        options: SolverPlan | PetscOptions | None = None,
         record: SolveRecord | None = None,
     ):
         self.matrix = matrix
         self.record = record if record is not None else SolveRecord()
         self.plan = options if isinstance(options, SolverPlan) else plan(options)
-        self.ksp: Any = None
+        self.ksp: PETSc.KSP = None
         self.direct = False
         self.symmetric = True
         self._current = False
@@ -80,7 +84,7 @@ class LinearSolver:
             None  # the sums of absolute values in each row, for direct solves
         )
         self.scaling: MatrixEquilibration | None = None
-        self._scaled: Any = None  # the matrix in that scale
+        self._scaled: PETSc.Mat = None  # the matrix in that scale
 
     @property
     def operator(self) -> PETSc.Mat:
@@ -176,7 +180,7 @@ class LinearSolver:
         ksp.setErrorIfNotConverged(False)
         options = self.plan.all_options(self.symmetric)
         if "mat_mumps_icntl_14" in options and percentage > WORKSPACE.percentages[0]:
-            options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"]))
+            options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"] or 0))
         if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
             ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
         with reading(ksp, options) as prefix:
@@ -192,6 +196,7 @@ class LinearSolver:
 
         rows = np.asarray(self.plan.held, dtype=np.int64)
         if self.plan.name == "ams":
+            assert self.plan.equation is not None
             self._helper = self._helper or AuxiliarySpaces(self.plan.equation)
             self._helper.attach(self.ksp, self.matrix, rows)
             if self._helper.without_mass and self.plan.automatic:
@@ -470,7 +475,11 @@ class LinearSolver:
         return bool(comm.allreduce(here, op=MPI.LAND))
 
     def _ksp_solve(
-        self, right: PETSc.Vec, solution: PETSc.Vec, what: str, apply: Callable[[Any, Any], None]
+        self,
+        right: PETSc.Vec,
+        solution: PETSc.Vec,
+        what: str,
+        apply: Callable[[PETSc.Vec, PETSc.Vec], None],
     ) -> None:
         if not self.direct:
             self.ksp.setConvergenceHistory()

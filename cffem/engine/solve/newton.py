@@ -180,9 +180,9 @@ class Newton:
     def __init__(
         self,
         stage: Stage,
-        residual: Callable[[Any], None],
-        assemble: Callable[[Any], Any],
-        sizes: Callable[[Any], np.ndarray] | None,
+        residual: Callable[[PETSc.Vec], None],
+        assemble: Callable[[PETSc.Vec], PETSc.Mat],
+        sizes: Callable[[PETSc.Vec], np.ndarray] | None,
         what: str,
         settings: NewtonSettings = NEWTON,
     ):
@@ -198,7 +198,7 @@ class Newton:
         self._first = self._now = self._floors = self._before = self._largest = np.zeros(0)
         self._still = np.zeros(0, dtype=bool)
 
-    def solve(self, state: Any) -> None:
+    def solve(self, state: PETSc.Vec) -> None:
         """Solve from a state, which is overwritten.
 
         Raises:
@@ -232,7 +232,7 @@ class Newton:
             stage.record.worst_residual, last / first if first > 0 else 0.0
         )
 
-    def _measured(self, matrix: PETSc.Mat, state: Any) -> tuple[float, float]:
+    def _measured(self, matrix: PETSc.Mat, state: PETSc.Vec) -> tuple[float, float]:
         """The sizes of the residual and of |J| |w| + |F|."""
         residual = self.stage.right.array_r
         sums = self.scale.bounds(matrix, state.array_r) + np.abs(residual)
@@ -248,7 +248,7 @@ class Newton:
             self._still = np.zeros(len(self._now), dtype=bool)
         return size, self.scale(sums)
 
-    def _converged(self, size: float, floor: float, state: Any) -> bool:
+    def _converged(self, size: float, floor: float, state: PETSc.Vec) -> bool:
         settings = self.settings
         if size <= settings.exact * floor and self._rounded(settings.exact):
             return True
@@ -279,7 +279,7 @@ class Newton:
         alone = (sizes <= 2 * self._now) & (self._now <= settings.rounded * self._floors)
         return bool(np.all(measured | alone | self._still))
 
-    def _advance(self, state: Any, trial: Any, size: float) -> bool:
+    def _advance(self, state: PETSc.Vec, trial: PETSc.Vec, size: float) -> bool:
         """Go along the step as far as the residual becomes smaller; whether it does."""
         stage, settings = self.stage, self.settings
         increment = stage.increment.array_r.copy()

@@ -8,12 +8,16 @@ from __future__ import annotations
 import ctypes
 import itertools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from petsc4py import PETSc
+
+if TYPE_CHECKING:
+    from cffem.engine.solve.stage_types import PetscOptions
+
 
 log = logging.getLogger("cffem.engine")
 _WARNED: set[str] = set()  # options that were warned of already
@@ -48,7 +52,7 @@ def new_ksp(matrix: PETSc.Mat, settings: KrylovSettings = KRYLOV) -> PETSc.KSP:
 
 @contextmanager
 def reading(
-    solver: PETSc.KSP | PETSc.PC, options: Mapping[str, Any], purpose: str = "solver"
+    solver: PETSc.KSP | PETSc.PC, options: PetscOptions, purpose: str = "solver"
 ) -> Iterator[str]:
     """A solver reads options under a prefix of its own; set it up meanwhile.
 
@@ -68,7 +72,7 @@ def reading(
 
 
 @contextmanager
-def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
+def options_for(prefix: str, options: PetscOptions) -> Iterator[None]:
     """Options in PETSc's database while a solver reads them, inner solvers at their set-up;
     afterwards nothing of ours stays.
     """
@@ -82,7 +86,7 @@ def options_for(prefix: str, options: Mapping[str, Any]) -> Iterator[None]:
             database.delValue(prefix + key)
 
 
-def warn_of_unread(options: Mapping[str, Any], prefix: str, ksp: PETSc.KSP) -> None:
+def warn_of_unread(options: PetscOptions, prefix: str, ksp: PETSc.KSP) -> None:
     """Say which of the user's options this solver has not read: they are misspelt or belong
     to another solver.
     """

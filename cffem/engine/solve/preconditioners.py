@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix.ufl
 import numpy as np
@@ -36,6 +36,7 @@ from cffem.symbols.errors import InputError
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
+    from cffem.engine.assembly.equation import Equation
     from cffem.symbols.fields import Field
 
 
@@ -70,7 +71,7 @@ class AuxiliarySpaces(Scope):
         equation: the equation of one Nédélec field.
     """
 
-    def __init__(self, equation: Any):
+    def __init__(self, equation: Equation):
         self.space = equation.spaces.space
         self.mesh = self.space.mesh
         element = equation.spaces.elements[equation.spaces.fields[0]]
@@ -78,7 +79,7 @@ class AuxiliarySpaces(Scope):
         nodes = fem.functionspace(self.mesh, scalar)
         self.gradient = self.own(fem_petsc.discrete_gradient(nodes, self.space))
         self.gradient.assemble()
-        self.interpolation: Any = None
+        self.interpolation: PETSc.Mat = None
         self.without_mass = False
         if element.embedded_superdegree > 1:
             vectors = basix.ufl.blocked_element(scalar, shape=(self.mesh.geometry.dim,))
@@ -87,7 +88,7 @@ class AuxiliarySpaces(Scope):
             )
             self.interpolation.assemble()
 
-    def attach(self, solver: Any, matrix: PETSc.Mat, essential_rows: np.ndarray) -> None:
+    def attach(self, solver: PETSc.KSP, matrix: PETSc.Mat, essential_rows: np.ndarray) -> None:
         """Give hypre's AMS what it needs for this matrix."""
         preconditioner = solver.getPC()
         preconditioner.setHYPREDiscreteGradient(self.gradient)
@@ -105,7 +106,7 @@ class AuxiliarySpaces(Scope):
         if self.without_mass:
             preconditioner.setHYPRESetBetaPoissonMatrix(None)
 
-    def _constant(self, axis: int) -> Any:
+    def _constant(self, axis: int) -> PETSc.Vec:
         field = fem.Function(self.space)
         unit = np.eye(self.mesh.geometry.dim)[axis]
         field.interpolate(lambda points: np.repeat(unit[:, None], points.shape[1], axis=1))
@@ -177,13 +178,13 @@ class SaddlePoint(Scope):
         dofs = self.spaces.dofs(unknown)
         return dofs[dofs < self.spaces.owned].astype(np.int64)
 
-    def _solver(self, matrix: PETSc.Mat, method: str, preconditioner: str) -> Any:
+    def _solver(self, matrix: PETSc.Mat, method: str, preconditioner: str) -> PETSc.KSP:
         solver = self.own(new_ksp(matrix, SCHUR))
         solver.setType(method)
         solver.getPC().setType(preconditioner)
         return solver
 
-    def attach(self, solver: Any, matrix: PETSc.Mat) -> None:
+    def attach(self, solver: PETSc.KSP, matrix: PETSc.Mat) -> None:
         """Split the system and put the Schur complement's preconditioner in place."""
         preconditioner, offset = solver.getPC(), matrix.getOwnershipRange()[0]
         block = self.velocity_space.dofmap.index_map_bs
@@ -293,7 +294,7 @@ class SaddlePoint(Scope):
             )
         scope.destroy()
 
-    def apply(self, preconditioner: Any, x: Any, y: Any) -> None:
+    def apply(self, preconditioner: PETSc.PC, x: PETSc.Vec, y: PETSc.Vec) -> None:
         """y = −(ν M⁻¹ + σ L⁻¹) x, close to the inverse of the Schur complement −B (ν K + σ
         M)⁻¹ Bᵀ.
         """

@@ -17,7 +17,6 @@ makes incomplete factors good.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +31,15 @@ if TYPE_CHECKING:
     from cffem.engine.assembly.equation import Equation
     from cffem.engine.assembly.floating import FloatingConstant
     from cffem.engine.solve.scaling import FieldBlocks
+    from cffem.engine.solve.stage_types import OptionValue, PetscOptions
 
 # Up to this many unknowns, by dimension of space, a factorisation by MUMPS is quick and its memory
 # modest.
 DIRECT_LIMIT = {1: 5_000_000, 2: 250_000, 3: 60_000}
 
-KRYLOV: dict[str, Any] = {"ksp_pc_side": "right", "ksp_gmres_restart": 100}
-BOOMERAMG: dict[str, Any] = {"pc_type": "hypre", "pc_hypre_type": "boomeramg"}
-PRESETS: dict[str, dict[str, Any]] = {
+KRYLOV: dict[str, OptionValue] = {"ksp_pc_side": "right", "ksp_gmres_restart": 100}
+BOOMERAMG: dict[str, OptionValue] = {"pc_type": "hypre", "pc_hypre_type": "boomeramg"}
+PRESETS: dict[str, dict[str, OptionValue]] = {
     # ICNTL(24) and CNTL(3) let MUMPS report pivots that are zero up to rounding; ICNTL(13) makes it
     # look in the last front too. ICNTL(33) keeps the determinant, whose sign changes where branches
     # of solutions cross.
@@ -75,7 +75,7 @@ MARCHING = "marching"
 FILLED, LEVELS = 100_000, (1, 3)
 
 
-def incomplete_factors(dimension: int, unknowns: int) -> dict[str, Any]:
+def incomplete_factors(dimension: int, unknowns: int) -> dict[str, OptionValue]:
     """Fill and ordering of ILU on each rank: neighbours stay close together, and in the plane one
     level more costs little.
 
@@ -115,14 +115,14 @@ class SolverPlan:
     """
 
     name: str
-    options: dict[str, Any]
+    options: dict[str, OptionValue]
     automatic: bool = False
     equation: Equation | None = None
     floating: FloatingConstant | None = None
-    held: Any = ()
+    held: np.ndarray = ()
     chosen: tuple[str, FloatingConstant | None] | None = None
 
-    def rows(self, essential: EssentialConditions) -> Any:
+    def rows(self, essential: EssentialConditions) -> np.ndarray:
         """Global numbers of the rows of this rank to eliminate; they are kept as `held`."""
         self.held = essential.rows
         if self.floating is not None and len(essential.rows):
@@ -177,7 +177,7 @@ class SolverPlan:
         (self.name, self.floating), self.automatic, self.chosen = self.chosen, True, None
         return True
 
-    def all_options(self, symmetric: bool) -> dict[str, Any]:
+    def all_options(self, symmetric: bool) -> dict[str, OptionValue]:
         """The preset's PETSc options with the user's own merged over them."""
         preset = dict(PRESETS.get(self.name, {}))
         if self.name in ("amg", "ams"):
@@ -208,7 +208,9 @@ class SolverPlan:
 
 
 def plan(
-    options: Mapping[str, Any] | None, equation: Equation | None = None, essential: Any = None
+    options: PetscOptions | None,
+    equation: Equation | None = None,
+    essential: EssentialConditions | None = None,
 ) -> SolverPlan:
     """Choose how to solve: as the user says, or by problem class and size.
 
@@ -249,7 +251,7 @@ def plan(
     return SolverPlan(name, given, False, equation, _floating(name, essential))
 
 
-def factorised(equation: Equation, held: Any) -> SolverPlan:
+def factorised(equation: Equation, held: np.ndarray) -> SolverPlan:
     """The direct solve of a matrix on the state space of an equation, whatever its size.
 
     Args:
@@ -305,7 +307,7 @@ def _degree(equation: Equation) -> int:
     return equation.spaces.elements[equation.spaces.fields[0]].embedded_superdegree
 
 
-def symmetric(matrix: PETSc.Mat, held: Any = ()) -> bool:
+def symmetric(matrix: PETSc.Mat, held: np.ndarray = ()) -> bool:
     """Whether a matrix is symmetric up to rounding, by its action on a vector without structure.
 
     Args:

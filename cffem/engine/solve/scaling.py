@@ -15,7 +15,7 @@ only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mpi4py import MPI
@@ -119,7 +119,7 @@ class MatrixEquilibration:
         self.rows[own] = self.columns[own] = 1.0
         self._groups, self._count = groups[blocks.owned], int(groups.max(initial=0)) + 1
 
-    def scaled(self, matrix: PETSc.Mat, into: Any = None) -> PETSc.Mat:
+    def scaled(self, matrix: PETSc.Mat, into: PETSc.Mat = None) -> PETSc.Mat:
         """The scaled matrix, in the place of an earlier one of the same pattern where that is
         given; collective.
         """

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
@@ -29,6 +29,8 @@ from cffem.engine.steady.steady_stability import towards_rest
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
     from cffem.engine.model import Model
     from cffem.engine.time.march import Stage
 
@@ -60,7 +62,7 @@ class PseudoTimeSettings:
 PSEUDO_TIME = PseudoTimeSettings()
 
 
-def arrive(model: Model, change: Intervention, stage: Stage, state: Any) -> None:
+def arrive(model: Model, change: Intervention, stage: Stage, state: PETSc.Vec) -> None:
     """Solve a steady problem from a start, in place; collective.
 
     Args:
@@ -101,7 +103,7 @@ def arrive(model: Model, change: Intervention, stage: Stage, state: Any) -> None
     raise SolveError(f"{first}; {'; '.join(met)}", first.history, first.cause)
 
 
-def homotopy(model: Model, change: Intervention, stage: Stage, state: Any) -> str:
+def homotopy(model: Model, change: Intervention, stage: Stage, state: PETSc.Vec) -> str:
     """Switch the nonlinear terms on along the branch that begins at the linear problem."""
     after = change.apply(model.coefficients)
     nonlinear = [
@@ -135,7 +137,7 @@ def pseudo_time(
     model: Model,
     change: Intervention,
     stage: Stage,
-    state: Any,
+    state: PETSc.Vec,
     settings: PseudoTimeSettings = PSEUDO_TIME,
 ) -> str:
     """March to rest with steps that grow as it slows down, and end with Newton's method."""
@@ -166,7 +168,7 @@ def pseudo_time(
     raise SolveError(f"it came to no rest in {settings.steps} steps", speeds, "start")
 
 
-def ends(model: Model, change: Intervention, record: SolveRecord, state: Any) -> bool:
+def ends(model: Model, change: Intervention, record: SolveRecord, state: PETSc.Vec) -> bool:
     """Whether Newton's method takes a state to the solution, in place; where it does not, the
     state is left as it is.
     """

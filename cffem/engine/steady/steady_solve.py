@@ -12,7 +12,7 @@ factual solution that no march in time would stay at.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def beginning(model: Model, change: Intervention) -> np.ndarray | None:
         return None  # what cannot be solved factually can still be solved without a term
 
 
-def along_branch(model: Model, change: Intervention, stage: Stage, state: Any) -> None:
+def along_branch(model: Model, change: Intervention, stage: Stage, state: PETSc.Vec) -> None:
     """Follow the branch from the factual solution, in place."""
 
     def use(coefficients: Mapping[str, float]) -> None:

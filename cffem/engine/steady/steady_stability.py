@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from petsc4py import PETSc
@@ -32,6 +32,7 @@ from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.engine.time.march import Stage
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,13 @@ class Linearised(Scope):
                 self.quickest = min(self.quickest, mass / abs(along))
         return result
 
-    def weighted(self, values: np.ndarray, out: Any) -> None:
+    def weighted(self, values: np.ndarray, out: PETSc.Vec) -> None:
         """out = ± M values, on the rows that have a rate."""
         self.vectors[1].array[:] = values * (self.signs != 0)
         self.mass.mult(self.vectors[1], out)
         out.array[:] *= self.signs
 
-    def mult(self, _matrix: Any, vector: PETSc.Vec, out: Any) -> None:
+    def mult(self, _matrix: PETSc.Mat, vector: PETSc.Vec, out: PETSc.Vec) -> None:
         """out = C⁻¹ J⁻¹ M C vector, as PETSc calls it; C are the units of the fields."""
         assert self.stage.solver is not None
         self.weighted(self.units * vector.array_r, self.vectors[2])
@@ -167,7 +168,7 @@ class Linearised(Scope):
         scaling = None if self.stage.solver is None else self.stage.solver.scaling
         return 1.0 if scaling is None else scaling.columns
 
-    def largest(self, start: Any, steps: int) -> float:
+    def largest(self, start: PETSc.Vec, steps: int) -> float:
         """About the largest eigenvalue of J⁻¹ M, by a few steps of the power method; collective."""
         with Scope() as scope:
             size, vector, image = 0.0, scope.own(start.copy()), scope.own(start.duplicate())
@@ -237,7 +238,7 @@ def stability(
     return found
 
 
-def is_looked_for(model: Model, stage: Any, settings: StabilitySettings = SETTINGS) -> bool:
+def is_looked_for(model: Model, stage: Stage, settings: StabilitySettings = SETTINGS) -> bool:
     """Whether the stability of a steady solution is looked for without being asked:
     nonlinear, factorised, of moderate size.
     """
@@ -324,7 +325,7 @@ class TowardsSteadyStep:
 
 def towards_rest(
     model: Model,
-    place: Any,
+    place: PETSc.Vec,
     record: SolveRecord,
     step: float | None = None,
     change: Intervention = FACTUAL,

@@ -169,12 +169,12 @@ def hashed(rows: np.ndarray) -> np.ndarray:
     return result
 
 
-def cell_type(mesh: Mesh) -> Any:
+def cell_type(mesh: Mesh) -> basix.CellType:
     """Basix's name of the mesh's cells."""
     return basix.CellType[cell_name(mesh.ufl_domain())]
 
 
-def symmetries(cell: Any) -> list[tuple[int, ...]]:
+def symmetries(cell: basix.CellType) -> list[tuple[int, ...]]:
     """Permutations of the vertices that an affine map of the reference cell onto itself makes; the
     identity first.
 

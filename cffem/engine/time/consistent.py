@@ -10,7 +10,7 @@ are solved for together with a.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from petsc4py import PETSc
+
+    from cffem.engine.assembly.equation import Equation
+    from cffem.engine.solve.stage_types import StageVectors
     from cffem.engine.time.march import Marching, Stage
 
 # Newton's method starts at zero rates; its last step is at most this part of the rates and values.
@@ -82,12 +86,12 @@ def rates_and_values(
 
 
 def columns_of(
-    equation: Any, kinds: tuple[np.ndarray, ...], places: tuple[Any, ...], time: float
-) -> Any:
+    equation: Equation, kinds: tuple[np.ndarray, ...], places: StageVectors, time: float
+) -> PETSc.Mat:
     """The matrix whose columns are derivatives with respect to the value, rate or
     acceleration, as each unknown is of a kind.
     """
-    total: Any = None
+    total: PETSc.Mat = None
     mask = equation.new_vector()
     for order, kind in enumerate(kinds):
         weights = (float(order == 0), float(order == 1), float(order == 2))

@@ -26,6 +26,7 @@ from cffem.symbols.restricted import On
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solve.linear import SolveRecord
+    from cffem.engine.solve.stage_types import StageVectors
     from cffem.symbols.problem.experiment import Window
 
 # How far a time may be from a level, relative to the step, to be that level.
@@ -174,7 +175,7 @@ def march_by_spells(
             enough = keep(first + level, values, rates)  # noqa: B023
             return enough
 
-        def kept_stage(number: int, index: int, values: tuple[Any, Any, Any], time: float) -> None:
+        def kept_stage(number: int, index: int, values: StageVectors, time: float) -> None:
             if keep_stage is not None:
                 keep_stage(first + number, index, values, time)  # noqa: B023
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from cffem.symbols.problem.schemes import Scheme
 if TYPE_CHECKING:
     from petsc4py import PETSc
 
+    from cffem.engine.solve.stage_types import PetscOptions, StageVectors
+
 
 class Stage(Scope):
     """One implicit solve F(W, (W−W⁰)/γ, ((W−W⁰)/γ−V⁰)/γ, t) = 0 for W; γ = None is a steady solve.
@@ -43,7 +45,11 @@ class Stage(Scope):
     """
 
     def __init__(
-        self, equation: Equation, essential: EssentialConditions, options: Any, record: SolveRecord
+        self,
+        equation: Equation,
+        essential: EssentialConditions,
+        options: PetscOptions | None,
+        record: SolveRecord,
     ):
         self.equation = equation
         self.essential = essential
@@ -56,8 +62,8 @@ class Stage(Scope):
         )
 
     def rates(
-        self, state: Any, base: Any, velocity: Any, gamma: float | None
-    ) -> tuple[Any, Any, Any]:
+        self, state: PETSc.Vec, base: PETSc.Vec, velocity: PETSc.Vec, gamma: float | None
+    ) -> StageVectors:
         """(W, Ẇ, Ẅ) for a stage value."""
         if gamma is None:
             return (state, None, None)
@@ -76,7 +82,12 @@ class Stage(Scope):
         return (1.0, 1.0 / gamma, 1.0 / gamma**2 if second_order else 0.0)
 
     def residual(
-        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float
+        self,
+        state: PETSc.Vec,
+        base: PETSc.Vec,
+        velocity: PETSc.Vec,
+        gamma: float | None,
+        time: float,
     ) -> float:
         """Put −F at a stage value into `right`, zero in essential rows, and return its norm."""
         self.equation.residual(self.rates(state, base, velocity, gamma), time, self.right)
@@ -85,12 +96,17 @@ class Stage(Scope):
         return self.right.norm()
 
     def refresh(
-        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float
+        self,
+        state: PETSc.Vec,
+        base: PETSc.Vec,
+        velocity: PETSc.Vec,
+        gamma: float | None,
+        time: float,
     ) -> None:
         """Bring the matrix and its factorisation up to date, where that is needed."""
         self.linearise(self.rates(state, base, velocity, gamma), gamma, time)
 
-    def linearise(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> None:
+    def linearise(self, states: StageVectors, gamma: float | None, time: float) -> None:
         """Make `solver` the solver of the equation linearised at (W, Ẇ, Ẅ), where it is not
         already.
         """
@@ -100,7 +116,7 @@ class Stage(Scope):
         self.solver_of(self.matrix(states, gamma, time)).refresh()
         self.equation.holds = key
 
-    def matrix(self, states: tuple[Any, Any, Any], gamma: float | None, time: float) -> PETSc.Mat:
+    def matrix(self, states: StageVectors, gamma: float | None, time: float) -> PETSc.Mat:
         """The matrix of the equation linearised at (W, Ẇ, Ẅ), for increments."""
         weights = self.weights(gamma, states[2] is not None)
         return self.equation.jacobian(weights, states, time, self.plan.rows(self.essential))
@@ -139,8 +155,14 @@ class Stage(Scope):
             self.solver.record = record
 
     def solve(
-        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str
-    ) -> tuple[Any, Any, Any]:
+        self,
+        state: PETSc.Vec,
+        base: PETSc.Vec,
+        velocity: PETSc.Vec,
+        gamma: float | None,
+        time: float,
+        what: str,
+    ) -> StageVectors:
         """Solve for the stage value; returns (W, Ẇ, Ẅ).
 
         Args:
@@ -158,7 +180,13 @@ class Stage(Scope):
         return self.rates(state, base, velocity, gamma)
 
     def _solve_linear(
-        self, state: Any, base: Any, velocity: Any, gamma: float | None, time: float, what: str
+        self,
+        state: PETSc.Vec,
+        base: PETSc.Vec,
+        velocity: PETSc.Vec,
+        gamma: float | None,
+        time: float,
+        what: str,
     ) -> None:
         self.residual(state, base, velocity, gamma, time)
         self.refresh(state, base, velocity, gamma, time)
@@ -169,8 +197,8 @@ class Stage(Scope):
 
     def newton(
         self,
-        base: Any,
-        velocity: Any,
+        base: PETSc.Vec,
+        velocity: PETSc.Vec,
         gamma: float | None,
         time: float,
         what: str,
@@ -178,13 +206,13 @@ class Stage(Scope):
     ) -> Newton:
         """Newton's method for a stage of a nonlinear equation."""
 
-        def residual(state: Any) -> None:
+        def residual(state: PETSc.Vec) -> None:
             self.residual(state, base, velocity, gamma, time)
 
-        def assemble(state: Any) -> PETSc.Mat:
+        def assemble(state: PETSc.Vec) -> PETSc.Mat:
             return self.matrix(self.rates(state, base, velocity, gamma), gamma, time)
 
-        def sizes(state: Any) -> np.ndarray:
+        def sizes(state: PETSc.Vec) -> np.ndarray:
             return self.equation.sizes(self.rates(state, base, velocity, gamma), time)
 
         return Newton(
@@ -260,7 +288,7 @@ def march(
     start: np.ndarray,
     velocity: np.ndarray | None,
     keep: Callable[[int, np.ndarray, np.ndarray | None], bool | None],
-    keep_stage: Callable[[int, int, tuple[Any, Any, Any], float], None] | None = None,
+    keep_stage: Callable[[int, int, StageVectors, float], None] | None = None,
 ) -> None:
     """Integrate from the first to the last time.
 

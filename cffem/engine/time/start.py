@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def held_at_start(model: Model) -> np.ndarray:
     return model.spaces.mask(held)
 
 
-def put(model: Model, state: np.ndarray, unknown: Field, value: Any) -> None:
+def put(model: Model, state: np.ndarray, unknown: Field, value: object) -> None:
     """Interpolate a value at the initial time into the place of a field in a state (owned
     values).
     """

@@ -9,9 +9,9 @@ multiplier without work: it is held at zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,12 @@ from cffem.symbols.fields import Component
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.problem.interventions import Intervention
 
+if TYPE_CHECKING:
+    import sympy as sp
+
+    from cffem.engine.mesh.boundary_parts import Boundary
+    from cffem.engine.solve.stage_types import PetscOptions
+
 
 class Variants:
     """Stage solvers for the boundary conditions of interventions, each made once.
@@ -37,15 +43,13 @@ class Variants:
         options: PETSc options.
     """
 
-    def __init__(
-        self, equation: Equation, essential: EssentialConditions, options: Mapping[str, Any]
-    ):
+    def __init__(self, equation: Equation, essential: EssentialConditions, options: PetscOptions):
         self.equation, self.options = equation, options
         self.discretisation = equation.discretisation
-        self._stages: dict[Any, Stage] = {
+        self._stages: dict[Hashable, Stage] = {
             ((), False, None): Stage(equation, essential, options, SolveRecord())
         }
-        self._releases: dict[Any, Release | None] = {}
+        self._releases: dict[Hashable, Release | None] = {}
 
     def release(
         self, change: Intervention, factual: Mapping[str, float], times: np.ndarray
@@ -124,7 +128,9 @@ class Variants:
         self._stages.clear()
 
 
-def with_changes(boundary: Any, changes: Sequence[BoundaryCondition]) -> list[BoundaryCondition]:
+def with_changes(
+    boundary: Boundary, changes: Sequence[BoundaryCondition]
+) -> list[BoundaryCondition]:
     """The declared conditions part by part, with changes in the place of those on the same field
     there.
 
@@ -155,7 +161,7 @@ def _same_part(a: BoundaryCondition, b: BoundaryCondition) -> bool:
     return a.unknown.shape == () or type(a) is type(b)
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _overlap(a: sp.Expr, b: sp.Expr) -> bool:
     """Whether two conditions are on the same field or component."""
     if isinstance(a, Component) and isinstance(b, Component):
         return a == b

@@ -17,6 +17,8 @@ from cffem import _compat
 from cffem.study.report.drawn_fields import Fields
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -199,7 +201,7 @@ class Camera:
         return size if np.isfinite(size) else -1.0
 
 
-def _minimum() -> Any:
+def _minimum() -> MPI.Op:
     from mpi4py import MPI
 
     return MPI.MIN

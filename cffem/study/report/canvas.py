@@ -16,9 +16,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cffem.study.report.summary import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
 
 LABEL = 26  # characters of a name in a picture
 
@@ -61,7 +66,7 @@ def label(name: str) -> str:
     return plain(name, LABEL)
 
 
-def decades(axis: Any) -> None:
+def decades(axis: Axis) -> None:
     """Write the ticks of a logarithmic axis, whose limits are set, without mathematics: as
     10⁻³, or as 0.2 on a short axis.
     """
@@ -77,7 +82,7 @@ def decades(axis: Any) -> None:
 
 
 def picture(
-    draw: Callable[[Any], None], alt: str, size: tuple[float, float], kind: str = "svg"
+    draw: Callable[[Figure], None], alt: str, size: tuple[float, float], kind: str = "svg"
 ) -> str:
     """Draw a figure and return it as an image element with its text alternative.
 
@@ -120,7 +125,7 @@ def picture(
     )
 
 
-def with_few_colours(figure: Any) -> io.BytesIO:
+def with_few_colours(figure: Figure) -> io.BytesIO:
     """A figure as PNG with a palette, a quarter of the size and for the eye the same."""
     from PIL import Image
 

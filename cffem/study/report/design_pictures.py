@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.study.report.canvas import decades, label, picture
 from cffem.study.report.summary import plain, up_to_one
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 NUMBERS_UP_TO = 14  # columns
 WIDEST = 1e-5  # smallest penalty that is drawn, of the largest
@@ -42,7 +46,7 @@ def coherence_map(design: Mapping[str, Any]) -> str:
 
 
 def _draw_map(
-    figure: Any, names: Sequence[str], values: np.ndarray, groups: Sequence[Sequence[str]]
+    figure: Figure, names: Sequence[str], values: np.ndarray, groups: Sequence[Sequence[str]]
 ) -> None:
     axes = figure.add_subplot()
     image = axes.imshow(values, vmin=0, vmax=1, cmap="Blues")
@@ -96,7 +100,11 @@ def regularisation_path(screening: Mapping[str, Any]) -> str:
 
 
 def _draw_path(
-    figure: Any, alphas: np.ndarray, curves: Mapping[str, np.ndarray], keep: np.ndarray, chosen: Any
+    figure: Figure,
+    alphas: np.ndarray,
+    curves: Mapping[str, np.ndarray],
+    keep: np.ndarray,
+    chosen: Any,
 ) -> None:
     axes = figure.add_subplot()
     # Paths are linear in λ between their knots, hence curved on this axis.
@@ -153,7 +161,7 @@ def frequencies(screening: Mapping[str, Any]) -> str:
     )
 
 
-def _draw_frequencies(figure: Any, found: Mapping[str, float], chosen: set[str]) -> None:
+def _draw_frequencies(figure: Figure, found: Mapping[str, float], chosen: set[str]) -> None:
     axes = figure.add_subplot()
     for row, (name, share) in enumerate(found.items()):
         kept = name in chosen
@@ -179,5 +187,5 @@ def _draw_frequencies(figure: Any, found: Mapping[str, float], chosen: set[str])
     axes.set_xlabel("selected in this share of the bootstrap replicates")
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

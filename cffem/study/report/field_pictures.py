@@ -14,6 +14,8 @@ from cffem.study.report.canvas import label, picture
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from cffem.study.report.drawn_fields import Fields
 
 MOST = 8  # pictures on a page
@@ -178,7 +180,7 @@ def _ends(values: np.ndarray, vector: bool, signed: bool = False) -> tuple[float
     return (0.0, largest) if one_sign else (-largest, largest)
 
 
-def _arrows(axes: Any, drawing: Fields, values: np.ndarray, count: int) -> None:
+def _arrows(axes: Axes, drawing: Fields, values: np.ndarray, count: int) -> None:
     """The part of a vector field in the plane of the drawing, on about `count` points along
     the longer side.
     """

@@ -26,7 +26,7 @@ FORMULA = re.compile(
 )
 
 
-def escaped(text: Any) -> str:
+def escaped(text: object) -> str:
     """Anything from a report as text for LaTeX.
 
     Example:
@@ -36,15 +36,16 @@ def escaped(text: Any) -> str:
     return document_text(plain(str(text)))
 
 
-def coherence(value: Any) -> str:
+def coherence(value: float | None) -> str:
     """A coherence, of which it is told how near to 1 it is.
 
     Example:
         >>> print(coherence(1 - 1.72e-7), coherence(0.25))
         $1-1.72\\times10^{-7}$ $0.25$
     """
-    near = isinstance(value, float) and 1e-14 < 1.0 - value < 5e-4
-    return number(1.0 - value).replace("$", "$1-", 1) if near else number(value)
+    if isinstance(value, float) and 1e-14 < 1.0 - value < 5e-4:
+        return number(1.0 - value).replace("$", "$1-", 1)
+    return number(value)
 
 
 def number(value: Any) -> str:
@@ -258,7 +259,7 @@ def _screening(part: Mapping[str, Any]) -> str:
     return "; ".join([*(f"{key}: {part.get(key, '–')}" for key in keys), numbers])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, int | float) else "–"
 
 

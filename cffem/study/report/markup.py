@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 from cffem.study.report.canvas import mark
@@ -20,7 +20,7 @@ class Raw(str):
     """Text that is HTML already."""
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value as escaped text.
 
     Example:
@@ -58,7 +58,9 @@ def verdict(decision: str) -> Raw:
     )
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name: str = "") -> Raw:
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], name: str = ""
+) -> Raw:
     """A table with a caption, column heads and the first cell of each row as its head; numbers are
     aligned right.
 
@@ -89,11 +91,11 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], name
     )
 
 
-def _is_numeric(cell: Any) -> bool:
+def _is_numeric(cell: object) -> bool:
     return cell is None or isinstance(cell, int | float)
 
 
-def facts(caption: str, pairs: Iterable[tuple[str, Any]]) -> Raw:
+def facts(caption: str, pairs: Iterable[tuple[str, object]]) -> Raw:
     """A table of two columns."""
     return table(
         caption, ("item", "value"), [(key, Raw(text(anything(value)))) for key, value in pairs]
@@ -121,21 +123,21 @@ def anything(value: Any) -> Any:
     return value
 
 
-def _more(value: Any) -> str:
+def _more(value: Sized) -> str:
     return f"<li>and {len(value) - SHOWN} more in report.json</li>" if len(value) > SHOWN else ""
 
 
-def paragraph(content: Any, kind: str = "") -> Raw:
+def paragraph(content: object, kind: str = "") -> Raw:
     """A paragraph."""
     return Raw(f"<p{f' class={kind}' if kind else ''}>{text(content)}</p>")
 
 
-def bullets(items: Iterable[Any]) -> Raw:
+def bullets(items: Iterable[object]) -> Raw:
     """A list."""
     return Raw(f"<ul>{''.join(f'<li>{text(item)}</li>' for item in items)}</ul>")
 
 
-def details(summary: Any, *content: str) -> Raw:
+def details(summary: object, *content: str) -> Raw:
     """A part that opens on demand."""
     return Raw(f"<details><summary>{text(summary)}</summary>{''.join(content)}</details>")
 

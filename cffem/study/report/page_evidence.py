@@ -298,7 +298,7 @@ def cost(report: Report) -> str:
     )
 
 
-def _levels(key: str, value: Any) -> str:
+def _levels(key: str, value: object) -> str:
     """A list of entries with the same keys is a table (levels of refinement); anything else
     is listed.
     """

@@ -229,7 +229,7 @@ def scope(report: Report) -> str:
     )
 
 
-def _formulas(report: Report, library: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _formulas(report: Report, library: Mapping[str, Any]) -> list[tuple[str, object]]:
     """The candidate terms, set as formulas where the report has them."""
     latex = {name: term.latex for name, term in report.terms.items()}
     return [
@@ -238,7 +238,7 @@ def _formulas(report: Report, library: Mapping[str, Any]) -> list[tuple[str, Any
     ]
 
 
-def _rates(text: Any) -> str:
+def _rates(text: object) -> str:
     """Derivatives in time as people write them.
 
     Example:
@@ -252,7 +252,7 @@ def _rates(text: Any) -> str:
     )
 
 
-def _given(experiment: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _given(experiment: Mapping[str, Any]) -> list[tuple[str, object]]:
     """What an experiment is made of, in words."""
     found = []
     for key, value in experiment.items():

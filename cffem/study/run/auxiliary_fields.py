@@ -109,7 +109,7 @@ def second_derivatives(library: Library | System) -> dict[Field, sp.Expr]:
     return found
 
 
-def with_auxiliaries(plan: Any, library: Library | System) -> dict[Any, np.ndarray]:
+def with_auxiliaries(plan: Any, library: Library | System) -> dict[sp.Expr, np.ndarray]:
     """The denoised values of a plan, with those of auxiliary fields for which everything that
     defines them is measured.
     """

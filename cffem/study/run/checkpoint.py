@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.interventions import Intervention
 
 
 FORMAT = "cffem-checkpoint/2"
@@ -79,7 +80,7 @@ class Checkpoint:
         self,
         comm: MPI.Comm,
         folder: str | Path | None,
-        description: Mapping[str, Any],
+        description: Mapping[str, object],
         resume: bool = False,
     ):
         self.comm = comm
@@ -97,7 +98,7 @@ class Checkpoint:
     # Opening, on rank 0
     # ----------------------------------------------------------------------------------------------
 
-    def _open(self, description: dict[str, Any], resume: bool) -> dict[str, Any]:
+    def _open(self, description: dict[str, object], resume: bool) -> dict[str, Any]:
         assert self.folder is not None
         self._refuse_links()
         try:
@@ -163,7 +164,7 @@ class Checkpoint:
                 self.folder,
             )
 
-    def _enter(self, description: dict[str, Any], resume: bool) -> dict[str, Any]:
+    def _enter(self, description: dict[str, object], resume: bool) -> dict[str, Any]:
         base = self.base
         stored = self._stored_description()
         if stored is None:
@@ -252,7 +253,7 @@ class Checkpoint:
         """All facts so far."""
         return self._facts
 
-    def store(self, key: str, fact: Any) -> Any:
+    def store(self, key: str, fact: object) -> Any:
         """Keep a fact, on disk before this returns; given back as it would be read again.
 
         Raises:
@@ -303,7 +304,7 @@ class Checkpoint:
                 "resume"
             ) from None
 
-    def restore_field(self, key: str, model: Model, intervention: Any) -> Any:
+    def restore_field(self, key: str, model: Model, intervention: Intervention) -> Any:
         """A stored solution, or None where there is none."""
         if self.folder is None or key in self._fields:
             return self._fields.get(key)
@@ -327,7 +328,7 @@ class Checkpoint:
             self._lock = None
 
 
-def checksum(key: str, fact: Any) -> str:
+def checksum(key: str, fact: object) -> str:
     """The checksum of a fact, which does not depend on how JSON lays it out.
 
     Example:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SHOWN = 4
 
 
-def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
+def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, object]:
     """The description of a study; collective.
 
     Args:
@@ -74,7 +74,7 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, Any]:
+def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, object]:
     """One experiment; the mesh by its cells, known fields by their values."""
     mesh = None if domain is None else domain.mesh
     return {
@@ -126,7 +126,7 @@ def subdomains_of(domain: MeshData) -> dict[str, str]:
     return found
 
 
-def known_content(experiment: Experiment, domain: MeshData | None) -> dict[str, Any]:
+def known_content(experiment: Experiment, domain: MeshData | None) -> dict[str, object]:
     """The values of known fields: formulas by text, all others by values; collective."""
     if domain is None:
         return {str(key): plain(value) for key, value in experiment.known.items()}
@@ -138,7 +138,7 @@ def known_content(experiment: Experiment, domain: MeshData | None) -> dict[str, 
     }
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """JSON's own types for what users write.
 
     Example:
@@ -173,7 +173,7 @@ def digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
 
 
-def differences(old: Any, new: Any) -> list[str]:
+def differences(old: object, new: object) -> list[str]:
     """Where two descriptions differ, a few of the places, each with both values.
 
     Example:
@@ -185,7 +185,7 @@ def differences(old: Any, new: Any) -> list[str]:
     return found[:SHOWN] + more
 
 
-def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+def _differences(old: object, new: object, where: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in (*old, *(key for key in new if key not in old)):
             place = f"{where}.{key}" if where else str(key)
@@ -201,7 +201,7 @@ def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
         yield f"{where} was {_short(old)} and is {_short(new)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 

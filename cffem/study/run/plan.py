@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
@@ -146,7 +146,7 @@ def stations(study: Study, terms: int, up_to: str, classes: int) -> list[str]:
 
 def measured(study: Study, experiment: Experiment) -> tuple[int, Price]:
     """Unknowns of an experiment, and what its model and one time step take."""
-    window: Any = experiment.time
+    window: Window | None = experiment.time
     short = (
         experiment
         if window is None

@@ -12,7 +12,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
 
 log = logging.getLogger("cffem.study")
 
@@ -103,7 +107,7 @@ class Progress:
 class LineProgress(Progress):
     """One line for each piece of work, for logs and pipes, flushed at once."""
 
-    def __init__(self, stream: Any = None):
+    def __init__(self, stream: TextIO | None = None):
         super().__init__()
         self.stream = stream or sys.stderr
         self.begun = time.monotonic()

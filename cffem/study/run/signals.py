@@ -15,9 +15,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from mpi4py import MPI
 
 
@@ -42,7 +44,7 @@ class _Watch:
         for name in WATCHED:
             signal.signal(getattr(signal, name), self.take)
 
-    def take(self, number: int, frame: Any) -> None:
+    def take(self, number: int, frame: FrameType | None) -> None:
         """What happens when a signal arrives."""
         if self.request:
             os._exit(RESUMABLE)

@@ -12,12 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cffem.data.dataset import Dataset
 from cffem.symbols.coordinates import t
+
+if TYPE_CHECKING:
+    import sympy as sp
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,10 @@ class StartSettings:
 
 
 def start_with_rate(
-    data: Dataset, noise: Mapping[Any, float], begin: float, settings: StartSettings | None = None
+    data: Dataset,
+    noise: Mapping[sp.Expr, float],
+    begin: float,
+    settings: StartSettings | None = None,
 ) -> Dataset:
     """Data that are linear in time, with the fitted state and rate at the start.
 

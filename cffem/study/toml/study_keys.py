@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cffem.symbols.errors import InputError, nearest
@@ -42,7 +42,7 @@ class Table:
             of a study; did you mean 'epsilon'?
     """
 
-    def __init__(self, content: Any, file: str, where: str = ""):
+    def __init__(self, content: object, file: str, where: str = ""):
         self.file, self.where = file, where
         if not isinstance(content, dict):
             raise StudyFileError(f"{file}: {where} must be a table, not {shown(content)}")
@@ -75,7 +75,7 @@ class Table:
         self.known.append(name)
         return name in self.content
 
-    def get(self, name: str, default: Any = MISSING) -> Any:
+    def get(self, name: str, default: object = MISSING) -> Any:
         """The value of a key."""
         self.known.append(name)
         if name in self.content:
@@ -88,7 +88,9 @@ class Table:
             raise StudyFileError(f"{self.file}: the key {name!r}{where} is missing{hint}")
         return default
 
-    def _checked(self, name: str, default: Any, good: Callable[[Any], bool], expected: str) -> Any:
+    def _checked(
+        self, name: str, default: object, good: Callable[[Any], bool], expected: str
+    ) -> Any:
         """A value that is refused where the file gives one of another kind; a default is not
         looked at.
         """
@@ -97,11 +99,11 @@ class Table:
             raise self.refuse(name, expected)
         return value
 
-    def text(self, name: str, default: Any = MISSING) -> Any:
+    def text(self, name: str, default: object = MISSING) -> Any:
         """A string."""
         return self._checked(name, default, lambda value: isinstance(value, str), "text")
 
-    def choice(self, name: str, options: Any, default: Any = MISSING) -> Any:
+    def choice(self, name: str, options: Sequence[str], default: object = MISSING) -> Any:
         """One of some words."""
         value = self.text(name, default)
         if name in self.content and value not in options:
@@ -110,27 +112,27 @@ class Table:
             )
         return value
 
-    def number(self, name: str, default: Any = MISSING) -> Any:
+    def number(self, name: str, default: object = MISSING) -> Any:
         """A finite number."""
         return self._checked(name, default, is_number, "a finite number")
 
-    def whole(self, name: str, default: Any = MISSING, most: int = 10**9) -> Any:
+    def whole(self, name: str, default: object = MISSING, most: int = 10**9) -> Any:
         """A whole number, not negative and not larger than a limit."""
 
-        def whole(value: Any) -> bool:
+        def whole(value: object) -> bool:
             return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
         return self._checked(name, default, whole, f"a whole number from 0 to {most}")
 
-    def flag(self, name: str, default: Any = MISSING) -> Any:
+    def flag(self, name: str, default: object = MISSING) -> Any:
         """True or false."""
         return self._checked(name, default, lambda value: isinstance(value, bool), "true or false")
 
-    def table(self, name: str, default: Any = MISSING) -> Table:
+    def table(self, name: str, default: object = MISSING) -> Table:
         """A table within this one; an empty one where the default says so."""
         return Table(self.get(name, default), self.file, self.key(name))
 
-    def tables(self, name: str, default: Any = MISSING, most: int = 100) -> list[Table]:
+    def tables(self, name: str, default: object = MISSING, most: int = 100) -> list[Table]:
         """A list of tables."""
         value = self.get(name, default)
         if not isinstance(value, list) or len(value) > most:
@@ -159,7 +161,7 @@ class Table:
                 )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is a number that a floating-point number can hold.
 
     Example:
@@ -174,7 +176,7 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a message, short."""
     text = "a very large number" if isinstance(value, int) and abs(value) > 10**60 else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import singledispatch
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
@@ -41,10 +41,14 @@ from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal, ScalarField, VectorField
 from cffem.symbols.known import Known, KnownEntry, KnownTensor
 
+if TYPE_CHECKING:
+    pass
+
+
 Entries = tuple[sp.Expr, ...]
 
 
-def to_components(expr: Any, dim: int) -> Entries:
+def to_components(expr: sp.Expr, dim: int) -> Entries:
     """Write an expression out in components.
 
     Args:
@@ -72,7 +76,7 @@ def to_components(expr: Any, dim: int) -> Entries:
     return _entries(expr, dim)
 
 
-def evaluate_on(expr: Any, values: Mapping[sp.Expr, Any], dim: int) -> Entries:
+def evaluate_on(expr: sp.Expr, values: Mapping[sp.Expr, Any], dim: int) -> Entries:
     """Evaluate an expression on given functions of the coordinates.
 
     Args:
@@ -117,7 +121,7 @@ def evaluate_on(expr: Any, values: Mapping[sp.Expr, Any], dim: int) -> Entries:
     return tuple(_substitute(entry, rule) for entry in entries)
 
 
-def _vector_values(field: VectorField, value: Any, dim: int) -> Entries:
+def _vector_values(field: VectorField, value: object, dim: int) -> Entries:
     vector = as_expr(value)
     if vector == 0:
         return (sp.S.Zero,) * field.dim
@@ -360,7 +364,7 @@ def cross_of_components(a: Entries, b: Entries) -> Entries:
 
 
 @normal_form(Component)
-def component(expr: Any, index: int) -> sp.Expr:
+def component(expr: sp.Expr, index: int) -> sp.Expr:
     """The scalar component `index` of a vector expression; scalar factors stay as they are.
 
     Example:

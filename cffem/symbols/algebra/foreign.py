@@ -7,19 +7,19 @@ constant.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from cffem.symbols.errors import SymbolError
 
 PACKAGES = frozenset({"ufl", "dolfinx"})
 
 
-def is_foreign(value: Any) -> bool:
+def is_foreign(value: object) -> bool:
     """Whether a value is an object of DOLFINx or UFL."""
     return any(kind.__module__.split(".")[0] in PACKAGES for kind in type(value).__mro__)
 
 
-def refuse(value: Any) -> NoReturn:
+def refuse(value: object) -> NoReturn:
     """Raise the error that says how to write what is meant."""
     kind = type(value).__name__
     if kind == "Constant":
@@ -38,7 +38,7 @@ def refuse(value: Any) -> NoReturn:
     )
 
 
-def refuse_foreign(value: Any) -> None:
+def refuse_foreign(value: object) -> None:
     """Refuse a value if it is an object of DOLFINx or UFL."""
     if is_foreign(value):
         refuse(value)

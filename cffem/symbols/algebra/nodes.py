@@ -14,7 +14,7 @@ keep it held, `doit` lets it go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE, PRECEDENCE_TRADITIONAL
@@ -45,7 +45,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
     # SymPy takes apart whatever can be iterated over; a vector is one symbol.
     __iter__ = None
 
-    def __new__(cls, *args: Any, evaluate: bool = True) -> sp.Expr:
+    def __new__(cls, *args: object, evaluate: bool = True) -> sp.Expr:
         exprs = tuple(as_expr(arg) for arg in args)
         cls.check(*exprs)
         if cls.vanishes(*exprs):
@@ -70,7 +70,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
         return node
 
     @classmethod
-    def hold(cls, *args: Any) -> sp.Expr:
+    def hold(cls, *args: object) -> sp.Expr:
         """The node as written."""
         return cls(*args, evaluate=False)
 
@@ -87,7 +87,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
     def func(self) -> Callable[..., sp.Expr]:
         return type(self).hold if self.held else type(self)
 
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, object]]:
         return self.args, {"evaluate": not self.held}
 
     @property
@@ -112,7 +112,7 @@ class Node(CheckedArithmetic, CoordinateFunction):
             return sp.Add(*parts)
         return sp.S.One if s == self else sp.S.Zero
 
-    def doit(self, **hints: Any) -> sp.Expr:
+    def doit(self, **hints: object) -> sp.Expr:
         args = [arg.doit(**hints) for arg in self.args] if hints.get("deep", True) else self.args
         return type(self)(*args)
 
@@ -454,7 +454,7 @@ def reads_as_one(expr: sp.Expr) -> bool:
     return bracketed or (expr.is_Atom and not expr.is_negative) or isinstance(expr, Component)
 
 
-def as_expr(value: Any) -> sp.Expr:
+def as_expr(value: object) -> sp.Expr:
     """An expression from a number, a SymPy object, a tuple or matrix as a vector or tensor."""
     if isinstance(value, sp.MatrixBase):
         return Vec(*value) if 1 in value.shape else NORMAL_FORMS[sp.MatrixBase](value.tolist())

@@ -10,15 +10,19 @@ importing each other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-NORMAL_FORMS: dict[type, Callable[..., Any]] = {}
+if TYPE_CHECKING:
+    import sympy as sp
 
 
-def normal_form(*kinds: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+NORMAL_FORMS: dict[type, Callable[..., sp.Basic]] = {}
+
+
+def normal_form(*kinds: type) -> Callable[[Callable[..., sp.Basic]], Callable[..., sp.Basic]]:
     """Register a function of a node's arguments as the normal form of these kinds of nodes."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Callable[..., sp.Basic]) -> Callable[..., sp.Basic]:
         for kind in kinds:
             NORMAL_FORMS[kind] = function
         return function

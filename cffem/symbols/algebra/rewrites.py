@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import sympy as sp
 
@@ -36,7 +35,7 @@ Rule = Callable[[sp.Expr], "sp.Expr | None"]
 _RULES: dict[str, Rule] = {}
 
 
-def rewrite(expr: Any, name: str) -> sp.Expr:
+def rewrite(expr: object, name: str) -> sp.Expr:
     """Apply a named identity wherever it fits, once, from the inside out.
 
     Args:

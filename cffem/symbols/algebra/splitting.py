@@ -23,13 +23,16 @@ SIAM J. Sci. Comput. 33, 2011).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from cffem.symbols.algebra.nodes import Lap
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+
+if TYPE_CHECKING:
+    pass
 
 
 class StandIn(ScalarField):
@@ -50,7 +53,7 @@ class VectorStandIn(VectorField):
     __slots__ = ()
 
 
-def is_stand_in(field: Any) -> bool:
+def is_stand_in(field: sp.Expr) -> bool:
     """Whether a field stands for a second derivative of another one."""
     return isinstance(field, StandIn | VectorStandIn)
 
@@ -104,7 +107,7 @@ def base_of(source: sp.Expr) -> Field:
     return source.field if isinstance(source, Component) else source
 
 
-def is_second_derivative(expr: Any) -> bool:
+def is_second_derivative(expr: sp.Expr) -> bool:
     """Whether an expression is a second derivative in space of a field itself: lap(u), u_xx,
     u_xy or lap(v).
     """
@@ -142,7 +145,7 @@ def split(expr: sp.Expr, replace: Callable[[sp.Expr], Field]) -> sp.Expr:
     return expr.xreplace(found)
 
 
-def _is_partial(expr: Any) -> bool:
+def _is_partial(expr: sp.Expr) -> bool:
     """Whether an expression is a partial derivative in space of a field or of a component."""
     partial = isinstance(expr, sp.Derivative) and isinstance(expr.expr, Field | Component)
     return partial and all(variable in SPACE for variable in expr.variables)

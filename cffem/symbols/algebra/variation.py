@@ -21,7 +21,7 @@ from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal
 
 
-def variation(expr: Any, field: Field, direction: Any) -> sp.Expr:
+def variation(expr: object, field: Field, direction: Any) -> sp.Expr:
     """The derivative of an expression with respect to a field in a direction.
 
     Args:

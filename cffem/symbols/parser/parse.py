@@ -128,7 +128,7 @@ class Builder:
         self.names = names
         self.budget = Budget()
 
-    def build(self, tree: Tree) -> Any:
+    def build(self, tree: Tree) -> sp.Basic:
         return getattr(self, f"build_{tree.kind}")(tree)
 
     def expression(self, tree: Tree) -> sp.Expr:
@@ -138,15 +138,15 @@ class Builder:
             raise ParseError("a condition is not a number", tree.column)
         return expr
 
-    def condition(self, tree: Tree) -> Any:
+    def condition(self, tree: Tree) -> sp.Basic:
         expr = self.build(tree)
         if not is_condition(expr):
             raise ParseError("expected a condition such as x < 1/2", tree.column)
         return expr
 
     def apply(
-        self, function: Callable[..., Any], *arguments: Any, column: int, work: int = 0
-    ) -> Any:
+        self, function: Callable[..., sp.Basic], *arguments: Any, column: int, work: int = 0
+    ) -> sp.Basic:
         """Carry out one SymPy operation within the budget, with its complaints as `ParseError`."""
         nodes = sum(self.budget.measure(argument, column).nodes for argument in arguments)
         self.budget.spend(work + nodes // 4, column)
@@ -160,13 +160,13 @@ class Builder:
         self.number(result, column)
         return result
 
-    def number(self, expr: Any, column: int) -> float | None:
+    def number(self, expr: object, column: int) -> float | None:
         """The value of a constant, which must be real and finite; None for what is not constant."""
         if is_condition(expr) or self.budget.measure(expr, column).leaves > 0:
             return None
         return constant_value(expr, column)
 
-    def numbers(self, exprs: Sequence[Any], column: int) -> list[float] | None:
+    def numbers(self, exprs: Sequence[sp.Basic], column: int) -> list[float] | None:
         """The values of constants, or None unless all are constant."""
         found = [
             number for number in (self.number(expr, column) for expr in exprs) if number is not None
@@ -195,7 +195,7 @@ class Builder:
             raise ParseError("the number is too small for a floating-point number", tree.column)
         return sp.Float(number)
 
-    def build_name(self, tree: Tree) -> Any:
+    def build_name(self, tree: Tree) -> sp.Basic:
         if tree.word in ("True", "False"):
             return sp.true if tree.word == "True" else sp.false
         if tree.word in self.names:
@@ -295,26 +295,26 @@ class Builder:
     # ----------------------------------------------------------------------------------------------
     # Conditions
 
-    def build_comparison(self, tree: Tree) -> Any:
+    def build_comparison(self, tree: Tree) -> sp.Basic:
         return self.relation(tree, [self.expression(part) for part in tree.parts])
 
-    def relation(self, tree: Tree, sides: list[sp.Expr]) -> Any:
+    def relation(self, tree: Tree, sides: list[sp.Expr]) -> sp.Basic:
         self.check_scalars(tree, sides)
         if any(side.has(sp.Piecewise) for side in sides):
             # SymPy would rewrite the whole condition as a case distinction.
             raise ParseError("a condition cannot contain Piecewise", tree.column)
         return self.apply(RELATIONS[tree.word], *sides, column=tree.column)
 
-    def build_and(self, tree: Tree) -> Any:
+    def build_and(self, tree: Tree) -> sp.Basic:
         conditions = [self.condition(part) for part in tree.parts]
         return self.junction(sp.And if tree.kind == "and" else sp.Or, conditions, tree.column)
 
     build_or = build_and
 
-    def build_not(self, tree: Tree) -> Any:
+    def build_not(self, tree: Tree) -> sp.Basic:
         return self.junction(sp.Not, [self.condition(tree.parts[0])], tree.column)
 
-    def junction(self, function: Any, conditions: list[Any], column: int) -> Any:
+    def junction(self, function: Any, conditions: Sequence[sp.Basic], column: int) -> sp.Basic:
         """Join conditions. SymPy solves joined conditions on one variable, so these must be
         simple enough to solve.
         """
@@ -335,7 +335,7 @@ class Builder:
     # ----------------------------------------------------------------------------------------------
     # Functions and operators
 
-    def build_call(self, tree: Tree) -> Any:
+    def build_call(self, tree: Tree) -> sp.Basic:
         word = tree.word
         if word in FUNCTIONS:
             return self.call_function(tree)
@@ -438,7 +438,7 @@ class Builder:
         ) * len(pairs)
         return self.apply(lambda: sp.Piecewise(*pairs), column=tree.column, work=work)
 
-    def call_equality(self, tree: Tree) -> Any:
+    def call_equality(self, tree: Tree) -> sp.Basic:
         return self.relation(tree, self.arguments(tree, 2))
 
     def call_vector(self, tree: Tree) -> sp.Expr:
@@ -468,7 +468,9 @@ class Builder:
             )
         return self.component(self.expression(tree.parts[0]), tree.parts[1].word, tree.column)
 
-    def product(self, function: Callable[..., Any], a: sp.Expr, b: sp.Expr, column: int) -> sp.Expr:
+    def product(
+        self, function: Callable[..., sp.Basic], a: sp.Expr, b: sp.Expr, column: int
+    ) -> sp.Expr:
         first, second = self.budget.measure(a, column), self.budget.measure(b, column)
         work = first.summands * second.summands * (5 + first.weight + second.weight)
         return self.apply(function, a, b, column=column, work=work)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy as sp
 from sympy.logic.boolalg import Boolean
 
@@ -44,6 +42,6 @@ def is_linear(expr: sp.Expr, variable: sp.Symbol) -> bool:
     return all(part == variable for part in parts)
 
 
-def is_condition(expr: Any) -> bool:
+def is_condition(expr: object) -> bool:
     """Whether this is a truth value; SymPy's symbols could be either, ours are numbers."""
     return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import sympy as sp
 
@@ -19,7 +18,7 @@ from cffem.symbols.parser.syntax import COMPARISONS
 
 # Each function with its value for plain numbers, which tells before SymPy starts whether the result
 # is real and finite.
-FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[float], float]]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., sp.Basic], Callable[[float], float]]] = {
     "sin": (sp.sin, math.sin),
     "cos": (sp.cos, math.cos),
     "tan": (sp.tan, math.tan),

@@ -27,7 +27,7 @@ from cffem.symbols.fields import Component, Field, Normal, VectorField
 from cffem.symbols.problem.measured import as_data
 
 
-def _parts(on: Any) -> tuple[str, ...]:
+def _parts(on: object) -> tuple[str, ...]:
     names = (
         (on,)
         if isinstance(on, str)
@@ -46,8 +46,8 @@ def _parts(on: Any) -> tuple[str, ...]:
 class BoundaryCondition:
     """Base of all conditions on one field."""
 
-    field: Any
-    value: Any = 0
+    field: Field | Component
+    value: object = 0
     on: Any = "all"
 
     def __post_init__(self) -> None:
@@ -235,7 +235,7 @@ class Periodic:
         return f"Periodic({self.on} = {self.to})"
 
 
-def is_formula(value: Any) -> bool:
+def is_formula(value: object) -> bool:
     """Whether a boundary value is a number, a SymPy expression or a tuple of them, and no
     measurement or function.
     """
@@ -244,7 +244,7 @@ def is_formula(value: Any) -> bool:
     return isinstance(value, int | float | sp.Expr)
 
 
-def is_zero(value: Any) -> bool:
+def is_zero(value: object) -> bool:
     """Whether a boundary value is identically zero."""
     if isinstance(value, tuple | list | sp.Tuple):
         return all(is_zero(v) for v in value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -172,12 +171,12 @@ class ZeroMean(Constraint):
         return rf"$\int_\Omega {sp.latex(self.expr)} = 0$"
 
 
-def _require_vector(field: Any, what: str) -> None:
+def _require_vector(field: object, what: str) -> None:
     if not isinstance(field, VectorField):
         raise LibraryError(f"only a VectorField can be {what}, not {field}")
 
 
-def _checked_multiplier(given: Any, condition: sp.Expr) -> Multiplier | None:
+def _checked_multiplier(given: object, condition: sp.Expr) -> Multiplier | None:
     """One field of the condition's shape that is not constrained itself, with the name and
     degree of its element.
     """

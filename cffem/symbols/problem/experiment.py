@@ -119,7 +119,7 @@ class Experiment:
     time: Window | None = None
     constraint: Any = None
     forcing: Mapping[Field, DataLike] = field(default_factory=dict)
-    comm: Any = None
+    comm: object = None
     known: Mapping[Known, Any] = field(default_factory=dict)
     observation: Observation | None = None
 
@@ -211,7 +211,7 @@ def _base_field(key: Any) -> Any:
     return key
 
 
-def check_data(value: Any, what: str) -> None:
+def check_data(value: object, what: str) -> None:
     """Refuse data that contain unknowns, undeclared symbols, NaN or infinities, before
     anything is solved.
     """

@@ -376,13 +376,13 @@ def release() -> Intervention:
     return Intervention(released=True)
 
 
-def _name(name: Any) -> str:
+def _name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise LibraryError(f"an intervention names a term by a string, not {name!r}")
     return name
 
 
-def _finite(value: Any, what: str) -> float:
+def _finite(value: object, what: str) -> float:
     try:
         number = sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -392,7 +392,7 @@ def _finite(value: Any, what: str) -> float:
     return float(number)
 
 
-def _values(given: Mapping[sp.Expr, Any], what: str, derivatives: bool) -> Values:
+def _values(given: Mapping[sp.Expr, object], what: str, derivatives: bool) -> Values:
     """Check functions of the coordinates; other objects (a function on a mesh, a dataset) are
     the engine's to judge.
     """
@@ -425,7 +425,7 @@ def _values(given: Mapping[sp.Expr, Any], what: str, derivatives: bool) -> Value
     return tuple(result)
 
 
-def _latex_value(value: Any) -> str:
+def _latex_value(value: object) -> str:
     return (
         sp.latex(value)
         if isinstance(value, sp.Basic)

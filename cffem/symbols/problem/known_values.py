@@ -188,7 +188,7 @@ def known_text(value: Any) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def substituted(expr: sp.Basic, rule: Mapping[Known, Any]) -> Any:
+def substituted(expr: sp.Basic, rule: Mapping[Known, object]) -> Any:
     """An expression with values in the place of known fields, operators taken where they now can
     be.
 
@@ -256,7 +256,7 @@ def with_known(
     )
 
 
-def _in_constraint(constraint: Any, rule: Mapping[Known, Any]) -> Any:
+def _in_constraint(constraint: Any, rule: Mapping[Known, object]) -> Any:
     if constraint is None or not known_in(constraint.expr):
         return constraint
     multiplier = None if constraint.multiplier is None else dict([constraint.multiplier])
@@ -297,7 +297,7 @@ def _continuous(element: Any) -> tuple[Any, ...]:
     return (element,) if smooth and element.embedded_superdegree > 0 else ()
 
 
-def _replaced(library: Library, rule: Mapping[Known, Any]) -> Library:
+def _replaced(library: Library, rule: Mapping[Known, object]) -> Library:
     if not any(map(known_in, library.expressions)):
         return library
     anchor = None if library.anchor is None else substituted(library.anchor, rule)
@@ -315,13 +315,13 @@ def _data_of(experiment: Experiment) -> list[Any]:
     return [part for value in found for part in (value if isinstance(value, tuple) else (value,))]
 
 
-def _in_data(value: Any, rule: Mapping[Known, Any]) -> Any:
+def _in_data(value: Any, rule: Mapping[Known, object]) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_in_data(part, rule) for part in value)
     return substituted(value, rule) if isinstance(value, sp.Basic) else value
 
 
-def _in_condition(condition: Any, rule: Mapping[Known, Any]) -> Any:
+def _in_condition(condition: Any, rule: Mapping[Known, object]) -> Any:
     """A boundary condition with formulas in place of known fields, wherever it has data."""
     changes = {
         f.name: _in_data(getattr(condition, f.name), rule)

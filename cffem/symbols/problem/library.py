@@ -163,20 +163,20 @@ class Library(Mapping[str, sp.Expr]):
         for name, value in values.items():
             object.__setattr__(self, f"_{name}", value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Library never changes; use without, restrict or with_terms")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError("a Library never changes; use without, restrict or with_terms")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in Library.__slots__}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (
             self._anchor,
             tuple(self._terms.items()),
@@ -438,7 +438,7 @@ def _weighs(anchor: sp.Expr, rate: sp.Expr) -> bool:
 
 
 def _checked_parameters(
-    occurring: Mapping[Parameter, Any], given: Mapping[Parameter | str, float]
+    occurring: Mapping[Parameter, object], given: Mapping[Parameter | str, float]
 ) -> dict[Parameter, float]:
     """Real finite values for parameters that occur, keyed by the parameter."""
     by_name = {p.name: p for p in occurring}

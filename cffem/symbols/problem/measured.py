@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import sympy as sp
 
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
@@ -43,6 +44,38 @@ class InterpolationSettings:
 INTERPOLATION = InterpolationSettings()
 
 
+class MeasuredData(Protocol):
+    """What is asked of measured fields: the attributes of a `Dataset`."""
+
+    @property
+    def coordinates(self) -> Mapping[sp.Symbol, np.ndarray]:
+        """The axes of a grid, or the times of scattered points."""
+
+    @property
+    def values(self) -> Mapping[sp.Expr, np.ndarray]:
+        """The values of each field or component."""
+
+    @property
+    def points(self) -> np.ndarray | None:
+        """The places of scattered points; None on a grid."""
+
+    @property
+    def mask(self) -> np.ndarray | None:
+        """Where values are there; None where none is missing."""
+
+    @property
+    def dim(self) -> int:
+        """The dimension of space."""
+
+    @property
+    def period(self) -> Mapping[sp.Symbol, float]:
+        """The length after which the data repeat themselves, by coordinate."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values there are along each axis."""
+
+
 @dataclass(frozen=True, eq=False)
 class MeasuredFields:
     """The fields of a dataset as functions of place and time.
@@ -54,7 +87,7 @@ class MeasuredFields:
         component: the only component that is asked for; the others are then zero.
     """
 
-    dataset: Any
+    dataset: MeasuredData
     rate: bool = False
     component: int | None = None
 
@@ -129,7 +162,7 @@ class MeasuredFields:
         return np.array(rows) if unknown.shape else rows[0]
 
     @property
-    def _period(self) -> dict[Any, float]:
+    def _period(self) -> dict[sp.Symbol, float]:
         return dict(getattr(self.dataset, "period", {}))
 
     def _within_period(self, places: np.ndarray) -> np.ndarray:
@@ -153,7 +186,7 @@ class MeasuredFields:
         )
 
     @property
-    def _space(self) -> list[Any]:
+    def _space(self) -> list[sp.Symbol]:
         return [c for c in SPACE if c in self.dataset.coordinates]
 
     def _snapshot(self, array: np.ndarray, time: float, what: str) -> np.ndarray:

@@ -112,7 +112,7 @@ class Norm(str):
         ] or [NormPart(str(kind), (), on or "")]
         return super().__new__(cls, " + ".join(map(str, parts)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return str, (str(self),)
 
 

@@ -50,7 +50,7 @@ class Observation:
 
     noise: Any = None
 
-    def __add__(self, other: Any) -> Observations:
+    def __add__(self, other: object) -> Observations:
         if not isinstance(other, Observation):
             return NotImplemented
         return Observations((*_parts(self), *_parts(other)))
@@ -440,7 +440,7 @@ def spoken_point(point: Any) -> str:
     return f"({', '.join(f'{c:g}' for c in np.atleast_1d(point))})"
 
 
-def spoken_noise(noise: Any) -> str:
+def spoken_noise(noise: object) -> str:
     """A noise for people."""
     if noise is None:
         return "unknown"

@@ -78,13 +78,13 @@ class System(Mapping[str, sp.Expr]):
         _common_parameters(checked)
         object.__setattr__(self, "_libraries", checked)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a System never changes; use without, restrict or with_terms")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError("a System never changes; use without, restrict or with_terms")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return System, (dict(self._libraries),)
 
     def __eq__(self, other: object) -> bool:

@@ -25,7 +25,7 @@ from cffem.symbols.restricted import split_parts
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
 
 
-def checked_name(name: Any, what: str = "term") -> str:
+def checked_name(name: object, what: str = "term") -> str:
     """A term's name: a printable string; a System puts its field and '/' before it, and
     fields have no '/' in theirs.
     """
@@ -55,7 +55,7 @@ def checked_terms(terms: Any) -> dict[str, sp.Expr]:
     return result
 
 
-def named_expression(label: str, value: Any) -> sp.Expr:
+def named_expression(label: str, value: object) -> sp.Expr:
     """An expression from a user's value; if its shape makes no sense, the error names it."""
     try:
         expr = as_expr(value)

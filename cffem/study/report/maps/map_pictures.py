@@ -12,6 +12,8 @@ from cffem.study.report.markup import figure, number, paragraph, skipped, table
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from cffem.study.report.drawn_fields import Fields
     from cffem.study.report.maps.effect_map import EffectMap
     from cffem.study.report.report import Report
@@ -115,7 +117,7 @@ def _draw(fig: Any, drawing: Fields, name: str, each: EffectMap) -> None:
     growth.grid(color="#dddddd", linewidth=0.6)
 
 
-def _draw_area(fig: Any, axes: Any, drawing: Fields, values: np.ndarray) -> None:
+def _draw_area(fig: Any, axes: Axes, drawing: Fields, values: np.ndarray) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.tri import Triangulation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.experiment import Experiment
 
 if TYPE_CHECKING:
+    import sympy as sp
+
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -52,7 +54,7 @@ def from_data(experiment: Experiment, data: Dataset, library: Library | System) 
     return dataclasses.replace(experiment, initial=initial, boundary=boundary)
 
 
-def denoised(data: Dataset, library: Library | System) -> tuple[Dataset, Mapping[Any, float]]:
+def denoised(data: Dataset, library: Library | System) -> tuple[Dataset, Mapping[sp.Expr, float]]:
     """The data without their noise, as far as it can be removed, and its size; as they are
     where that is not possible.
     """
@@ -68,7 +70,7 @@ def denoised(data: Dataset, library: Library | System) -> tuple[Dataset, Mapping
         return data, {}
 
 
-def filled(data: Dataset, smooth: Dataset) -> dict[Any, Any]:
+def filled(data: Dataset, smooth: Dataset) -> dict[sp.Expr, np.ndarray]:
     """The measured values, with the smooth ones where a value is missing."""
     if data.mask is None:
         return dict(data.values)

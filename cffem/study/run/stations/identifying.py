@@ -40,6 +40,8 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 
 if TYPE_CHECKING:
+    from cffem.data.dataset import Dataset
+    from cffem.engine.solution import Solution
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -88,7 +90,7 @@ class Identification:
                 found[str(unknown)] = EffectiveEquation(equation.anchor, mine, unknown)
         return found
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Dataset | Solution]:
         """What the rows come from: measured data, else the factual solutions."""
         study = self.run.study
         return (
@@ -102,7 +104,7 @@ class Identification:
         """The design of each equation."""
         return self.designs_of(self.sources())
 
-    def designs_of(self, sources: list[Any]) -> dict[str, Design]:
+    def designs_of(self, sources: list[Dataset | Solution]) -> dict[str, Design]:
         """The designs of these equations on other solutions or data."""
         return {
             label: Design.from_fields(lib, sources, KIND, comm=None)
@@ -187,7 +189,7 @@ def selected_gram(made: Design, support: list[str]) -> SelectedFact | None:
     return SelectedFact(tuple(support), float(found.minimum), float(found.condition))
 
 
-def plain_note(note: Mapping[str, Any]) -> Facts:
+def plain_note(note: Mapping[str, object]) -> Facts:
     """Notes of a source that are numbers or words."""
     kept: Facts = {}
     for key, value in note.items():

@@ -29,6 +29,8 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    import sympy as sp
+
     from cffem.engine.solution import Solution
     from cffem.symbols.fields import Field
 
@@ -266,7 +268,7 @@ def misfit_sentence(share: float, explained: float, error_known: bool = True) ->
 
 def sampled(
     data: Dataset, window: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, dict[Any, np.ndarray]]:
+) -> tuple[np.ndarray, np.ndarray, dict[sp.Expr, np.ndarray]]:
     """A few points and times of the data within a window, with the values there (points ×
     times).
     """

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -26,6 +26,11 @@ from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.conditions import Dirichlet, Periodic, Tangential
 from cffem.symbols.problem.experiment import Experiment
+
+if TYPE_CHECKING:
+    from cffem.design.design import Design
+    from cffem.design.design_parts import Addition
+
 
 Facts = dict[str, Any]
 MODES = 4
@@ -47,7 +52,7 @@ def proposed(run: Run, identification: Identification, groups: list[AliasFact]) 
     first = next(iter(run.experiments.values()))
     generated = not run.study.candidates
     candidates = modes(run, first) if generated else dict(run.study.candidates)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Design]] = {}
     failed: dict[str, str] = {}
     for name, experiment in candidates.items():
         try:
@@ -87,14 +92,16 @@ def proposed(run: Run, identification: Identification, groups: list[AliasFact]) 
     }
 
 
-def designs_of(run: Run, identification: Identification, experiment: Experiment) -> dict[str, Any]:
+def designs_of(
+    run: Run, identification: Identification, experiment: Experiment
+) -> dict[str, Design]:
     """The designs of one candidate experiment, solved with the present coefficients."""
     coefficients = next(iter(run.models.values())).coefficients
     with Model(run.study.library, coefficients, experiment, run.study.petsc_options) as model:
         return identification.designs_of([model.factual])
 
 
-def best(offers: list[tuple[str, Any]]) -> str | None:
+def best(offers: list[tuple[str, Addition]]) -> str | None:
     """The name of the candidate that tells most groups apart, then with the largest eigenvalue."""
     useful = [addition for _, addition in offers if addition.separated]
     return (
@@ -104,7 +111,7 @@ def best(offers: list[tuple[str, Any]]) -> str | None:
     )
 
 
-def sentence(offers: list[tuple[str, Any]], groups: list[AliasFact]) -> str:
+def sentence(offers: list[tuple[str, Addition]], groups: list[AliasFact]) -> str:
     """What to do next, in words."""
     terms = "; ".join(", ".join(group.terms) for group in groups)
     name = best(offers)

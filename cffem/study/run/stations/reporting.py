@@ -64,6 +64,7 @@ from cffem.verdicts.pruning import FAILS, HOLDS, UNKNOWN, PruningContract, pruni
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
 
+    from cffem.engine.mesh.meshes import MeshData
     from cffem.symbols.problem.observables import Observable
 
 
@@ -101,7 +102,7 @@ class Findings:
     next_sensor: Facts | None = None
 
 
-def domain_text(domain: Any) -> str:
+def domain_text(domain: MeshData) -> str:
     """What kind of set a mesh, given with its names, stands for.
 
     Example:
