@@ -11,7 +11,7 @@ is `unresolved`, however large the score is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,13 +45,14 @@ from cffem.study.run.stations import (
     fitting,
     identifying,
     misfit,
+    profiling,
     proposing,
     reporting,
     scoring,
     solving,
 )
 from cffem.study.run.stations.intervening import check_interventions, checked_interventions
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
@@ -96,6 +97,8 @@ class Study:
             effect (`cf.delete("u/thermal", "T/heat")`), `cf.scale`, `cf.set`, `cf.force`,
             `cf.start`, `cf.boundary`, `cf.release`, joined by `&`. Each gets a score, an error bar
             and a verdict like a term.
+        profiles: terms whose profile ρ ↦ δ(ρ) is wanted, the coefficient becoming (1 − ρ) α, with
+            error bars, for the solution and for each observable.
         pairs: whether all pairs of terms are deleted as well, which tells terms that stand in for
             each other from terms that cancel.
         seed: of everything random that the study itself starts.
@@ -134,6 +137,7 @@ class Study:
         candidates: Mapping[str, Experiment] | None = None,
         interventions: Mapping[str, Intervention] | None = None,
         pairs: bool = False,
+        profiles: Iterable[str] = (),
         seed: int = 0,
     ):
         if not hasattr(library, "equations"):
@@ -155,6 +159,7 @@ class Study:
         self.candidates = named_experiments(candidates) if candidates else {}
         self.interventions = checked_interventions(interventions or {}, library)
         self.pairs = checked_flag(pairs)
+        self.profiles = checked_names(profiles, library)
         self.step_notes = self._hit_spells()
         self.seed = int(seed)
         self.started = False
@@ -285,6 +290,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     sizes = {name: found.factual[name].norm or 0.0 for name in run.models}
     deletions = deleting.Deletions(run, found.factual, nulls, refits)
     found.deletions = deletions.all()
+    found.profiles = profiling.asked_profiles(run, found.factual)
     found.linearised, found.residuals = scoring.linearised(run), scoring.residuals(run)
     found.adjoints = scoring.adjoints(run)
     found.observable_bounds = scoring.observable_bounds(run, deletions, found.deletions)
@@ -376,6 +382,17 @@ def named_experiments(given: Any) -> dict[str, Experiment]:
         if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
             raise InputError(f"an experiment's name is printable text without '/', not {name!r}")
     return named
+
+
+def checked_names(given: Iterable[str], library: Library | System) -> tuple[str, ...]:
+    """Terms whose profiles are wanted."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if name not in library.names:
+            raise InputError(
+                f"profiles name a term {name!r} that is not there; {nearest(name, library.names)}"
+            )
+    return tuple(dict.fromkeys(names))
 
 
 def checked_flag(pairs: bool) -> bool:

@@ -110,6 +110,7 @@ def assembled(terms, **sections):
             "screening",
             "interventions",
             "maps",
+            "profiles",
             "observables",
         )
     }

@@ -17,6 +17,7 @@ from cffem.study.report.interventions.page_interventions import page_interventio
 from cffem.study.report.maps.map_pictures import page_maps
 from cffem.study.report.markup import Raw, paragraph, section, text
 from cffem.study.report.page_script import CHECKSUM, SCRIPT, tolerance_slider
+from cffem.study.report.scores.profile_report import page_profiles
 from cffem.study.report.sensors import page_sensors
 from cffem.study.report.summary import (
     interventions_sentence,
@@ -108,6 +109,7 @@ def as_page(report: Report, drawing: Any = None) -> str:
     parts = [
         ("verdicts", "Verdicts", page_parts.verdicts(report) + tolerance_slider(report)),
         ("interventions", "Interventions and pairs of terms", page_interventions(report)),
+        ("profiles", "Profiles: parts of terms", page_profiles(report)),
         ("maps", "Where and when each change matters", page_maps(report, drawing)),
         ("scope", "What the verdicts hold for", page_parts.scope(report)),
         ("observables", "Observables", page_parts.observables(report)),

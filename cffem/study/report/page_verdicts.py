@@ -333,15 +333,18 @@ def gap(report: Report) -> str:
     sentence = "The two rankings agree."
     if pairs:
         sentence = (
-            "The two rankings disagree: a large share of the residual does not make a term matter."
+            "The two rankings disagree beyond the error bars: a large share of the residual does "
+            "not make a term matter."
         )
     listed = [
         f"{a.name} contributes more to the residual than {b.name} but changes the solution less."
         for a, b in pairs[:20]
     ]
     caption = "Residual contribution against deletion score; the shapes are those of the verdicts."
+    order = (report.sections["sets"].get("ranking") or {}).get("sentence", "")
     return "".join(
         [
+            *([paragraph(f"By deletion, relative to ε: {plain(order)}.")] if order else []),
             paragraph(sentence),
             *([bullets(listed)] if listed else []),
             figure(scatter(report), caption),

@@ -26,6 +26,7 @@ from cffem.study.report.interventions.intervention_report import (
     interventions_csv,
 )
 from cffem.study.report.maps.effect_map import EffectMap, with_arrays, write_maps
+from cffem.study.report.scores.profile_report import ProfileReport
 from cffem.study.report.summary import as_cell
 from cffem.symbols.errors import InputError
 
@@ -41,6 +42,7 @@ SECTIONS = (
     "screening",
     "interventions",
     "maps",
+    "profiles",
     "observables",
     "sets",
     "cost",
@@ -178,6 +180,15 @@ class Report:
         }
 
     @property
+    def profiles(self) -> dict[str, tuple[ProfileReport, ...]]:
+        """The profiles that were asked for, by term: for each experiment, field and observable."""
+        return {
+            term: tuple(map(ProfileReport.from_plain, found))
+            for term, found in self.sections["profiles"].items()
+            if term != "skipped"
+        }
+
+    @property
     def maps(self) -> dict[str, EffectMap]:
         """Where and when deletions and named interventions change the solution, by name."""
         if self.effects:
@@ -230,7 +241,7 @@ class Report:
         absent = {"skipped": "the report was written without this section"}
         report = cls(terms, {**dict.fromkeys(SECTIONS, absent), **sections})
         try:
-            report.interventions, report.maps  # noqa: B018
+            report.interventions, report.maps, report.profiles  # noqa: B018
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise InputError(f"this is not a report of schema {SCHEMA} ({error})") from None
         return report

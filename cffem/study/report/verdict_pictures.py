@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cffem.study.report.canvas import decades, label, mark, picture
 from cffem.study.report.markup import number
+from cffem.study.report.scores.score_order import RANKS_DIFFER, equation_of
 from cffem.study.report.summary import plain, term_epsilon
 
 if TYPE_CHECKING:
     from cffem.study.report.report import Report, TermReport
 
 DECADES = 4.0  # how far below ε the axis goes; what is smaller is named at its edge
-RANKS_DIFFER = 1.05  # two scores within this factor are not told apart by rank
 
 
 class Scored(Protocol):
@@ -197,9 +197,17 @@ def disagreements(terms: Sequence[TermReport]) -> list[tuple[TermReport, TermRep
     for pair in combinations(both, 2):
         b, a = sorted(pair, key=lambda term: term.residual_contribution or 0.0)
         more = (a.residual_contribution or 0.0) > RANKS_DIFFER * (b.residual_contribution or 0.0)
-        if more and RANKS_DIFFER * (a.deletion or 0.0) < (b.deletion or 0.0):
+        if more and equation_of(a) == equation_of(b) and _clearly_less(a, b):
             found.append((a, b))
     return found
+
+
+def _clearly_less(a: TermReport, b: TermReport) -> bool:
+    """Whether a score is below another by more than both error bars; without bars, by a factor."""
+    first, second = a.deletion or 0.0, b.deletion or 0.0
+    if a.margin is None or b.margin is None:
+        return RANKS_DIFFER * first < second
+    return first + a.margin < second - b.margin
 
 
 def comparable(report: Report) -> list[TermReport]:

@@ -69,6 +69,7 @@ def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, object]:
         },
         "interventions": {name: plain(change) for name, change in study.interventions.items()},
         "pairs": study.pairs,
+        "profiles": list(study.profiles),
         "petsc_options": plain(study.petsc_options),
         "seed": study.seed,
     }

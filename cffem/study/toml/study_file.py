@@ -172,6 +172,7 @@ class StudyReader:
             "candidates": candidates or None,
             "interventions": self._interventions(table.table("interventions", {})),
             "pairs": table.flag("pairs", False),
+            "profiles": self._names("profiles"),
             "seed": seed,
         }
         table.done()
@@ -602,6 +603,13 @@ class StudyReader:
         table.done()
         with table.naming():
             return getattr(observables, kind)(**options), epsilon
+
+    def _names(self, key: str) -> list[str]:
+        """A list of names of terms."""
+        given = self.table.get(key, [])
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            raise self.table.refuse(key, "a list of names of terms")
+        return given
 
     def _interventions(self, table: Table) -> dict[str, Intervention]:
         return {name: self._intervention(table.table(name)) for name in table.entries(most=200)}

@@ -17,6 +17,8 @@ import cffem
 from cffem.study.report.interventions.intervention_report import InterventionReport
 from cffem.study.report.maps.effect_map import EffectMap
 from cffem.study.report.report import Report, TermReport
+from cffem.study.report.scores.profile_report import ProfileReport
+from cffem.study.report.scores.score_order import ranking
 from cffem.study.run.description import observable_text
 from cffem.study.run.facts import (
     WHOLE,
@@ -88,6 +90,7 @@ class Findings:
     deletions: DeletionFacts = field(default_factory=dict)
     linearised: Mapping[str, LinearisedFact] = field(default_factory=dict)
     residuals: Mapping[str, Mapping[str, ResidualFact]] = field(default_factory=dict)
+    profiles: Mapping[str, list[ProfileReport]] = field(default_factory=dict)
     adjoints: AdjointFacts = field(default_factory=dict)
     observable_bounds: Mapping[str, Mapping[str, Mapping[str, ObservableBoundFact]]] = field(
         default_factory=dict
@@ -175,12 +178,20 @@ class Reporting:
             "screening": self._screening(),
             "interventions": interventions,
             "maps": self._maps(effects),
+            "profiles": self._profiles(),
             "observables": self._observables(),
             "sets": {**self._sets(terms), **self.sensors.columns(seen)},
             "cost": self._cost(),
             "environment": self._environment(),
         }
         return Report(terms, sections, effects)
+
+    def _profiles(self) -> Facts:
+        if not self.found.profiles:
+            return {"skipped": "no profile is asked for"}
+        return {
+            term: [each.to_plain() for each in found] for term, found in self.found.profiles.items()
+        }
 
     @staticmethod
     def _maps(effects: Mapping[str, EffectMap]) -> Facts:
@@ -706,6 +717,7 @@ class Reporting:
             sets[key] = [name for name, term in terms.items() if term.decision == key]
         sets["aliased"] = sorted({term for group in self.groups for term in group.terms})
         sets["pruning"] = self._pruning(terms)
+        sets["ranking"] = ranking(terms)
         sets["verdicts"] = [
             single.to_plain()
             for kind in self.single

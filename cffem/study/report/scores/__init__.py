@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Scores as rankings with uncertainty, and as profiles of partial deletions."""
