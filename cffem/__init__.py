@@ -28,6 +28,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.coordinates": "Parameter t x y z",
         "cffem.symbols.fields": "ScalarField VectorField",
         "cffem.symbols.known": "Known",
+        "cffem.symbols.form_terms": "Form",
         "cffem.symbols.restricted": "on",
         "cffem.symbols.problem.known_values": "Interpolated",
         "cffem.symbols.operators": "component cross curl det div dot dt grad identity inner inv "

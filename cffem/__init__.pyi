@@ -46,6 +46,7 @@ from cffem.symbols.errors import ShapeError as ShapeError
 from cffem.symbols.errors import SymbolError as SymbolError
 from cffem.symbols.fields import ScalarField as ScalarField
 from cffem.symbols.fields import VectorField as VectorField
+from cffem.symbols.form_terms import Form as Form
 from cffem.symbols.known import Known as Known
 from cffem.symbols.operators import component as component
 from cffem.symbols.operators import cross as cross

@@ -20,6 +20,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, ScalarField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.known import Known
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.library import Library
@@ -165,6 +166,8 @@ def check_formulas(model: Model) -> None:
         if equation.is_weighted:
             raise NotCovered(f"the time derivative has a weight, {equation.anchor}")
         for name, term in equation.items():
+            if term.has(FormTerm):
+                raise NotCovered(f"{name} is given as a UFL form and has no formula")
             if term.has(On):
                 raise NotCovered(f"{name} acts in a part of the domain or its boundary only")
             if term.has(Known):

@@ -27,6 +27,7 @@ from cffem.symbols.algebra.components import Entries
 from cffem.symbols.algebra.nodes import dimension_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, Parameter
 from cffem.symbols.fields import Component, Field
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.operators import curl, has_jump, vector
 from cffem.symbols.problem.constraint_classes import Constraint, DivergenceFree
 
@@ -86,7 +87,14 @@ class Modulo:
     # ----------------------------------------------------------------------------------------------
 
     def normal_form(self, term: sp.Expr) -> Entries:
-        """The components of a term on the class, in jets that are independent there."""
+        """The components of a term on the class, in jets that are independent there.
+
+        A term that is given as a form has none; symbols stand for them, so that nothing is proved
+        of it.
+        """
+        if isinstance(term, FormTerm):
+            count = self.dimension if term.shape else 1
+            return tuple(sp.Symbol(f"{term}[{i}]") for i in range(count))
         if self.jumps:
             term = sp.sympify(term).xreplace({self.constraint.expr: sp.S.Zero})
         return tuple(sp.expand(self.reduce(entry)) for entry in canonical(term, self.dimension))
@@ -95,6 +103,8 @@ class Modulo:
         """What a projected equation sees of a vector term: the normal form of its curl,
         divided by the weight.
         """
+        if isinstance(term, FormTerm):
+            return self.normal_form(term)
         weight = self.constraint.weight if isinstance(self.constraint, DivergenceFree) else sp.S.One
         parts = [entry / weight for entry in self.normal_form(term)]
         rotated = canonical(curl(vector(*parts)), self.dimension)
@@ -148,6 +158,7 @@ class Modulo:
         """
         if (
             self.jumps
+            or isinstance(term, FormTerm)
             or len(canonical(term, self.dimension)) != self.dimension
             or self.dimension < 2
         ):

@@ -30,6 +30,7 @@ from cffem.symbols.algebra.foreign import refuse
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.fields import Component, Field
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.operators import (
     Cross,
@@ -411,6 +412,10 @@ class Lowering:
     def rotation(self, f: UflExpr, i: int, j: int) -> UflExpr:
         """∂f_j/∂x_i − ∂f_i/∂x_j."""
         return self.partial(f[j], i) - self.partial(f[i], j)
+
+    @lower.register(FormTerm)
+    def given_form(self, node: FormTerm) -> UflExpr:
+        raise UnsupportedTerm("it is given as a UFL form and has no formula", node)
 
     # Products and tensors
     # ----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from cffem.forms.lowering import Context, lower
 from cffem.forms.orders import Derived, derivatives
 from cffem.forms.translation_errors import NotRepresentable, UnsupportedTerm
 from cffem.symbols.fields import Field, n
+from cffem.symbols.form_terms import FormTerm
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
@@ -60,6 +61,8 @@ def strong_form(
     """
     if term.has(n):
         raise UnsupportedTerm("the normal exists on the boundary only", n, term)
+    if term.has(FormTerm):
+        raise NotRepresentable("it is given as a UFL form and has no values at points", term)
     if not broken:
         check_representable(term, elements)
     return lower(term, context)

@@ -53,6 +53,7 @@ from cffem.study.run.stations import (
 )
 from cffem.study.run.stations.intervening import check_interventions, checked_interventions
 from cffem.symbols.errors import InputError, nearest
+from cffem.symbols.form_terms import forms_among
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
@@ -148,6 +149,12 @@ class Study:
         self.data, self.readings = dict(measured.fields), dict(measured.readings)
         self.calibration = calibration or CalibrationSettings()
         self.coefficients = None if coefficients is None else dict(coefficients)
+        forms = forms_among(library.items())
+        if forms and coefficients is None:
+            raise InputError(
+                f"{', '.join(forms)}: a term given as a UFL form has no regression rows; give "
+                "coefficients, or fit readings by cf.calibrate"
+            )
         self.refit = refit
         self.screening = screening or Screening(random_state=seed)
         asked = certification or Certification()

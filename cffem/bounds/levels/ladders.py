@@ -227,6 +227,8 @@ def check_mesh(model: Model) -> None:
         *model.discretisation.weak_terms.values(),
         *filter(None, model.discretisation.weak_anchors.values()),
     ]
+    if model.discretisation.captured:
+        raise NotCovered("a form contains functions or constants of this mesh, and of no finer one")
     if any(term.jumps for term in weak):
         raise NotCovered(
             "a term has fluxes between cells, and a refined mesh has no ghost cells for them"

@@ -33,6 +33,7 @@ from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.known import Known, KnownEntry, KnownTensor
 from cffem.symbols.operators import Inverse, as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
@@ -199,6 +200,8 @@ def symbol_of(
         if alpha and library.locate(name)[0] == unknown
     ]
     terms = [(term, alpha) for term, alpha in terms if term != 0]
+    if any(term.has(FormTerm) for term, _ in terms):
+        raise NotJudged("a term of it is given as a form, whose derivatives no formula tells")
     if any(term.has(Inverse) or orders(term, dim)[0] > 2 for term, _ in terms):
         # Stresses of finite deformations or derivatives of higher order are left, which carry all.
         raise NotJudged("")

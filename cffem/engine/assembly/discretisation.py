@@ -39,6 +39,7 @@ from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
 from cffem.forms.elements import HCURL, carrier
+from cffem.forms.given_forms import captured, given_form
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
@@ -51,6 +52,7 @@ from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import Parameter, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.operators import as_expr, dt
 from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.experiment import Experiment
@@ -85,6 +87,8 @@ class Discretisation:
     ):
         _compat.keep_cells()
         self.signs = dict(signs or {})
+        # Functions and constants of this very mesh that terms given as forms bring along.
+        self.captured: list[Any] = []
         self.library = library
         self.experiment = experiment
         self.domain = domain
@@ -173,10 +177,11 @@ class Discretisation:
         return default_multiplier(self.mesh, constraint, elements)
 
     def _weak_term(self, name: str, elements: Mapping[Field, _ElementBase]) -> WeakTerm:
+        term, equation = self.library[name], self.library.locate(name)[0]
+        if isinstance(term, FormTerm):
+            return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
         try:
-            return self.weak_in_parts(
-                self.library[name], self.library.locate(name)[0], elements, f"term {name!r}"
-            )
+            return self.weak_in_parts(term, equation, elements, f"term {name!r}")
         except UnsupportedTerm as error:
             raise error.named(name) from None
 
@@ -238,6 +243,8 @@ class Discretisation:
         elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field],
     ) -> WeakTerm:
+        if term.has(FormTerm):
+            raise UnsupportedTerm("it is given as a UFL form, which cannot be taken apart", term)
         if term == 0:
             return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
         return weak_form(term, equation, elements, multipliers, known=self.known.elements)
@@ -300,6 +307,8 @@ class Discretisation:
                 closed boundary).
             sign: that of the coefficient with which it stands on the right of the equation.
         """
+        if isinstance(weak.term, FormTerm):
+            return self._given_form(weak.term, equation)
         context = self.context.extended({weak.test: self.tests[equation]})
         within = replace(weak, traces=())
         form = (
@@ -343,6 +352,17 @@ class Discretisation:
                 form += self.on_boundary(integrand, context) * measure(self.boundary.tags[part])
             if part in self.boundary.surfaces:
                 form += 0.5 * low(integrand) * measure(self.boundary.surfaces[part])
+        return form
+
+    def _given_form(self, term: FormTerm, equation: Field) -> ufl.Form:
+        """The form of a term that the user gave as one."""
+        name = next(name for name, expr in self.library.items() if expr == term)
+        domain = self.mesh.ufl_domain()
+        cells = ufl.Measure("dx", domain=domain, subdomain_data=self.domain.cell_tags)
+        facets = ufl.Measure("dS", domain=domain, subdomain_data=self.domain.facet_tags)
+        measures = {"dx": cells, "ds": self.boundary.measure, "dS": facets}
+        form = given_form(term, name, self.context, self.tests[equation], measures)
+        self.captured += captured(form, self.context)
         return form
 
     def on_boundary(self, expr: sp.Expr, context: Context) -> ufl.Form:
@@ -440,12 +460,20 @@ class Discretisation:
 
     def terms(self) -> dict[str, Ingredient]:
         """The ingredients of all candidate terms."""
-        return {
+        found = {
             name: self.ingredient(
                 name, self.form_of(weak, self.library.locate(name)[0], sign=self.signs.get(name, 1))
             )
             for name, weak in self.weak_terms.items()
         }
+        for name, ingredient in found.items():
+            term = self.library[name]
+            if isinstance(term, FormTerm) and term.form.linear and not ingredient.linear:
+                raise InputError(
+                    f"term {name!r}: its form is said to be linear, but its derivative depends on "
+                    "the fields; leave linear=True out"
+                )
+        return found
 
     def turned(self, coefficients: Mapping[str, float]) -> bool:
         """Whether other coefficients change what is upstream, so that fluxes between cells are

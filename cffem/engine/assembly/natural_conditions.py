@@ -25,6 +25,7 @@ from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.problem.conditions import Natural, Neumann, Robin, is_zero
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def leaving(discretisation: Discretisation, unknown: Field) -> dict[str, list[st
     }
     weak |= {} if anchor is None else {ANCHOR: anchor}
     found = {name: directions(term.traces, term.test) for name, term in weak.items() if term.traces}
+    # A form was integrated by parts by whoever wrote it.
+    found |= {name: [WHOLE] for name, term in weak.items() if isinstance(term.term, FormTerm)}
     constraint = discretisation.experiment.constraint
     acts = constraint is not None and unknown in constraint.fields
     if acts and discretisation.kinds[unknown] != HCURL:

@@ -105,6 +105,8 @@ def _obstacle(model: Model, keep: bool, data: Sequence[Any]) -> str:
         *(getattr(c, "value", 0) for c in experiment.boundary),
         *data,
     ]
+    if model.discretisation.captured:
+        return "a form contains functions or constants of the mesh"
     if any(hasattr(value, "function_space") for value in values) or any(
         map(on_one_mesh, experiment.known.values())
     ):

@@ -20,6 +20,7 @@ from cffem.engine.assembly.equation import Assembled
 from cffem.engine.assembly.experiment_checks import is_subdomain
 from cffem.engine.time.march import march
 from cffem.symbols.errors import InputError
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.problem.interventions import Intervention, part_term
 from cffem.symbols.restricted import On
 
@@ -58,6 +59,11 @@ def admit(model: Model, change: Intervention) -> None:
 def _add_term(model: Model, name: str, part: str, known: str) -> None:
     discretisation, term = model.discretisation, model.library[name]
     what = f"the deletion of {name!r}"
+    if term.has(FormTerm):
+        raise InputError(
+            f"{what} on {part!r}: the term is given as a UFL form; write a form of its own for "
+            "that part"
+        )
     if term.has(On):
         raise InputError(f"{what} on {part!r}: the term acts in parts already; delete it by name")
     if not is_subdomain(discretisation.domain, discretisation.boundary, part, what):

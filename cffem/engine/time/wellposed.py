@@ -23,6 +23,7 @@ from cffem.symbols.algebra.analysis import canonical, jet, orders
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import VectorField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.operators import Inverse
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def principal_symbol(expr: sp.Expr, unknown: Field, dim: int, size: int) -> np.n
     """A_ijkl, the coefficient of ∂_k ∂_l u_j in the i-th component; None where it is not
     constant or not the highest order.
     """
-    if expr.has(Inverse):
+    if expr.has(Inverse, FormTerm):
         return None
     entries = canonical(expr, dim)
     if orders(expr, dim)[0] > 2 or len(entries) != size:

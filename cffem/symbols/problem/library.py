@@ -21,6 +21,7 @@ from cffem.symbols.coordinates import COORDINATES, Parameter, t
 from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field, ScalarField, VectorField
+from cffem.symbols.form_terms import Form, FormTerm
 from cffem.symbols.known import Known
 from cffem.symbols.problem.term_checks import (
     check_distinct,
@@ -50,7 +51,8 @@ class Library(Mapping[str, sp.Expr]):
         anchor: the term with coefficient one on the left: `dt(u)`, `dt(dt(u))`, one of them with a
             weight (`rho*dt(u)`, `dot(M, dt(v))`; `rho` a number, a `Known` or an expression), a
             steady expression, or None.
-        terms: the candidates by name; numbers and tuples are constants and constant vectors.
+        terms: the candidates by name; numbers and tuples are constants and constant vectors, and
+            a `Form` is a term given in UFL.
         unknown: the field this equation is for, where the anchor does not tell.
         parameters: values of the `Parameter`s that occur, as far as they are known now.
 
@@ -83,12 +85,13 @@ class Library(Mapping[str, sp.Expr]):
     def __init__(
         self,
         anchor: ExpressionLike | None = None,
-        terms: Mapping[str, ExpressionLike] | Iterable[tuple[str, ExpressionLike]] = (),
+        terms: Mapping[str, ExpressionLike | Form]
+        | Iterable[tuple[str, ExpressionLike | Form]] = (),
         unknown: Field | None = None,
         parameters: Mapping[Parameter | str, float] | None = None,
     ):
-        named = checked_terms(terms)
         left = None if anchor is None else named_expression("the anchor", anchor)
+        named = _bound(checked_terms(terms), left, unknown)
         labelled = ([("the anchor", left)] if left is not None else []) + [
             (f"term {k!r}", e) for k, e in named.items()
         ]
@@ -282,11 +285,15 @@ class Library(Mapping[str, sp.Expr]):
         """How a term depends on the given fields together (default: all): constant, linear,
         affine or nonlinear.
         """
-        return analysis.dependence(self[name], self.fields if fields is None else fields, self._dim)
+        term, asked = self[name], self.fields if fields is None else fields
+        if isinstance(term, FormTerm):
+            there = term.atoms(Field) & {*asked}
+            return "constant" if not there else "linear" if term.form.linear else "nonlinear"
+        return analysis.dependence(term, asked, self._dim)
 
     def order(self, name: str) -> int:
-        """The highest order of space derivatives in a term."""
-        return analysis.orders(self[name], self._dim)[0]
+        """The highest order of space derivatives in a term; of a form, which has no formula, 2."""
+        return 2 if isinstance(self[name], FormTerm) else analysis.orders(self[name], self._dim)[0]
 
     def check(self, dim: int) -> None:
         """Check the library again where the dimension of space is known: in 1D, lap(u) is u.diff(x,
@@ -356,6 +363,17 @@ class Library(Mapping[str, sp.Expr]):
 
     def _repr_html_(self) -> str:
         return tables.as_html([(self._anchor, self._rows())])
+
+
+def _bound(
+    terms: Mapping[str, sp.Expr | Form], anchor: sp.Expr | None, unknown: Field | None
+) -> dict[str, sp.Expr]:
+    """The terms with forms as terms of this equation."""
+    written = {name: term for name, term in terms.items() if not isinstance(term, Form)}
+    if len(written) == len(terms):
+        return written
+    field = _unknown_of(anchor, written, unknown)
+    return {n: term.term(field) if isinstance(term, Form) else term for n, term in terms.items()}
 
 
 def _unknown_of(

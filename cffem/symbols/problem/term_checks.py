@@ -19,6 +19,7 @@ from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES, Parameter
 from cffem.symbols.errors import LibraryError, ShapeError, SymbolError, TermShapeError, nearest
 from cffem.symbols.fields import Field, Normal
+from cffem.symbols.form_terms import Form, FormTerm
 from cffem.symbols.known import Known
 from cffem.symbols.restricted import split_parts
 
@@ -38,11 +39,11 @@ def checked_name(name: object, what: str = "term") -> str:
     return name
 
 
-def checked_terms(terms: Any) -> dict[str, sp.Expr]:
+def checked_terms(terms: Any) -> dict[str, sp.Expr | Form]:
     """Named expressions from a mapping or from pairs, with every name occurring once."""
     if not isinstance(terms, Iterable):
         raise LibraryError(f"terms give each expression its name, {{'u': u}} say, not {terms!r}")
-    result: dict[str, sp.Expr] = {}
+    result: dict[str, sp.Expr | Form] = {}
     for pair in terms.items() if isinstance(terms, Mapping) else terms:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise LibraryError(
@@ -51,7 +52,8 @@ def checked_terms(terms: Any) -> dict[str, sp.Expr]:
         name = checked_name(pair[0])
         if name in result:
             raise LibraryError(f"two terms are called {name!r}; give each its own name")
-        result[name] = named_expression(f"term {name!r}", pair[1])
+        form = isinstance(pair[1], Form)
+        result[name] = pair[1] if form else named_expression(f"term {name!r}", pair[1])
     return result
 
 
@@ -159,6 +161,7 @@ def check_shape(label: str, expr: sp.Expr, shape: Shape, owner: str) -> None:
 
 def check_distinct(terms: Mapping[str, sp.Expr], anchor: sp.Expr | None, dim: int | None) -> None:
     """Refuse terms that vanish, and terms that are a constant times another or times the anchor."""
+    terms = {name: expr for name, expr in terms.items() if not expr.has(FormTerm)}
     for name, expr in terms.items():
         if is_zero(expr, dim):
             raise LibraryError(f"term {name!r} is identically zero: {expr}")

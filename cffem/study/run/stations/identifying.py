@@ -38,6 +38,7 @@ from cffem.study.run.identified_facts import (
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+from cffem.symbols.form_terms import forms_among
 
 if TYPE_CHECKING:
     from cffem.data.dataset import Dataset
@@ -120,6 +121,11 @@ def design(run: Run, identification: Identification) -> DesignFacts:
 
 def diagnosed(identification: Identification) -> DesignFacts:
     """What the paper asks of a design, for each equation."""
+    forms = forms_among(identification.run.study.library.items())
+    if forms:
+        return DesignFacts(
+            skipped=f"{', '.join(forms)}: given as UFL forms, which have no regression rows"
+        )
     try:
         designs = identification.designs
     except (InputError, ValueError) as error:
