@@ -28,6 +28,7 @@ from cffem.study.run.checkpoint import OutputError
 from cffem.study.run.counted import counted_fields
 from cffem.study.run.progress import progress_of_script
 from cffem.study.run.running import Run
+from cffem.study.run.sections.findings import Findings
 from cffem.study.run.sensors import calibrating, covariance_spread, next_sensor, observing
 from cffem.study.run.sensors.fit_choice import (
     AUTO,
@@ -270,7 +271,7 @@ class Study:
 def stations(run: Run) -> tuple[Report, Any]:
     """All stations in order; the report, and on rank 0 the drawing of the fields."""
     study = run.study
-    found = reporting.Findings(study.coefficients or {})
+    found = Findings(study.coefficients or {})
     if study.calibrated:
         found.calibration = calibrating.calibration(run)
         run.noise_level = found.calibration["noise_level"]
@@ -337,9 +338,7 @@ def write_maps(run: Run, deletions: deleting.Deletions) -> None:
         raise OutputError(f"the maps cannot be written: {error}; make room and resume") from None
 
 
-def refits_from_data(
-    run: Run, identification: identifying.Identification, found: reporting.Findings
-) -> Any:
+def refits_from_data(run: Run, identification: identifying.Identification, found: Findings) -> Any:
     """The coefficients of the others, fitted to the data without a term; None where coefficients
     are given and are refitted on the solution.
     """

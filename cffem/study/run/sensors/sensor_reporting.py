@@ -24,7 +24,7 @@ from cffem.verdicts.decisions import IRRELEVANT, RELEVANT, decide
 
 if TYPE_CHECKING:
     from cffem.study.run.running import Run
-    from cffem.study.run.stations.reporting import Findings
+    from cffem.study.run.sections.findings import Findings
 
 Facts = dict[str, Any]
 NEEDED, SPARE, HIDDEN, OPEN = "needed", "visible but not needed", "not visible", "unresolved"

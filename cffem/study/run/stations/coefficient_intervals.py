@@ -24,7 +24,7 @@ from cffem.symbols.problem.interventions import Intervention, delete
 from cffem.symbols.problem.interventions import set as set_coefficient
 
 if TYPE_CHECKING:
-    from cffem.study.run.stations.reporting import Findings
+    from cffem.study.run.sections.findings import Findings
 
 Changed = tuple[Intervention, DeletionFact]
 

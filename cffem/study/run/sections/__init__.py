@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The sections of a report, each made of facts."""
