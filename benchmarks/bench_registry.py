@@ -36,6 +36,13 @@ def sweep(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def study(arguments: Sequence[str]) -> int:
+    """What a certified study costs beside the loop by hand, and whether its verdicts are right."""
+    from benchmarks.study.study_bench import main
+
+    return main(arguments)
+
+
 def projection(arguments: Sequence[str]) -> int:
     """What one projection onto a constraint class costs, in units of one Poisson solve."""
     from benchmarks.projection_bench import main
@@ -48,5 +55,6 @@ BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "certify": certify,
     "leray": leray,
     "sweep": sweep,
+    "study": study,
     "projection": projection,
 }

@@ -320,7 +320,9 @@ def certify_deletions(
         for key, target in targets.items():
             if not target.decided(found[name][key]):
                 norm = target.certification.norm
-                estimated = estimates.deletion(name, norm, solution, change, firm, target.decided)
+                estimated = estimates.deletion(
+                    name, norm, solution, change, firm, target.decided, target.exceeded
+                )
                 estimated = with_curve(model, estimated, change, solution, norm)
                 found[name][key] = _better(found[name][key], estimated, target)
         done(name)
@@ -374,6 +376,12 @@ class Target:
     def sized(self, bound: DeletionBound | NoCertificate) -> DeletionBound | NoCertificate:
         """A bound that knows the norm that a relative tolerance is relative to."""
         return replace(bound, size=self.size) if isinstance(bound, DeletionBound) else bound
+
+    def exceeded(self, value: float, error: float) -> bool:
+        """Whether a lower bound of a score is above the tolerance, whose factual solution has this
+        error.
+        """
+        return value > self.threshold + self.certification.uncertainty(error)
 
     def decided(self, bound: DeletionBound | NoCertificate) -> bool:
         """Whether a bound decides, the error of the norm that a relative tolerance is

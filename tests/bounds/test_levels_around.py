@@ -202,3 +202,23 @@ def test_ranks_agree_on_the_estimates(on_ranks, capsys):
     assert together[0] == pytest.approx(alone[0], rel=1e-6)
     # How triangles are divided depends on how they are numbered, and so does the finer level.
     assert together[1] == pytest.approx(alone[1], rel=0.05)
+
+
+def test_a_term_that_is_relevant_on_a_part_of_the_window_is_relevant():
+    model = cf.Model(*transient(steps=32))
+    levels = LevelsAround(model, BELOW)
+    whole = levels.deletion("u_x")
+    part = levels.on_part("u_x", "L2", None, cf.delete("u_x"), lambda value, error: value > 1e-4)
+    assert part.score == pytest.approx(whole.score)
+    # The lower bound is that of half the window, well below the score and with a bar of its own.
+    least = part.score - part.margin
+    with cf.Model(*transient(h=0.05, steps=64)) as finer:
+        without = finer.solve(cf.delete("u_x"))
+        half = [a - b for a, b in zip(finer.factual.states, without.states, strict=True)][:33]
+        difference = cf.Solution(finer, without.intervention, finer.times[:33], without.record)
+        difference.states = half
+        true = difference.norm("L2")
+    assert 0.8 * true < least < true
+    assert "the first 50% of the window" in part.certificate.method
+    none = levels.on_part("u_x", "L2", None, cf.delete("u_x"), lambda value, error: value > 1.0)
+    assert none is None

@@ -9,14 +9,18 @@ by ρ = κ E_12 s/(1 − s), see `cffem.bounds.levels.level_gaps`. For a score t
 difference u − u_j itself.
 
 Levels may be too coarse to say anything: where the first gap is not small beside the field, its
-shrinking is no sign of convergence, and there is no estimate.
+shrinking is no sign of convergence, and there is no estimate. For a difference u − u_j whose second
+gap is small all the same, the first one is added to what is left: a wide error bar, which is enough
+far from ε.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +32,7 @@ from cffem.bounds.levels.coarser import (
     finer_model,
     interpolated,
 )
-from cffem.bounds.levels.compared import check_compared, gram_matrix, raised_states
+from cffem.bounds.levels.compared import WHOLE, check_compared, gram_matrix, raised_states
 from cffem.bounds.levels.ladders import BOTH, MESH, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
 BELOW, ABOUT = 2, 1
 # The largest first gap, relative to the field, from which anything is concluded.
 RESOLVED = 0.5
+# A part of the window has at least so many steps of the coarsest level.
+FEWEST_LEVELS = 2
 Trajectory = list[np.ndarray]
 
 
@@ -153,6 +159,7 @@ class LevelsAround:
         scale: float = 0.0,
         residuals: float = 0.0,
         unseen: float = 0.0,
+        until: Fraction = WHOLE,
     ) -> Levels:
         """What the levels say of one field.
 
@@ -163,12 +170,13 @@ class LevelsAround:
             scale: what rounding errors are relative to; zero for the field itself.
             residuals: about how far residuals can have moved the field.
             unseen: about how far data that no level has seen can have moved it.
+            until: the share of the window that is looked at, from its beginning.
         """
         check_compared(self.model, kind)
         low, middle, high = field
         parts = [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)], [(high, 1.0)]]
         length = float(self.model.times[-1] - self.model.times[0])
-        gram = gram_matrix(self.finest.norm(kind), parts, length)
+        gram = gram_matrix(self.finest.norm(kind), parts, length, until)
         root = [math.sqrt(max(value, 0.0)) for value in np.diag(gram)]
         combined = root[2]
         given = combined
@@ -187,10 +195,20 @@ class LevelsAround:
         )
         return Levels((gaps,), given, combined, residuals, unseen, self.given)
 
-    def _checked(self, what: str, found: Levels) -> Levels:
-        """The levels of a field that are fine enough to say anything."""
+    def _checked(self, what: str, found: Levels, wide: bool = False) -> Levels:
+        """The levels of a field that are fine enough to say anything.
+
+        Args:
+            what: the field, in words.
+            found: its levels.
+            wide: whether a first gap that is too large is added to what is left, as long as the
+                second one is small beside the field, instead of being refused.
+        """
         (gaps,) = found.gaps
-        if not gaps.rounded and gaps.first > RESOLVED * max(found.combined, found.reported):
+        size = max(found.combined, found.reported)
+        if not gaps.rounded and gaps.first > RESOLVED * size:
+            if wide and gaps.accepted and gaps.second <= RESOLVED * size:
+                return replace(found, unseen=found.unseen + gaps.first)
             raise NotSaturated(
                 f"the coarsest level does not resolve {what}: it is {gaps.first:.2g} away from the "
                 f"next, of {found.combined:.2g}"
@@ -259,19 +277,78 @@ class LevelsAround:
         self, name: str, norms: list[str], deleted: Solution | None, change: Change
     ) -> dict[str, DeletionBound]:
         """The same in several norms, see `deletion`."""
-        found = self.deleted(name, change)
+        self.deleted(name, change)
         start = time.perf_counter()
+        difference, residuals = self._difference(name, deleted, change)
+        result = {norm: self._bound(name, norm, difference, change, residuals) for norm in norms}
+        self.seconds += time.perf_counter() - start
+        return result
+
+    def _difference(
+        self, name: str, deleted: Solution | None, change: Change
+    ) -> tuple[list[Trajectory], float]:
+        """u − u_j on all levels, and how far residuals can have moved it."""
+        found = self.deleted(name, change)
         given = deleted or self.model.solve(change_on(change, self.model))
         solutions = {place: deletion.solution for place, deletion in found.items()}
         solutions[self.given] = given
-        residuals = sum(deletion.error for deletion in found.values())
         difference = []
         for place in range(3):
             raised = self._raised(place, solutions[place])
             difference.append([a - b for a, b in zip(self.factual[place], raised, strict=True)])
-        result = {norm: self._bound(name, norm, difference, change, residuals) for norm in norms}
-        self.seconds += time.perf_counter() - start
-        return result
+        return difference, sum(deletion.error for deletion in found.values())
+
+    def on_part(
+        self,
+        name: str,
+        norm: str,
+        deleted: Solution | None,
+        change: Change,
+        exceeds: Callable[[float, float], bool],
+    ) -> DeletionBound | None:
+        """A lower bound of a score that is above ε already on the first part of the window, where
+        the levels resolve it: norms over a window never decrease with its length.
+
+        Args:
+            name, norm, deleted, change: as of `deletion`.
+            exceeds: whether a value is above ε, given the error of the factual solution.
+
+        Returns:
+            A bound whose score less its margin is the lower bound; None where no part tells.
+        """
+        steps = len(self.models[0].times) - 1
+        known = self._known.get(norm)
+        if known is None or not math.isfinite(known.error):
+            return None
+        difference, residuals = self._difference(name, deleted, change)
+        plain = change if isinstance(change, Intervention) else None
+        missing = self.data.seen(norm), self.data.seen(norm, plain)
+        both = missing[0].total + missing[1].total
+        orders = self._orders.joined(self.data.orders(plain))
+        whole = self.levels(norm, difference, orders).reported
+        count = steps // 2
+        while count >= FEWEST_LEVELS:
+            until = Fraction(count, steps)
+            found = self.levels(norm, difference, orders, known.combined, residuals, both, until)
+            count //= 2
+            try:
+                found = self._checked("the difference", found, wide=True)
+            except NotSaturated:
+                continue
+            least = found.reported - found.shift
+            if exceeds(least, known.error):
+                margin = whole - least
+                certificate = self._certificate(margin, norm, known, found, missing)
+                certificate = replace(
+                    certificate,
+                    inequality=f"‖u − u_j‖ ≥ ‖u − u_j‖ on {float(until):.3g} of the window "
+                    f"≳ {found.reported:.4g} − {found.shift:.4g} = {least:.4g}",
+                    formula=rf"\|u-u_j\| \gtrsim {least:.4g}",
+                    method=f"{certificate.method}; on the first {float(until):.0%} of the window",
+                )
+                eta = known.error
+                return DeletionBound(name, whole, eta, eta + margin, margin, margin, certificate)
+        return None
 
     def _bound(
         self, name: str, norm: str, difference: list[Trajectory], change: Change, residuals: float
@@ -286,7 +363,7 @@ class LevelsAround:
         factual = self._checked("the solution", self._known[norm])
         both = missing[0].total + missing[1].total
         found = self.levels(norm, difference, orders, factual.combined, residuals, both)
-        self._checked("the difference", found)
+        found = self._checked("the difference", found, wide=True)
         eta, margin = factual.error, found.shift
         best = (found.combined, found.norm_rest) if self.given == ABOUT else None
         if best is not None and best[1] >= margin:
@@ -334,7 +411,8 @@ class LevelsAround:
                     f"measured, u: {factual.gaps[0]}; u − u_j: {gaps}",
                 ),
                 (
-                    f"the coarsest level resolves both, first gaps below {RESOLVED:.0%}",
+                    f"the coarsest level resolves both, first gaps below {RESOLVED:.0%}; else that "
+                    "of u − u_j is added to the margin",
                     f"measured, u: {_share(factual)}; u − u_j: {_share(found)}",
                 ),
                 (

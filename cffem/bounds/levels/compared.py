@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cffem.symbols.fields import Field
 
 
+WHOLE = Fraction(1)
 Part = tuple[Sequence[np.ndarray], float]  # the states of a trajectory and its weight in a sum
 
 
@@ -71,7 +72,9 @@ def raised_states(
     return raised
 
 
-def gram_matrix(norm: StateNorm, fields: Sequence[Sequence[Part]], length: float) -> np.ndarray:
+def gram_matrix(
+    norm: StateNorm, fields: Sequence[Sequence[Part]], length: float, until: Fraction = WHOLE
+) -> np.ndarray:
     """The inner products of some fields, each a weighted sum of trajectories on equidistant levels
     of one window; collective.
 
@@ -79,10 +82,12 @@ def gram_matrix(norm: StateNorm, fields: Sequence[Sequence[Part]], length: float
         norm: the norm in space, a `StateNorm`.
         fields: for each field its trajectories with their weights.
         length: of the window of time; steady fields have one level.
+        until: the share of the window that is looked at, from its beginning.
     """
     counts = {len(states) for field in fields for states, _ in field}
     # All levels in time of all trajectories together, as shares of the window.
-    times = sorted({Fraction(k, max(n - 1, 1)) for n in counts for k in range(n)})
+    every = {Fraction(k, max(n - 1, 1)) for n in counts for k in range(n)}
+    times = sorted({time for time in every if time < until} | ({until} & every))
     total = np.zeros((len(fields), len(fields)))
     vector, image = norm.matrix.createVecRight(), norm.matrix.createVecLeft()
     before: tuple[np.ndarray, np.ndarray] | None = None

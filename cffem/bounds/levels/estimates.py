@@ -19,6 +19,7 @@ from cffem.bounds.levels.ladders import DEGREE, MESH, Ladder, first_order
 from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.refits import Change
 from cffem.engine.solve.linear import SolveError
+from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -205,6 +206,7 @@ class Estimates:
         change: Change | None = None,
         firm: bool = True,
         decides: Callable[[Found], bool] = bool,
+        exceeds: Callable[[float, float], bool] | None = None,
     ) -> Found:
         """The estimated bound of one deletion, or the reasons why there is none; collective.
 
@@ -213,6 +215,8 @@ class Estimates:
             firm: whether the other way up is tried before degrees that leave doubt are taken for
                 what they are.
             decides: whether a bound is sharp enough.
+            exceeds: whether a lower bound of the score is above ε, given the error of the factual
+                solution; a part of the window may tell that before finer levels are tried.
 
         Returns:
             The first bound that decides, else the sharpest.
@@ -225,12 +229,15 @@ class Estimates:
             lambda: self._by_levels_above(name, norm, deleted, change, firm),
         ):
             found = ask()
+            if not isinstance(found, NoCertificate) and decides(found):
+                return found
+            part = self._by_parts(name, norm, deleted, change, exceeds)
+            if part is not None:
+                return part
             if isinstance(found, NoCertificate):
                 reasons.append(found)
-                continue
-            if decides(found):
-                return found
-            bounds.append(found)
+            else:
+                bounds.append(found)
         if bounds:
             return min(bounds, key=lambda bound: bound.margin)
         return NoCertificate.joined(reasons)
@@ -247,6 +254,28 @@ class Estimates:
             return levels.deletion(name, norm, deleted, change)
         except (NotCovered, SolveError) as reason:
             return NoCertificate.because(reason)
+
+    def _by_parts(
+        self,
+        name: str,
+        norm: str,
+        deleted: Solution | None,
+        change: Change | None,
+        exceeds: Callable[[float, float], bool] | None,
+    ) -> DeletionBound | None:
+        """What a part of the window tells on levels that are solved already."""
+        if exceeds is None or self.model.experiment.time is None:
+            return None
+        change = change or delete(name)
+        for levels in self._around.values():
+            if isinstance(levels, LevelsAround) and levels.ready(name, change):
+                try:
+                    found = levels.on_part(name, norm, deleted, change, exceeds)
+                except (NotCovered, SolveError):
+                    continue
+                if found is not None:
+                    return found
+        return None
 
     def _by_levels_above(
         self, name: str, norm: str, deleted: Solution | None, change: Change | None, firm: bool
