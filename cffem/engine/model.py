@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,13 +29,12 @@ from cffem.engine.assembly.experiment_checks import (
 from cffem.engine.assembly.natural_conditions import check_carried
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.assembly.transport import check_transport
-from cffem.engine.deletion.outcomes import Deletion, Demand, Sweep
+from cffem.engine.deletion import asked
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
-from cffem.engine.deletion.refit import Refit, deleting, refitted
-from cffem.engine.deletion.sweep import run_sweep
-from cffem.engine.norms import StateNorm, TrajectoryNorm, parsed
+from cffem.engine.norms import StateNorm, TrajectoryNorm
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
+from cffem.engine.response import questions
 from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
@@ -45,27 +44,16 @@ from cffem.engine.time.projection import project_onto_constraint
 from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.engine.time.variants import Variants
-from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
-from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
+from cffem.symbols.problem.interventions import Intervention, joint
 from cffem.symbols.problem.known_values import with_known
 
 if TYPE_CHECKING:
-    from cffem import Design
-    from cffem.engine.deletion.profile import Profile
     from cffem.engine.deletion.rank_groups import Group
-    from cffem.engine.response.adjoint import ObservableScores
-    from cffem.engine.response.gap import GapCheck, ObservableBound, ObservableDeletion
     from cffem.engine.response.observable_values import Measurement
-    from cffem.engine.response.observation_operator import ObservationOperator
-    from cffem.engine.response.observation_scores import ObservationDeletion
-    from cffem.engine.response.residual_scores import RankingConstants, ResidualScore
-    from cffem.engine.response.tangent import Response, Responses
     from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
-    from cffem.symbols.problem.observables import Observable
-    from cffem.symbols.problem.observations import Observation
     from cffem.symbols.problem.system import System
 
 # Told every level (number, state, rate), and every implicit stage, of a march.
@@ -425,158 +413,22 @@ class Model:
         """Scheme and kinds of unknowns."""
         return self._marching
 
-    def _chosen(self, names: str | Iterable[str] | None) -> tuple[str, ...]:
-        """One term, several, or all with a nonzero coefficient."""
-        return (
-            self.active if names is None else (names,) if isinstance(names, str) else tuple(names)
-        )
-
-    @overload
-    def linearised(self, names: str, norm: str = "L2") -> Response: ...  # type: ignore[overload-overlap]
-
-    @overload
-    def linearised(self, names: Iterable[str] | None = None, norm: str = "L2") -> Responses: ...
-
-    def linearised(
-        self, names: str | Iterable[str] | None = None, norm: str = "L2"
-    ) -> Response | Responses:
-        """‖L_u⁻¹ α_j T_j[u]‖ of one term as a number that knows its trajectory, or of several
-        (default: all) by name.
-        """
-        from cffem.engine.response.tangent import linearised
-
-        wanted = self._chosen(names)
-        responses = linearised(self.factual, wanted, norm)
-        self.counts["linearised"] += len(wanted)
-        return responses[names] if isinstance(names, str) else responses
-
-    def measurement(self, observable: Observable) -> Measurement:
-        """An observable on this model, compiled once: its `value`, `gradient` and
-        `derivative` along a solution.
-        """
-        from cffem.engine.response.observable_values import Measurement
-
-        if observable not in self._measurements:
-            self._measurements[observable] = Measurement(self, observable)
-        return self._measurements[observable]
-
-    def observation(self, observation: Observation) -> ObservationOperator:
-        """An observation on this model, made once: its `values` on a solution, `derivatives`
-        along others, and adjoint.
-        """
-        from cffem.engine.response.observation_operator import ObservationOperator
-
-        return self.once(
-            ("observation", observation), lambda: ObservationOperator(self, observation)
-        )
-
-    def sensitivities(self, observation: Observation, names: Iterable[str] | None = None) -> Design:
-        """𝒪 ∂u/∂α_j in units of the noise, as a `Design`: what these sensors can tell of the
-        coefficients, before any reading exists.
-
-        Args:
-            observation: the sensors.
-            names: the terms; default: all of the library, those with coefficient zero included.
-        """
-        from cffem.engine.response.sensitivities import sensitivities
-
-        return sensitivities(self, observation, names)
-
-    def observation_deletions(
-        self, observation: Observation, names: str | Iterable[str] | None = None, norm: str = "L2"
-    ) -> dict[str, ObservationDeletion]:
-        """δ_j^𝒪: how many standard deviations of what is measured each deletion changes (default:
-        of all terms with a nonzero coefficient), by solving every deleted problem.
-
-        Args:
-            observation: the sensors, with known noise.
-            names: the terms.
-            norm: of the score of the whole field that stands beside it.
-        """
-        from cffem.engine.response.observation_scores import observation_deletions
-
-        return observation_deletions(self, observation, self._chosen(names), norm)
-
-    def observable_scores(
-        self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> ObservableScores:
-        """I_j = |⟨φ, α_j T_j[u]⟩| of all terms, and the signed sensitivities ∂O/∂α_j, from
-        one backward solve.
-        """
-        from cffem.engine.response.adjoint import observable_scores
-
-        wanted = self.library.names if names is None else self._chosen(names)
-        scores = observable_scores(self.factual, self.measurement(observable), wanted)
-        self.counts["adjoint"] += scores.backward_solves
-        return scores
-
-    def observable_deletions(
-        self, observable: Observable, names: str | Iterable[str] | None = None
-    ) -> dict[str, ObservableDeletion]:
-        """Δ_j = |O(u) − O(u_j)| by solving every deleted problem (default: of all terms with
-        a nonzero coefficient).
-        """
-        from cffem.engine.response.gap import observable_deletions
-
-        return observable_deletions(self, observable, self._chosen(names))
-
-    def observable_bound(
-        self, observable: Observable, name: str, norm: str = "L2", points: int = 8
-    ) -> ObservableBound:
-        """The remainder bound of the adjoint approximation of one deletion, with estimated
-        constants.
-        """
-        from cffem.engine.response.gap import observable_bound
-
-        return observable_bound(self, observable, name, norm, points)
-
-    def residual_scores(self) -> dict[str, ResidualScore]:
-        """C_j, RCI_j and the one-step score of all terms on the factual solution."""
-        from cffem.engine.response.residual_scores import residual_scores
-
-        return residual_scores(self)
-
-    def ranking_constants(self, norm: str = "L2") -> RankingConstants:
-        """c₋ and c₊ on span{α_j T_j[u]}: whether residual ranking is valid here."""
-        from cffem.engine.response.residual_scores import ranking_constants
-
-        return ranking_constants(self, norm)
-
-    def gap_check(self, name: str, norm: str = "L2", points: int = 8) -> GapCheck:
-        """The residual–counterfactual gap of one term along ρ, with M_j estimated."""
-        from cffem.engine.response.gap import gap_check
-
-        return gap_check(self, name, norm, points)
-
-    def profile(
-        self,
-        name: str,
-        norm: str = "L2",
-        epsilon: float | None = None,
-        observable: Observable | None = None,
-        points: int = 8,
-        resolution: float = 1e-2,
-        conditions: str = "carried",
-    ) -> Profile:
-        """ρ ↦ δ(ρ) of one term, whose coefficient becomes (1 − ρ) α_j, up to the largest ρ that has
-        a solution.
-
-        Args:
-            name: the term.
-            norm: the norm of the scores.
-            epsilon: the tolerance; the ρ from which δ exceeds it is looked for.
-            observable: an observable whose change takes the place of δ.
-            points: in how many parts [0, 1] is divided at least.
-            resolution: how closely in ρ the end of solutions and the place where δ exceeds ε are
-                found.
-            conditions: what becomes of essential conditions that the deleted equation, at ρ = 1,
-                cannot carry, as in `delete`.
-        """
-        from cffem.engine.deletion.profile import ProfileSettings, profile
-
-        return profile(
-            self, name, norm, epsilon, observable, ProfileSettings(points, resolution), conditions
-        )
+    # What rooms above ask: functions of theirs with the model as first argument.
+    linearised = questions.linearised
+    measurement = questions.measurement
+    observation = questions.observation
+    sensitivities = questions.sensitivities
+    observation_deletions = questions.observation_deletions
+    observable_scores = questions.observable_scores
+    observable_deletions = questions.observable_deletions
+    observable_bound = questions.observable_bound
+    residual_scores = questions.residual_scores
+    ranking_constants = questions.ranking_constants
+    gap_check = questions.gap_check
+    profile = asked.profile
+    deletions = asked.deletions
+    interventions = asked.interventions
+    refitted = asked.refitted
 
     def constraint_nulls(self, tested: bool | None = None, trajectory: bool = True) -> list[Any]:
         """Terms that vanish on the declared constraint class, each with `.term`, `.evidence` and
@@ -592,84 +444,6 @@ class Model:
 
         return cffem.constraint_nulls(self, tested, trajectory)
 
-    def deletions(
-        self,
-        names: str | Iterable[str] | None = None,
-        norm: str = "L2",
-        keep: bool | str = False,
-        finished: Callable[[Deletion], object] | None = None,
-        refit: Refit = "none",
-        scores: str = "full",
-        epsilon: float | None = None,
-        accuracy: float = 0.0,
-        groups: int | None = None,
-        conditions: str = CARRIED,
-    ) -> Sweep:
-        """Delete each of these terms (default: all with a nonzero coefficient) and compare with the
-        factual solution.
-
-        Args:
-            names: the terms, or one term.
-            norm: the norm of the scores.
-            keep: whether each deletion keeps its `solution`; otherwise no trajectory is stored.
-                "handed": `finished` gets it with the deletion, and then it is forgotten.
-            finished: called with each `Deletion` when it is done, on all ranks.
-            refit: "none": the other coefficients stay; "remaining": they are refitted on the
-                factual solution without the deleted term; or for each deleted term the coefficients
-                of others, from a regression of one's own.
-            scores: "full", or "decide": followed only until the verdict against `epsilon` is clear.
-            epsilon: the tolerance ε, absolute, for scores="decide".
-            accuracy: the relative accuracy of full scores, 1e-4 say, where one does not need
-                working precision (zero, or less than 1e-7): much cheaper for transient problems
-                without algebraic unknowns.
-            groups: how many groups of ranks share the deletions, each working on its own ones;
-                None: as many as suit.
-            conditions: "carried": a deleted equation keeps the essential conditions that it can
-                carry, as `cffem.delete` says; "kept": all.
-        """
-        if scores not in ("full", "decide") or (scores == "decide") != (epsilon is not None):
-            raise InputError("scores are 'full', or 'decide' together with a tolerance epsilon")
-        demand = Demand(norm, keep, accuracy, epsilon)
-        parsed(norm, self.discretisation)  # an unknown one is an error before anything is solved
-        changes = deleting(self, self._chosen(names), refit, conditions)
-        return run_sweep(self, changes, demand, finished, groups)
-
-    def interventions(
-        self,
-        changes: Mapping[str, Intervention],
-        norm: str = "L2",
-        keep: bool | str = False,
-        finished: Callable[[Deletion], object] | None = None,
-        accuracy: float = 0.0,
-        groups: int | None = None,
-    ) -> Sweep:
-        """Solve the problem that each of some named interventions makes and compare it with the
-        factual solution, as `deletions` does: a group of terms costs what one term does.
-
-        Args:
-            changes: interventions by names of one's own.
-            norm, keep, finished, accuracy, groups: as of `deletions`.
-
-        Example:
-            >>> import cffem as cf
-            >>> from mpi4py import MPI
-            >>> u = cf.ScalarField("u")
-            >>> library = cf.Library(terms={"lap": cf.lap(u), "a": u, "b": u**3})
-            >>> experiment = cf.Experiment(
-            ...     mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1), elements={u: ("Lagrange", 2)},
-            ...     boundary=[cf.Dirichlet(u, 0)], forcing={u: 1})
-            >>> model = cf.Model(library, {"lap": 1.0, "a": -3.0, "b": -3.0}, experiment)
-            >>> found = model.interventions({"half": cf.scale("a", 0.5), "no": cf.delete("a", "b")})
-            >>> found["no"].score > 2 * found["half"].score > 0
-            True
-        """
-        parsed(norm, self.discretisation)
-        made = {name: joint(change) for name, change in changes.items()}
-        for change in made.values():
-            admit(self, change)
-            change.apply(self.coefficients)
-        return run_sweep(self, made, Demand(norm, keep, accuracy), finished, groups)
-
     def settled(self) -> Solution:
         """The steady solution that a march in time from the factual one leads to; itself
         where no perturbation of it grows.
@@ -677,12 +451,6 @@ class Model:
         from cffem.engine.steady.steady_stability import settled
 
         return settled(self)
-
-    def refitted(self, name: str) -> dict[str, float]:
-        """The coefficients of a deletion with `refit="remaining"`: the others, refitted on
-        the factual solution.
-        """
-        return refitted(self, (name,))[name]
 
     def __repr__(self) -> str:
         terms = ", ".join(f"{value:.4g} {name}" for name, value in self.coefficients.items())
