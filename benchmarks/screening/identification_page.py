@@ -40,9 +40,9 @@ THIN = """
 
 A true term that is far smaller than the noise cannot be found, and a support without it is
 believed, as far as the data go. Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise
-hides it: in the rows it carries 0.3 % of the anchor, and no width of the test functions lifts it
-above noise of 50 % or more. These runs are incomplete; `limits_` of u_xx holds the true
-coefficient, which a study reads as `unresolved`.
+hides it: in the rows it carries 0.3 % of the anchor, and none of seven widths of test functions
+that were tried lifts it above noise of 50 % or more. These runs are incomplete; `limits_` of u_xx
+holds the true coefficient, which a study reads as `unresolved`.
 """
 PEER = """
 ## PySINDy beside it

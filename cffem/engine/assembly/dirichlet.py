@@ -21,7 +21,7 @@ from dolfinx import fem
 from cffem.engine.assembly.carried import Release
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.floating import FloatingConstant, floating_constant
-from cffem.engine.assembly.periodic import Periodicity
+from cffem.engine.assembly.periodic.elimination import Periodicity
 from cffem.engine.assembly.trace_values import trace_values
 from cffem.engine.inputs import field_data as data
 from cffem.engine.mesh.boundary_parts import Boundary

@@ -29,7 +29,7 @@ from cffem.engine.assembly import experiment_checks as checks
 from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
 from cffem.engine.assembly.ingredients import Ingredient
 from cffem.engine.assembly.natural_conditions import check_natural
-from cffem.engine.assembly.periodic import Periodicity
+from cffem.engine.assembly.periodic.elimination import Periodicity
 from cffem.engine.assembly.spaces import Spaces, basix_element, default_multiplier
 from cffem.engine.assembly.traces import essential, given_values, on_part
 from cffem.engine.assembly.transport import Upwind, upwind

@@ -6,23 +6,27 @@ Z has the size of the state: the row of an identified unknown has a one in the c
 representative, every other row is that of the identity. The system Zᵀ A Z û = Zᵀ r with a unit
 diagonal for identified unknowns then has the layout of the state, so that essential conditions,
 factorisations and adjoints need not know about it. Corners, where several directions meet, are
-classes of more than two unknowns with one representative.
+classes of more than two unknowns with one representative. Elements without nodal values are
+identified through their traces (`periodic_traces`), with signs or small matrices in Z; unknowns
+inside cells, as all of a discontinuous element, are not identified.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
 from petsc4py import PETSc
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, lil_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from cffem.engine.assembly.periodic.periodic_traces import PeriodicRelation, identified_traces
 from cffem.engine.assembly.spaces import Spaces
 from cffem.engine.solve.scope import Scope
-from cffem.forms.elements import H1, carrier
+from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.conditions import Periodic
@@ -43,37 +47,67 @@ class Periodicity(Scope):
         matrix: Z.
 
     Raises:
-        InputError: a field is not on a Lagrange element, or the nodes of the two parts do not
-            match.
+        InputError: the nodes or facets of the two parts do not match.
     """
 
     def __init__(self, spaces: Spaces, boundary: Boundary):
         self.spaces = spaces
         self.comm = spaces.comm
-        for unknown in spaces.fields:
-            if (
-                carrier(spaces.elements[unknown]).space != H1
-                or not spaces.own(unknown)[0].element.interpolation_ident
-            ):
-                raise InputError(
-                    f"periodic conditions need Lagrange elements, but {unknown} has a "
-                    f"{carrier(spaces.elements[unknown]).description}; use another element or "
-                    "another condition"
-                )
+        rows = [self._nodal(boundary), *self._by_traces(boundary)]
+        slaves = np.concatenate([r.slaves for r in rows])
+        order = np.argsort(slaves, kind="stable")
+        self._first = (
+            spaces.space.dofmap.index_map.local_range[0] * spaces.space.dofmap.index_map_bs
+        )
+        mine = (slaves[order] >= self._first) & (slaves[order] < self._first + spaces.owned)
+        self._rows = slaves[order][mine] - self._first
+        self._masters = np.concatenate([r.masters for r in rows])[order][mine]
+        self._weights = np.concatenate([r.weights for r in rows])[order][mine]
+        self.slaves = np.unique(self._rows)
+        self.matrix = self.own(self._elimination(self._weights))
+        self._full = self.own(self.matrix.createVecRight())
+        self._reduced = self.own(self.matrix.createVecLeft())
+
+    def _nodal(self, boundary: Boundary) -> PeriodicRelation:
+        """Identified unknowns of Lagrange elements."""
         pairs = [
             self._pairs(boundary, p, unknown)
             for p in boundary.periodic
-            for unknown in spaces.fields
+            for unknown in self.spaces.fields
+            if self._is_nodal(unknown)
         ]
-        self.members, self.representatives = classes(np.concatenate(pairs))
-        first = spaces.space.dofmap.index_map.local_range[0] * spaces.space.dofmap.index_map_bs
-        mine = (self.members >= first) & (self.members < first + spaces.owned)
-        self._first = first
-        self.slaves = self.members[mine] - first
-        self._masters = self.representatives[mine]
-        self.matrix = self.own(self._elimination())
-        self._full = self.own(self.matrix.createVecRight())
-        self._reduced = self.own(self.matrix.createVecLeft())
+        if not pairs:
+            return PeriodicRelation(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        members, representatives = classes(np.concatenate(pairs))
+        return PeriodicRelation(members, representatives, np.ones(len(members)))
+
+    def _by_traces(self, boundary: Boundary) -> list[PeriodicRelation]:
+        """Identified unknowns of elements whose traces must be compared."""
+        found = []
+        for unknown in self.spaces.fields:
+            element = self.spaces.elements[unknown]
+            kind = carrier(element)
+            if self._is_nodal(unknown) or kind.space == L2:
+                continue
+            if kind.space == H1 and unknown.shape:
+                raise InputError(
+                    f"periodic conditions need Lagrange, Nédélec, RT or BDM elements, but "
+                    f"{unknown} has a {kind.description}; use another element or another condition"
+                )
+            found.append(
+                composed(
+                    [
+                        identified_traces(self.spaces, boundary, p, unknown)
+                        for p in boundary.periodic
+                    ]
+                )
+            )
+        return found
+
+    def _is_nodal(self, unknown: Field) -> bool:
+        """Whether the unknowns of a field are its values at nodes."""
+        kind = carrier(self.spaces.elements[unknown]).space
+        return kind == H1 and self.spaces.own(unknown)[0].element.interpolation_ident
 
     def _pairs(self, boundary: Boundary, condition: Periodic, unknown: Field) -> np.ndarray:
         """Global numbers (unknown on one part, unknown on the other) for one field, the same
@@ -123,17 +157,18 @@ class Periodicity(Scope):
         numbers = self.comm.allgather(where[mine] + first)
         return np.concatenate(points), np.concatenate(numbers)
 
-    def _elimination(self) -> PETSc.Mat:
+    def _elimination(self, weights: np.ndarray) -> PETSc.Mat:
         owned, first = self.spaces.owned, self._first
-        identified = np.zeros(owned, dtype=bool)
-        identified[self.slaves] = True
-        starts = np.concatenate([[0], np.cumsum(1 + identified)]).astype(PETSc.IntType)
+        count = np.bincount(self._rows, minlength=owned)
+        starts = np.concatenate([[0], np.cumsum(1 + count)]).astype(PETSc.IntType)
         columns = np.empty(starts[-1], dtype=PETSc.IntType)
         values = np.ones(starts[-1])
         columns[starts[:-1]] = np.arange(first, first + owned)
         # The explicit zero keeps a place for the unit diagonal in the product Zᵀ A Z.
         values[starts[self.slaves]] = 0.0
-        columns[starts[self.slaves] + 1] = self._masters
+        before = np.arange(len(self._rows)) - np.concatenate([[0], np.cumsum(count)])[self._rows]
+        columns[starts[self._rows] + 1 + before] = self._masters
+        values[starts[self._rows] + 1 + before] = weights
         layout = ((owned, self.spaces.size), (owned, self.spaces.size))
         return PETSc.Mat().createAIJ(layout, csr=(starts, columns, values), comm=self.comm)
 
@@ -145,9 +180,14 @@ class Periodicity(Scope):
         """
         mark = np.zeros(self.spaces.owned)
         mark[held] = 1.0
-        spread = mark.copy()
-        self.spread(spread)
-        if self.comm.allreduce(int(np.any(spread != mark))):
+        sums = np.bincount(self._rows, np.abs(self._weights), self.spaces.owned)
+        shares = np.abs(self._weights) / np.maximum(sums[self._rows], 1e-300)
+        means = self._elimination(shares)
+        self._full.array[:] = mark
+        means.mult(self._full, self._reduced)
+        spread = self._reduced.array_r.copy()
+        means.destroy()
+        if self.comm.allreduce(int(np.any(np.abs(spread - mark) > 1e-9))):
             raise InputError(
                 "a boundary value is given at a point of a periodic part but not at its partner; "
                 "give both or neither"
@@ -209,3 +249,32 @@ def classes(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     representative = first[labels]
     others = representative != numbers
     return numbers[others], representative[others]
+
+
+def composed(found: Sequence[PeriodicRelation]) -> PeriodicRelation:
+    """Identifications in several directions as one whose masters are free.
+
+    An unknown that several of them identify follows the first; its master may follow another one.
+
+    Raises:
+        InputError: they identify in a circle.
+    """
+    numbers = np.unique(np.concatenate([part for f in found for part in (f.slaves, f.masters)]))
+    size = len(numbers)
+    step, seen = lil_array((size, size)), np.zeros(size, dtype=bool)
+    for one in found:
+        rows, columns = np.searchsorted(numbers, one.slaves), np.searchsorted(numbers, one.masters)
+        for row, column, weight in zip(rows, columns, one.weights, strict=True):
+            if not seen[row]:
+                step[row, column] = weight
+        seen[rows] = True
+    step.setdiag(np.where(seen, step.diagonal(), 1.0))
+    whole = step = step.tocsr()
+    for _ in found:
+        whole = whole @ step
+    chosen = whole[seen].tocoo()
+    if np.any(seen[chosen.col] & (np.abs(chosen.data) > 1e-9)):
+        raise InputError("the periodic conditions identify boundary parts in a circle")
+    kept = np.abs(chosen.data) > 1e-9
+    slaves = numbers[seen]
+    return PeriodicRelation(slaves[chosen.row[kept]], numbers[chosen.col[kept]], chosen.data[kept])
