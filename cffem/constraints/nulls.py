@@ -37,6 +37,7 @@ from cffem.symbols.problem.constraint_classes import DivergenceFree
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class ConstraintAnalysis:
         self,
         model: Model,
         tested: bool | None = None,
-        trajectory: Any = True,
+        trajectory: bool | Solution = True,
         names: Sequence[str] | None = None,
     ):
         self.model = model
@@ -411,7 +412,7 @@ class ConstraintAnalysis:
 
 
 def constraint_nulls(
-    model: Model, tested: bool | None = None, trajectory: Any = True
+    model: Model, tested: bool | None = None, trajectory: bool | Solution = True
 ) -> list[TermEvidence]:
     """The terms of a model that vanish on its constraint class; see `ConstraintAnalysis` for the
     arguments.

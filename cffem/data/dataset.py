@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import ArrayLike
 
+    from cffem.data.noise.own_times import Gathered
     from cffem.data.readings import Readings
 
 
@@ -72,7 +73,7 @@ class Dataset:
     projected: bool = False
     notes: dict[str, object] = field(default_factory=dict, compare=False)
     period: dict[sp.Symbol, float] = field(default_factory=dict)
-    gathered: Any = field(default=None, compare=False, repr=False)
+    gathered: Gathered | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_arrays(

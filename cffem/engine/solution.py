@@ -22,6 +22,8 @@ from cffem.symbols.fields import Field
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dolfinx import fem
     from mpi4py import MPI
 
@@ -61,7 +63,7 @@ class Solution:
                 self.velocities = self.model.new_levels(len(self.times))
             self.velocities.append(velocity)
 
-    def start_stages(self) -> Any:
+    def start_stages(self) -> Callable[[int, int, StageVectors, float], None]:
         """Keep the implicit stages from now on; the result is what a march calls."""
         stages = self.stages = self.model.new_stages()
 

@@ -10,7 +10,7 @@ a continuous function, its *smooth* twin stands for it, which has a gradient.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.core.expr import AtomicExpr
@@ -96,7 +96,7 @@ class Known(CoordinateFunction, AtomicExpr):
             )
         return new if old == self else self
 
-    def sort_key(self, order: object = None) -> Any:
+    def sort_key(self, order: object = None) -> tuple[object, ...]:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
     def _sympystr(self, printer: Printer) -> str:

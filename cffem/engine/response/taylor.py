@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.symbols.problem.interventions import scale
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from cffem.engine.model import Model
     from cffem.symbols.problem.observables import Observable
 
@@ -68,10 +70,10 @@ class TaylorTest:
 
 
 def taylor_test(
-    value: Callable[[float], Any],
-    derivative: Any,
+    value: Callable[[float], np.ndarray],
+    derivative: np.ndarray,
     steps: Sequence[float] = STEPS,
-    size: Callable[[Any], float] = abs,
+    size: Callable[[np.ndarray], float] = abs,
 ) -> TaylorTest:
     """The Taylor test of any function of one number with values that can be added and scaled.
 
@@ -98,10 +100,10 @@ def taylor_test(
 
 
 def taylor_order(
-    value: Callable[[float], Any],
-    derivative: Any,
+    value: Callable[[float], np.ndarray],
+    derivative: np.ndarray,
     steps: Sequence[float] = STEPS,
-    size: Callable[[Any], float] = abs,
+    size: Callable[[np.ndarray], float] = abs,
 ) -> float:
     """The smallest observed order of a Taylor test; inf where the function is linear up to
     round-off.

@@ -120,7 +120,7 @@ class Experiment:
     constraint: Any = None
     forcing: Mapping[Field, DataLike] = field(default_factory=dict)
     comm: object = None
-    known: Mapping[Known, Any] = field(default_factory=dict)
+    known: Mapping[Known, object] = field(default_factory=dict)
     observation: Observation | None = None
 
     def __post_init__(self) -> None:

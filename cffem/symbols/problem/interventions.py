@@ -129,7 +129,7 @@ class Intervention:
         return not (self.forcing or self.initial or self.conditions or self.released or self.spells)
 
     @property
-    def data(self) -> tuple[Any, ...]:
+    def data(self) -> tuple[object, ...]:
         """What takes the place of forcing, initial and boundary values."""
         given = [value for _, value in (*self.forcing, *self.initial)]
         for condition in self.conditions:

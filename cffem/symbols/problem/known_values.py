@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import sympy as sp
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from cffem.symbols.problem.experiment import Experiment
 
 
+class NamedFunction(Protocol):
+    """What is asked of a DOLFINx function."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+
+
 @dataclass(frozen=True, eq=False)
 class Interpolated:
     """A DOLFINx function on another mesh, to be interpolated onto that of the experiment.
@@ -47,7 +55,7 @@ class Interpolated:
         'f'
     """
 
-    function: Any
+    function: NamedFunction
 
     def __post_init__(self) -> None:
         if not hasattr(self.function, "function_space"):

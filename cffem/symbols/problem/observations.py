@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Placement:
 class Observation:
     """Base of all observations; `a + b` is both together."""
 
-    noise: Any = None
+    noise: np.ndarray | None = None
 
     def __add__(self, other: object) -> Observations:
         if not isinstance(other, Observation):
@@ -93,10 +92,10 @@ class Sensors(Observation):
         Sensors(2 points, v[0], v[1], v[0], 2 times, noise 0.02)
     """
 
-    points: Any
-    fields: Any
-    times: Any = None
-    noise: Any = None
+    points: np.ndarray
+    fields: Sequence[Channel]
+    times: np.ndarray | None = None
+    noise: np.ndarray | None = None
     radius: float | None = None
 
     def __post_init__(self) -> None:
@@ -171,7 +170,7 @@ class Sensors(Observation):
         return Placement(
             rows,
             np.repeat(times[kept], width),
-            self.fields * int(kept.sum()),
+            tuple(self.fields) * int(kept.sum()),
             tuple(f"sensor {i + 1}" for i in np.repeat(index[kept], width)),
         )
 
@@ -197,7 +196,7 @@ class PlacedReadings(Observation):
     """Readings that each have a place and a time of their own, as a table of readings has."""
 
     placed: Placement
-    noise: Any = None
+    noise: np.ndarray | None = None
     radius: float | None = None
 
     def placement(self, levels: np.ndarray | None) -> Placement:
@@ -223,8 +222,8 @@ class PartObservation(Observation):
     """
 
     on: str
-    fields: Any = None
-    times: Any = None
+    fields: Sequence[Channel] | None = None
+    times: np.ndarray | None = None
     noise: float | None = None
 
     def __post_init__(self) -> None:
@@ -276,9 +275,9 @@ class Series(Observation):
         [0.5, 1.0]
     """
 
-    observables: Any
-    times: Any = None
-    noise: Any = None
+    observables: Sequence[Observable]
+    times: np.ndarray | None = None
+    noise: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         given = self.observables
@@ -300,7 +299,7 @@ class Series(Observation):
     def readings(self) -> tuple[Observable, ...]:
         """One observable for each reading."""
         if self.times is None:
-            return self.observables
+            return tuple(self.observables)
         return tuple(replace_time(o, float(time)) for o in self.observables for time in self.times)
 
 
@@ -326,7 +325,7 @@ class ReadingNoise:
     known: bool
 
     @classmethod
-    def check(cls, noise: Any, scalar: bool = False) -> None:
+    def check(cls, noise: np.ndarray | None, scalar: bool = False) -> None:
         """Refuse what is no noise."""
         if noise is None:
             return
@@ -343,7 +342,7 @@ class ReadingNoise:
             )
 
     @classmethod
-    def of(cls, noise: Any, size: int) -> ReadingNoise:
+    def of(cls, noise: np.ndarray | None, size: int) -> ReadingNoise:
         """The noise of that many readings.
 
         Example:
@@ -403,7 +402,9 @@ class ReadingNoise:
         )
 
 
-def channels_of(fields: Any, dimension: int | None = None) -> tuple[Channel, ...]:
+def channels_of(
+    fields: Iterable[Field | Component] | Field | Component, dimension: int | None = None
+) -> tuple[Channel, ...]:
     """The scalar channels of fields and components."""
     given = (fields,) if isinstance(fields, Field | Component) else tuple(fields)
     if not given:
@@ -424,7 +425,7 @@ def channels_of(fields: Any, dimension: int | None = None) -> tuple[Channel, ...
     return tuple(found)
 
 
-def numbers(values: Any, what: str, gaps: bool = False) -> np.ndarray:
+def numbers(values: object, what: str, gaps: bool = False) -> np.ndarray:
     """Finite numbers, NaN allowed where there may be gaps."""
     try:
         array = np.asarray(values, dtype=float)
@@ -435,7 +436,7 @@ def numbers(values: Any, what: str, gaps: bool = False) -> np.ndarray:
     return array
 
 
-def spoken_point(point: Any) -> str:
+def spoken_point(point: np.ndarray) -> str:
     """A point for people."""
     return f"({', '.join(f'{c:g}' for c in np.atleast_1d(point))})"
 
