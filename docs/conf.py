@@ -47,7 +47,7 @@ nb_execution_excludepatterns = [f"gallery/{name}.ipynb" for name in site_pages.N
 autodoc_typehints = "signature"
 napoleon_use_ivar = True
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "exclude-members": "set_fit_request, set_score_request"}
+autodoc_default_options = {"members": True, "exclude-members": "set_fit_request, set_score_request, sort_key"}
 default_role = "code"
 python_maximum_signature_line_length = 88
 
