@@ -61,7 +61,7 @@ MISTAKES = {
         "(-0.1 lap): such an equation runs backward in time",
     ),
     "two anchors": ('"u": u}', '"u": dt(u)}', "equals the anchor"),
-    "sum of anchors": ("anchor=dt(u)", "anchor=dt(u) + dt(dt(u))", "must be dt(u), dt(dt(u))"),
+    "sum of anchors": ("anchor=dt(u)", "anchor=dt(u) + dt(dt(u))", "must be dt(u) or dt(dt(u))"),
     "unknown option": (
         "epsilon=1e-2",
         "epsilon=1e-2, relativ=True",

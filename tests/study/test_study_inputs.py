@@ -353,7 +353,10 @@ def test_without_a_term_the_others_are_refitted_on_the_data():
         "u": cf.Design.from_matrix(A, y, ["a", "b", "c", "d"]),
         "w": cf.Design.from_matrix(A, y, ["e", "f", "g", "h"]),
     }
-    screens = {"u": {"support": ["a", "b", "d"]}, "w": {"support": ["e"]}}
+    screens = {
+        "u": SimpleNamespace(support=["a", "b", "d"]),
+        "w": SimpleNamespace(support=["e"]),
+    }
     found = refitted_without(SimpleNamespace(designs=designs), screens, "b")
     expected = np.linalg.lstsq(A[:, [0, 3]], y, rcond=None)[0]
     assert found == {"a": pytest.approx(expected[0]), "d": pytest.approx(expected[1])}

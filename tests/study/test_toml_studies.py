@@ -379,7 +379,7 @@ REFUSED = {
         '[forcing]\nu = "1"\n[coefficients]',
         "or, as a table, [experiments.forcing]",
     ),
-    "term without weak form": ('cubic = "u**3"', 'cubic = "diff(u, x, 2)**2"', "term 'cubic': "),
+    "term without weak form": ('cubic = "u**3"', 'cubic = "diff(u, x, 6)**2"', "term 'cubic': "),
     "no table": ('[fields]\nu = "scalar"', "fields = 1", "fields must be a table"),
     "number without end": (
         "u_x = 0.3",
