@@ -83,6 +83,7 @@ class StateNorm:
     def __init__(self, equation: Equation, kind: str = "L2"):
         parts = parsed(kind, equation.discretisation)
         self.kind = kind
+        self.fields = tuple(dict.fromkeys(field for _, weights in parts for field in weights))
         self.comm = equation.comm
         self._state, self._image = equation.new_vector(), equation.new_vector()
         mass = equation.mass() if kind == "L2" else None

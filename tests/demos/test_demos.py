@@ -20,7 +20,18 @@ from cffem.scripts import demos
 
 NAMES = list(demos())
 # The heavier ones run with `-m slow`, and so do all on two ranks but the one that is run as a file.
-HEAVY = ("aliasing", "currents", "cylinder", "discovery", "observables", "ocean")
+HEAVY = (
+    "aliasing",
+    "antenna",
+    "coast",
+    "currents",
+    "cylinder",
+    "discovery",
+    "induction",
+    "observables",
+    "ocean",
+    "schnakenberg",
+)
 WITHOUT_STUDY = ("currents", "ocean", "thermometers")  # what they show they print
 ON_RANKS = ("toml",)
 SCHEMA = Path(cffem.study.report.report.__file__).with_name("report.schema.json")

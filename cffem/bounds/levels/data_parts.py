@@ -18,8 +18,10 @@ from cffem.bounds.enclosed.pieces import CELLS, Simplices
 from cffem.bounds.enclosed.sources import SeparatedSource, Sources, taken_apart
 from cffem.bounds.levels.level_gaps import Gaps
 from cffem.engine.inputs.numeric import numeric
+from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.fields import fields_of
+from cffem.symbols.fields import Field
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
@@ -94,11 +96,16 @@ def given_functions(expr: sp.Expr) -> list[sp.Expr]:
     """
     if not isinstance(expr, sp.Basic):
         return []
-    if not fields_of(expr) and isinstance(expr, sp.Expr) and not expr.has(sp.Derivative):
+    scalar = isinstance(expr, sp.Expr) and shape_of(expr) == ()
+    if scalar and not expr.has(Field, Known, sp.Derivative):
         places = {*SPACE, t}
         plain = not expr.free_symbols & places or bool(expr.is_polynomial(*places))
         return [] if plain or expr.free_symbols - places else [expr]
-    given = [arg for arg in expr.args if isinstance(arg, sp.Expr) and not fields_of(arg)]
+    given = [
+        arg
+        for arg in expr.args
+        if isinstance(arg, sp.Expr) and not arg.has(Field, Known) and shape_of(arg) == ()
+    ]
     if isinstance(expr, sp.Mul) and given:
         rest = [arg for arg in expr.args if arg not in given]
         return given_functions(sp.Mul(*given)) + [

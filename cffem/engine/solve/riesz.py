@@ -33,9 +33,7 @@ class Riesz(Scope):
     def __init__(self, model: Model, kind: str = "L2"):
         self.model = model
         # Multipliers and auxiliary fields have no part in the norm.
-        self.essential = model.essential.holding(
-            1 - model.spaces.mask(model.discretisation.unknowns)
-        )
+        self.essential = model.essential.holding(1 - model.spaces.mask(model.norm(kind).fields))
         norm = self.own(model.norm(kind).matrix.copy())
         self.matrix = self.own(model.equation.eliminated(norm, self.essential.rows))
         plan = factorised(model.equation, self.essential.rows)

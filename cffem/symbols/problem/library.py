@@ -389,7 +389,8 @@ def _unknown_of(
             raise LibraryError(f"{unknown} is a known field and has no equation of its own")
         if not isinstance(unknown, Field):
             raise LibraryError(f"the unknown must be a ScalarField or VectorField, not {unknown!r}")
-        if in_anchor and unknown not in in_anchor:
+        rates = () if anchor is None else anchor.atoms(sp.Derivative)
+        if unknown not in in_anchor and any(t in rate.variables for rate in rates):
             raise LibraryError(f"the unknown {unknown} does not occur in the anchor {anchor}")
         return unknown
     candidates = in_anchor or anywhere
