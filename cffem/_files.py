@@ -18,11 +18,15 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cffem.symbols.errors import InputError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 MOST_BYTES = 2**31  # of numbers that are read from a file of measurements
 MOST_OBJECTS = 10_000  # links in an HDF5 file, entries in an archive
@@ -91,7 +95,7 @@ def check_hdf5(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         raise InputError(f"{path.name} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
-def _hard_links(h5py: Any, file: Any, path: Path) -> list[str]:
+def _hard_links(h5py: ModuleType, file: Any, path: Path) -> list[str]:
     names: list[str] = []
 
     def look(name: bytes, info: Any) -> bytes | None:
@@ -110,7 +114,7 @@ def _hard_links(h5py: Any, file: Any, path: Path) -> list[str]:
 
 
 def _dataset(
-    h5py: Any, file: Any, name: str, path: Path
+    h5py: ModuleType, file: Any, name: str, path: Path
 ) -> tuple[tuple[int, ...], np.dtype] | None:
     """Shape and type of a dataset, None for a group; how it is stored is looked at before
     anything else is asked.

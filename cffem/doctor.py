@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -188,7 +188,7 @@ def blas() -> Finding:
     )
 
 
-def timed(function: Callable[[], Any]) -> float:
+def timed(function: Callable[[], object]) -> float:
     """Seconds that a call takes."""
     start = time.perf_counter()
     function()

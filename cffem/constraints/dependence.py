@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -81,7 +80,7 @@ class Images:
         return largest
 
 
-def image(analysis: ConstraintAnalysis, name: str, members: tuple[Any, ...]) -> np.ndarray:
+def image(analysis: ConstraintAnalysis, name: str, members: tuple[np.ndarray, ...]) -> np.ndarray:
     """The Riesz representative of T_j[w], seen by the test functions that count."""
     found = analysis.evaluation.representative(analysis.evaluation.functional(name, members))
     return analysis.projection.project(found) if analysis.tested_here(name) else found

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -26,8 +26,12 @@ from cffem.constraints.nulls import UP_TO_DISCRETISATION, ConstraintAnalysis, Te
 from cffem.symbols.errors import InputError, nearest
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from cffem.engine.model import Model
     from cffem.symbols.fields import Field
+    from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.system import System
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class EffectiveLibrary:
         evidence: what is known about every term.
     """
 
-    library: Any
+    library: Library | System
     removed: tuple[TermEvidence, ...]
     classes: tuple[EquivalenceClass, ...]
     forced: tuple[TermEvidence, ...]
@@ -269,7 +273,7 @@ def difference_on(
     analysis: ConstraintAnalysis,
     name: str,
     combination: Mapping[str, sp.Expr],
-    members: tuple[Any, ...],
+    members: tuple[np.ndarray, ...],
 ) -> float:
     """‖T_j − Σ R_bj T_b‖ / ‖T_j‖ on one member of the class with its rate and acceleration."""
     whole = image(analysis, name, members)

@@ -28,7 +28,10 @@ from cffem.symbols.operators import Grad, component, grad, inner
 from cffem.symbols.problem.conditions import Dirichlet
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from cffem.engine.assembly.discretisation import Discretisation
+    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 def traces_agree(
@@ -58,7 +61,11 @@ def traces_agree(
 
 
 def _replaced(
-    discretisation: Discretisation, weak: Any, equation: Field, part: str, conditions: Sequence[Any]
+    discretisation: Discretisation,
+    weak: Any,
+    equation: Field,
+    part: str,
+    conditions: Sequence[BoundaryCondition],
 ) -> sp.Expr:
     """What natural conditions put into the traces of a term on one part, minus what was
     there, against the test function.
@@ -115,7 +122,10 @@ def potential(term: sp.Expr, modulo: Modulo) -> sp.Expr | None:
 
 
 def vanishes_on(
-    parts: Sequence[str], expression: sp.Expr, discretisation: Discretisation, states: Sequence[Any]
+    parts: Sequence[str],
+    expression: sp.Expr,
+    discretisation: Discretisation,
+    states: Sequence[np.ndarray],
 ) -> bool:
     """Whether a scalar expression of the state is zero on boundary parts, measured on states
     whose values there are arbitrary.

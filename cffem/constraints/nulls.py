@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -265,7 +265,7 @@ class ConstraintAnalysis:
         """
         return self.threshold * max(1.0, math.sqrt(self.model.spaces.size) / 100)
 
-    def share(self, name: str, members: tuple[Any, ...]) -> float:
+    def share(self, name: str, members: tuple[np.ndarray, ...]) -> float:
         """The share of T_j[w] that test functions of the class see, for one member w with its
         rate and acceleration.
         """
@@ -287,7 +287,7 @@ class ConstraintAnalysis:
         return {}
 
     @cached_property
-    def levels(self) -> list[tuple[Any, ...]]:
+    def levels(self) -> list[tuple[np.ndarray, ...]]:
         """State, rate and acceleration of the solution at a few times."""
         solution = self.model.factual if self._solution is None else self._solution
         last = len(solution.states) - 1
@@ -314,7 +314,7 @@ class ConstraintAnalysis:
             largest = max(largest, evaluation.norm(image) / scale if scale else 0.0)
         return largest
 
-    def _sizes(self, states: tuple[Any, ...]) -> tuple[float, ...]:
+    def _sizes(self, states: tuple[np.ndarray, ...]) -> tuple[float, ...]:
         """Norms of state, rate and acceleration; those of a field at rest are not taken below
         its size over the time window.
         """
@@ -326,7 +326,9 @@ class ConstraintAnalysis:
             for k, u in enumerate(states)
         )
 
-    def _random_size(self, name: str, states: tuple[Any, ...], sizes: tuple[float, ...]) -> float:
+    def _random_size(
+        self, name: str, states: tuple[np.ndarray, ...], sizes: tuple[float, ...]
+    ) -> float:
         """The largest ‖T_j[w]‖ over random fields with the norms of these states."""
         evaluation, largest = self.evaluation, 0.0
         for fields, _ in self.samples:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ufl
 from ufl.algorithms.check_arities import ArityMismatch
@@ -13,9 +13,12 @@ from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.errors import InputError
 from cffem.symbols.form_terms import FormTerm
 
+if TYPE_CHECKING:
+    from ufl.core.expr import Expr
+
 
 def given_form(
-    term: FormTerm, name: str, context: Context, test: Any, measures: Mapping[str, Any]
+    term: FormTerm, name: str, context: Context, test: Expr, measures: Mapping[str, ufl.Measure]
 ) -> ufl.Form:
     """The form of a term on a mesh.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -50,7 +50,7 @@ def weak_form(
     equation: Field,
     elements: Mapping[Field, _ElementBase],
     multipliers: Collection[Field] = (),
-    known: Mapping[Known, Any] | None = None,
+    known: Mapping[Known, object] | None = None,
 ) -> WeakTerm:
     """The weak form of a term in the equation of a field.
 
@@ -109,7 +109,7 @@ def surface_term(
     term: sp.Expr,
     equation: Field,
     elements: Mapping[Field, _ElementBase],
-    known: Mapping[Known, Any] | None = None,
+    known: Mapping[Known, object] | None = None,
 ) -> WeakTerm:
     """∮ term·v over a part of the boundary or a surface inside.
 
@@ -192,7 +192,7 @@ class _Balance:
         equation: Field,
         elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field] = (),
-        known: Mapping[Known, Any] | None = None,
+        known: Mapping[Known, object] | None = None,
     ):
         self.dimension = topological_dimension(elements[equation])
         self.test = test_of(equation, elements)

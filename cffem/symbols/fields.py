@@ -8,9 +8,10 @@ hence mixed partial derivatives commute by construction.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.core.expr import AtomicExpr
@@ -68,22 +69,22 @@ class CheckedArithmetic(GuardedArithmetic):
     _op_priority = 20.0
 
 
-def _guarded(method: str) -> Any:
+def _guarded(method: str) -> Callable[..., sp.Expr]:
     plain = getattr(sp.Expr, method)
 
     @wraps(plain)
-    def operation(self: sp.Expr, other: object) -> Any:
+    def operation(self: sp.Expr, other: object) -> sp.Expr:
         refuse_foreign(other)
         return plain(self, other)
 
     return operation
 
 
-def _checked(method: str) -> Any:
+def _checked(method: str) -> Callable[..., sp.Expr]:
     plain = _guarded(method)
 
     @wraps(plain)
-    def operation(self: sp.Expr, other: object) -> Any:
+    def operation(self: sp.Expr, other: object) -> sp.Expr:
         result = plain(self, other)
         if result is not NotImplemented:
             # What is ambiguous now may cancel: curl(grad(u*v)) is the sum of grad(u)×grad(v) and
@@ -152,7 +153,7 @@ class Field(CoordinateFunction, AtomicExpr):
         """
         return type(self)(f"{self.name}_im", self.dim)
 
-    def sort_key(self, order: object = None) -> Any:
+    def sort_key(self, order: object = None) -> tuple[object, ...]:
         return self.class_key(), (1, (self.name,)), sp.S.One.sort_key(), sp.S.One
 
     def _sympystr(self, printer: Printer) -> str:
@@ -220,14 +221,14 @@ class VectorField(CheckedArithmetic, Field):
     # SymPy takes apart whatever can be iterated over; a vector is one symbol.
     __iter__ = None
 
-    def _xreplace(self, rule: Any) -> tuple[sp.Basic, bool]:
+    def _xreplace(self, rule: Mapping[sp.Basic, sp.Basic]) -> tuple[sp.Basic, bool]:
         return (as_vector(rule[self]), True) if self in rule else (self, False)
 
     def _latex(self, printer: Printer) -> str:
         return rf"\mathbf{{{printer._deal_with_super_sub(self.name)}}}"
 
 
-def as_vector(value: object) -> Any:
+def as_vector(value: object) -> sp.Expr:
     """A tuple or matrix as the vector node it means; anything else as it is."""
     return (
         NORMAL_FORMS[tuple](value)

@@ -61,7 +61,7 @@ class Form:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         linear: bool | None = None,
         fields: Sequence[ExpressionLike] | None = None,
     ):
@@ -95,7 +95,7 @@ class Form:
             "part of the domain is named by the tags of its measures"
         )
 
-    def _refuse(self, other: Any = None) -> Any:
+    def _refuse(self, other: object = None) -> Any:
         return self._sympy_()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __neg__ = _refuse
@@ -108,7 +108,7 @@ class FormTerm(Node):
     symbol = "form"
     form: Form
 
-    def __new__(cls, form: Form, unknown: Field, *fields: Any) -> FormTerm:
+    def __new__(cls, form: Form, unknown: Field, *fields: sp.Expr) -> FormTerm:
         node = sp.Expr.__new__(cls, unknown, *map(sp.sympify, fields))
         node.held = False
         node.form = form
@@ -121,10 +121,10 @@ class FormTerm(Node):
     def _hashable_content(self) -> tuple[Any, ...]:
         return (self.form.digest, *self.args)
 
-    def sort_key(self, order: Any = None) -> Any:
+    def sort_key(self, order: object = None) -> tuple[object, ...]:
         return self.class_key(), (1, (str(self),)), sp.S.One.sort_key(), sp.S.One
 
-    def doit(self, **hints: Any) -> sp.Expr:
+    def doit(self, **hints: object) -> sp.Expr:
         return self
 
     def _eval_derivative(self, s: sp.Basic) -> sp.Expr:
@@ -163,7 +163,7 @@ def forms_among(terms: Iterable[tuple[str, sp.Expr]]) -> tuple[str, ...]:
     return tuple(name for name, term in terms if term.has(FormTerm))
 
 
-def _parameters(function: Callable[..., Any]) -> list[str]:
+def _parameters(function: Callable[..., object]) -> list[str]:
     """The names of the positional parameters of a function without defaults."""
     try:
         found = inspect.signature(function).parameters.values()

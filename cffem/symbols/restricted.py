@@ -10,7 +10,7 @@ times the indicator of the part, a function of place that no formula knows.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 from sympy.core.expr import AtomicExpr
@@ -79,7 +79,7 @@ class On(Node):
     def _hashable_content(self) -> tuple[object, ...]:
         return (self.place, *self.args)
 
-    def sort_key(self, order: object = None) -> Any:
+    def sort_key(self, order: object = None) -> tuple[object, ...]:
         (inner,) = self.args
         return self.class_key(), (1, (self.place, inner.sort_key())), sp.S.One.sort_key(), sp.S.One
 

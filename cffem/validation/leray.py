@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.model import Model
+    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 v, p = VectorField("v", dim=2), ScalarField("p")
@@ -140,7 +141,7 @@ def leray_column(case: str, pair: str, h: float, comm: MPI.Comm) -> dict[str, fl
 
 
 def flow_model(
-    case: str, pair: str, mesh: Mesh, terms: Mapping[str, Any], steady: bool = False
+    case: str, pair: str, mesh: Mesh, terms: Mapping[str, sp.Expr], steady: bool = False
 ) -> Model:
     """A model of the flow on one pair of elements; the velocity has its natural condition at
     an open boundary.
@@ -152,7 +153,9 @@ def flow_model(
     from cffem.symbols.problem.library import Library
 
     flow, (velocity, pressure) = CASES[case], PAIRS[pair]
-    boundary: list[Any] = [Dirichlet(v, value, on=part) for part, value in flow.given.items()]
+    boundary: list[BoundaryCondition] = [
+        Dirichlet(v, value, on=part) for part, value in flow.given.items()
+    ]
     if pair != "Taylor–Hood":
         # There Dirichlet gives normal components only.
         boundary += [Tangential(v, value, on=part) for part, value in flow.given.items()]

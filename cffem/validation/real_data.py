@@ -32,6 +32,8 @@ from cffem.symbols.problem.library import Library
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from cffem.symbols.fields import Field
+
 
 # A term counts as selected if most resampled designs keep it and the model predicts most of the
 # tendency. Both limits were chosen after a first look at the sea-surface temperatures of the demo,
@@ -46,7 +48,7 @@ CLAIM = (
 )
 
 
-def temperature_library(T: Any, plane: Plane, wind: Any = None) -> Library:
+def temperature_library(T: Field, plane: Plane, wind: Field | None = None) -> Library:
     """The paper's candidates for ∂T/∂t on a part of the sphere, in metres and seconds.
 
     Args:

@@ -9,7 +9,7 @@ import cffem as cf
 
 PACKAGE = Path(__file__).parents[2] / "cffem"
 # As many as there were when this was last counted: these numbers only ever fall.
-ANYWHERE, PUBLIC = 544, 13
+ANYWHERE, PUBLIC = 405, 12
 
 
 def says_any(annotation: ast.expr | None) -> bool:

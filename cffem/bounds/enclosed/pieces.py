@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -96,7 +96,7 @@ class Pieces:
         span = np.broadcast_to([0.0, 1.0], (count, 2))
         return cls(cells, shape, span, np.zeros(count, dtype=int))
 
-    def __getitem__(self, chosen: Any) -> Pieces:
+    def __getitem__(self, chosen: np.ndarray | slice) -> Pieces:
         return Pieces(self.cell[chosen], self.shape[chosen], self.span[chosen], self.depth[chosen])
 
     def __len__(self) -> int:

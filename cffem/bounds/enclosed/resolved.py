@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -254,7 +254,7 @@ class Resolver:
         pieces: Pieces,
         values: list[np.ndarray],
         share: np.ndarray,
-        summed: Any,
+        summed: np.ndarray,
         first: np.ndarray,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Coefficients of the projections, and the functions less their projections at the

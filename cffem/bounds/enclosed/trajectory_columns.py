@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import basix.ufl
@@ -151,7 +151,7 @@ class Broken:
         space: fem.FunctionSpace,
         expression: Callable[[Mesh], Expr],
         weights: np.ndarray | None = None,
-    ) -> Any:
+    ) -> np.ndarray:
         """The matrix from values in a space to the coefficients of an expression in them,
         weighted cell by cell.
         """

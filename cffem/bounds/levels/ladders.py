@@ -32,7 +32,7 @@ from cffem.symbols.problem.known_values import Interpolated, on_one_mesh
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
-    from dolfinx.mesh import Mesh
+    from dolfinx.mesh import Mesh, MeshTags
     from scipy import sparse
 
     from cffem.engine.solve.stage_types import OptionValue
@@ -300,7 +300,7 @@ def refined_known(model: Model, domain: MeshData, parents: np.ndarray) -> dict[A
     return found
 
 
-def _by_entity(mesh: Mesh, tags: Any) -> tuple[np.ndarray, np.ndarray]:
+def _by_entity(mesh: Mesh, tags: MeshTags) -> tuple[np.ndarray, np.ndarray]:
     """The tag of every local entity, and whether it has one."""
     index_map = mesh.topology.index_map(tags.dim)
     values = np.zeros(index_map.size_local + index_map.num_ghosts, dtype=np.int32)

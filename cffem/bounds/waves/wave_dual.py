@@ -194,7 +194,7 @@ class EdgeGradients:
         self._largest = 6.0 * (degree - 1)
         self._space = space
 
-    def without(self, matrix: PETSc.Mat) -> Any:
+    def without(self, matrix: PETSc.Mat) -> np.ndarray:
         """The part of a matrix of the space that belongs to the kept unknowns; collective."""
         kept = _numbers(self._space, self.kept)
         result = matrix.createSubMatrix(kept, kept)
@@ -233,7 +233,7 @@ def _on_edges(space: fem.FunctionSpace, first: int) -> np.ndarray:
     return found[found < owned]
 
 
-def _numbers(space: fem.FunctionSpace, owned: np.ndarray) -> Any:
+def _numbers(space: fem.FunctionSpace, owned: np.ndarray) -> np.ndarray:
     """The numbers of owned unknowns among those of all ranks."""
     start = space.dofmap.index_map.local_range[0]
     return PETSc.IS().createGeneral((start + owned).astype(PETSc.IntType), comm=space.mesh.comm)

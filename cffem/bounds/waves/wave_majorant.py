@@ -115,7 +115,7 @@ class Majorant:
     def _apply(self, term: WaveOperator, u: Expr) -> ufl.Form:
         mesh = self.domain.mesh
 
-        def times(matrix: np.ndarray) -> Any:
+        def times(matrix: np.ndarray) -> np.ndarray:
             return (
                 fem.Constant(mesh, matrix[0, 0]) * u
                 if self.components == 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cffem.constraints.projections.base import MeanProjection, Projection
 from cffem.constraints.projections.helmholtz import CurlFreeProjection, HelmholtzProjection
@@ -101,7 +101,9 @@ def projection(
 
     fields = constraint.fields
     libraries = {f.name: Library(terms={f"identity_{f.name}": f}, unknown=f) for f in fields}
-    library: Any = next(iter(libraries.values())) if len(fields) == 1 else System(libraries)
+    library: Library | System = (
+        next(iter(libraries.values())) if len(fields) == 1 else System(libraries)
+    )
     domain = read_mesh(mesh, None)
     resolved = {
         f: basix_element(domain.mesh, f, description) for f, description in elements.items()
@@ -157,7 +159,9 @@ def projection_onto(
 
 
 def in_complex(
-    constraint: Constraint, elements: Mapping[Field, _ElementBase], multiplier: Any = None
+    constraint: Constraint,
+    elements: Mapping[Field, _ElementBase],
+    multiplier: tuple[Field, _ElementBase] | None = None,
 ) -> bool:
     """Whether the class is that of the discrete gradient: a Nédélec field, and no multiplier
     space but the paired one.

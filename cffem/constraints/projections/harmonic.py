@@ -97,7 +97,7 @@ class HarmonicFields:
         """The number of independent harmonic fields."""
         return len(self.states)
 
-    def _pair(self) -> tuple[Any, Any]:
+    def _pair(self) -> tuple[PETSc.Mat, PETSc.Mat]:
         """Both matrices of the eigenproblem, boundary rows eliminated."""
         (u, s), (v, r) = ufl.TrialFunctions(self.mixed), ufl.TestFunctions(self.mixed)
         boundary = self.discretisation.boundary

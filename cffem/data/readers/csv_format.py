@@ -13,7 +13,7 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from cffem.data.noise.own_times import FEWEST
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field
+
+if TYPE_CHECKING:
+    import sympy as sp
+
 
 DELIMITERS = (";", "\t", ",")
 MOST_CHARACTERS = 100_000  # in the line of column names
@@ -74,7 +78,7 @@ def _number(cell: str, path: str | Path, name: str) -> float:
 def from_columns(
     columns: Mapping[str, np.ndarray],
     names: Mapping[Field, str | Sequence[str]],
-    coordinates: Mapping[Any, str] | None = None,
+    coordinates: Mapping[sp.Symbol, str] | None = None,
     projected: bool = False,
 ) -> Dataset:
     """The dataset that columns make: gridded where their rows fill a grid, else sensors read

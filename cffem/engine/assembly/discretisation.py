@@ -220,7 +220,7 @@ class Discretisation:
             weak = weak.plus(within, self.known.indicator(part, what))
         return replace(weak, term=term)
 
-    def strong_in_parts(self, term: sp.Expr, what: str) -> Any:
+    def strong_in_parts(self, term: sp.Expr, what: str) -> Expr:
         """A term at points inside cells, in the parts where it acts.
 
         Raises:

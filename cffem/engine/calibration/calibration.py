@@ -410,7 +410,7 @@ def calibrate(
 def least_squares_of(
     library: Library | System,
     experiments: Sequence[Experiment],
-    readings: Sequence[Any],
+    readings: Sequence[object],
     settings: CalibrationSettings,
     petsc_options: PetscOptions | None = None,
     observer: Observer | None = None,

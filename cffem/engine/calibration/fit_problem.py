@@ -14,7 +14,7 @@ import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.optimize import least_squares, lsq_linear
@@ -27,6 +27,7 @@ from cffem.engine.solve_errors import SolveError
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from cffem.engine.observer import Observer
     from cffem.engine.solution import Solution
     from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.experiment import Experiment
@@ -89,7 +90,7 @@ class FitCase:
         coefficients: Mapping[str, float],
         names: Sequence[str],
         options: PetscOptions | None = None,
-        observer: Any = None,
+        observer: Observer | None = None,
     ):
         self.library, self.experiment, self.observation = library, experiment, observation
         self.data, self.names, self.options = data, tuple(names), options

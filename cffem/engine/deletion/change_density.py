@@ -27,6 +27,7 @@ from cffem.engine.norms import counted
 if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.fields import Field
 
 FRAMES = 8  # parts of the window for which densities in space are kept
 
@@ -79,10 +80,10 @@ class ChangeDensities:
             forms = [_compat.form(form, model.comm) for form in (ends, whole)]
             self._factors[field] = (1.0 / size**2 if size > 0 else 1.0, a, b, *forms)
 
-    def _assembled(self, form: Any) -> np.ndarray:
+    def _assembled(self, form: ufl.Form) -> np.ndarray:
         return fem.assemble_vector(form).array[self._place]
 
-    def _put(self, function: Any, field: Any, difference: np.ndarray) -> None:
+    def _put(self, function: fem.Function, field: Field, difference: np.ndarray) -> None:
         spaces = self.model.spaces
         function.x.array[:] = spaces.with_ghosts(difference)[spaces.dofs(field)]
 

@@ -136,7 +136,7 @@ class Profile:
         found = zip(self.rho, self.scores, each, strict=True)
         return next((rho for rho, score, margin in found if score - margin > epsilon), None)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         plain = {
             key: list(value) if isinstance(value, tuple) else value

@@ -64,7 +64,7 @@ def number_of_groups(
     deletions: int,
     wanted: int | None,
     keep: bool | str,
-    data: Sequence[Any] = (),
+    data: Sequence[object] = (),
 ) -> int:
     """How many groups a sweep is split into; one means no split.
 
@@ -96,7 +96,7 @@ def number_of_groups(
     return count if not keep or count == ranks else 1
 
 
-def _obstacle(model: Model, keep: bool, data: Sequence[Any]) -> str:
+def _obstacle(model: Model, keep: bool, data: Sequence[object]) -> str:
     """Why the deletions of a model cannot be split, or nothing."""
     experiment, mesh = model.experiment, model.discretisation.mesh
     values = [

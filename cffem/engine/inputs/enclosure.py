@@ -60,7 +60,10 @@ def enclosed(expr: sp.Expr, where: Mapping[sp.Symbol, Interval]) -> Interval:
 
 
 def distances(
-    expr: sp.Expr, where: Mapping[sp.Symbol, Interval], centre: Mapping[sp.Symbol, Any], degree: int
+    expr: sp.Expr,
+    where: Mapping[sp.Symbol, Interval],
+    centre: Mapping[sp.Symbol, np.ndarray],
+    degree: int,
 ) -> np.ndarray:
     """Bounds of the largest distance of an expression to some polynomial, on convex cells in boxes.
 
@@ -396,7 +399,7 @@ def _jumps(value: Callable[[Interval], Interval]) -> Callable[[sp.Basic, Visit],
     return _of_one(lambda a: series.jumping(a, value))
 
 
-RULES: dict[Any, Callable[[Any, Visit], Series]] = {
+RULES: dict[type[sp.Basic], Callable[[sp.Basic, Visit], Series]] = {
     sp.Add: _sum,
     sp.Mul: _product,
     sp.Pow: _power,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -197,5 +196,5 @@ rounded_down, rounded_up = increasing(np.floor), increasing(np.ceil)
 
 def complementary_error_function(interval: Interval) -> Interval:
     """erfc, without the cancellation of 1 − erf."""
-    ends: tuple[Any, Any] = special.erfc(interval[1]), special.erfc(interval[0])
+    ends: tuple[np.ndarray, np.ndarray] = special.erfc(interval[1]), special.erfc(interval[0])
     return ends

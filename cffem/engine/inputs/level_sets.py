@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -105,7 +104,7 @@ def is_affine(expr: sp.Expr) -> bool:
 
 def cut(
     corners: np.ndarray, values: np.ndarray, along: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> tuple[Any, Any, Any]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Simplices cut at the zeros of a function along their edges.
 
     Args:

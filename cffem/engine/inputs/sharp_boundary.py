@@ -77,7 +77,7 @@ class SharpBoundary(SharpData):
         gap, total = comm.allreduce(float(gap)), comm.allreduce(float(total))
         return gap / total if total > 0 else 0.0
 
-    def _new(self, degree: int) -> Any:
+    def _new(self, degree: int) -> Expr:
         space = fem.functionspace(self.mesh, ("DG", degree))
         return tuple(fem.Function(space) for _ in self.cells.origins)
 

@@ -212,7 +212,7 @@ class SharpData:
                 self.fill(made, self.values(expr, degree))
         return self._standing(self._functions[key])
 
-    def _new(self, degree: int) -> Any:
+    def _new(self, degree: int) -> Expr:
         """What holds the moments."""
         return fem.Function(fem.functionspace(self.mesh, orthonormal(self.cells.name, degree)))
 

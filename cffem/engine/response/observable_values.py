@@ -90,7 +90,7 @@ class Measurement:
         self._second: Any = None
         self._directions = [fem.Function(model.spaces.space) for _ in self._gradients]
 
-    def _gradient(self, function: fem.Function) -> tuple[Any, Any]:
+    def _gradient(self, function: fem.Function) -> tuple[np.ndarray, np.ndarray]:
         derivative = gateaux(self.form, function, ufl.TestFunction(self.model.spaces.space))
         return derivative, None if derivative.empty() else _compat.form(derivative, self.model.comm)
 

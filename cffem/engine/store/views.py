@@ -107,7 +107,7 @@ def _unwritten(error: RuntimeError, file: Path) -> Exception:
     return OSError(int(found[1]), os.strerror(int(found[1])), str(file))
 
 
-def shown_element(element: _ElementBase) -> Any:
+def shown_element(element: _ElementBase) -> _ElementBase:
     """The Lagrange element that shows a field exactly; None where its own does."""
     base = element.sub_elements[0] if element.block_size > 1 else element
     if carrier(element).space == H1 and base.basix_element.family.name == "P":

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -155,7 +155,7 @@ def march_by_spells(
     start: np.ndarray,
     velocity: np.ndarray | None,
     keep: Callable[[int, np.ndarray, np.ndarray | None], bool | None],
-    keep_stage: Callable[[int, int, tuple[Any, Any, Any], float], None] | None,
+    keep_stage: Callable[[int, int, StageVectors, float], None] | None,
 ) -> None:
     """March through a window in which what is changed begins and ends.
 

@@ -17,6 +17,7 @@ from cffem import _compat
 from cffem.study.report.drawn_fields import Fields
 
 if TYPE_CHECKING:
+    from dolfinx import fem
     from mpi4py import MPI
 
     from cffem.engine.model import Model
@@ -157,7 +158,7 @@ class Camera:
             result[str(unknown)] = self._gathered(local)
         return result if self.comm.rank == 0 else None
 
-    def cell_values(self, function: Any) -> np.ndarray | None:
+    def cell_values(self, function: fem.Function) -> np.ndarray | None:
         """The values of a function that is constant on every cell, on rank 0; collective."""
         places = function.function_space.dofmap.list[self._cells, 0]
         found = self._gathered(function.x.array[places].reshape(-1, 1))

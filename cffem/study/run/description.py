@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SHOWN = 4
 
 
-def described(study: Study, meshes: Mapping[str, Any]) -> dict[str, object]:
+def described(study: Study, meshes: Mapping[str, MeshData | None]) -> dict[str, object]:
     """The description of a study; collective.
 
     Args:
@@ -139,7 +139,7 @@ def known_content(experiment: Experiment, domain: MeshData | None) -> dict[str, 
     }
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """JSON's own types for what users write.
 
     Example:

@@ -103,7 +103,7 @@ class BoundFact:
             {str(name): _number(value) for name, value in certificate.cost.items()},
         )
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         if self.missing is not None:
             return {"reason": self.missing.text, "code": str(self.missing.code)}

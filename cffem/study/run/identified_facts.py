@@ -98,7 +98,7 @@ class DesignFacts:
         """All alias groups of all equations."""
         return [group for found in self.equations.values() for group in found.alias_groups]
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         if self.skipped:
             return {"skipped": self.skipped}

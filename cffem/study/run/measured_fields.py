@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from cffem.data.dataset import Dataset
 from cffem.symbols.fields import VectorField
 
 if TYPE_CHECKING:
+    import sympy as sp
+
     from cffem.symbols.fields import Field
 
 
-def parts(unknown: Field) -> list[Any]:
+def parts(unknown: Field) -> list[sp.Expr]:
     """The components of a field as a dataset names them."""
     return (
         [unknown[i] for i in range(unknown.dim)] if isinstance(unknown, VectorField) else [unknown]

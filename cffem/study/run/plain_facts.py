@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class StoredFact(Protocol):
     """What a checkpoint can keep."""
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
 
     @classmethod
@@ -49,7 +49,7 @@ class PlainFact:
 
     PLAIN_NAMES: ClassVar[Mapping[str, str]] = {}
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         return {
             self.PLAIN_NAMES.get(field, field): as_plain(getattr(self, field))

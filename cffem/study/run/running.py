@@ -148,7 +148,9 @@ class Run:
                 self.checkpoint.store_field(key, found)
         return found
 
-    def once(self, key: str, compute: Callable[[], Any], label: str = "", levels: int = 0) -> Any:
+    def once(
+        self, key: str, compute: Callable[[], object], label: str = "", levels: int = 0
+    ) -> Any:
         """The result of a piece of work: stored by an earlier run, or done now and stored;
         collective.
 
@@ -174,7 +176,7 @@ class Run:
         self.progress.work(label, levels)
         self._since = time.perf_counter()
 
-    def store(self, key: str, value: Any, label: str) -> Any:
+    def store(self, key: str, value: object, label: str) -> Any:
         """Keep a piece of work, for which all the time went that passed since the one before it;
         collective.
         """

@@ -55,9 +55,9 @@ class KnownTables:
     def __init__(self, known: Mapping[str, Known], folder: Path, anywhere: bool, comm: MPI.Comm):
         self.known, self.folder, self.anywhere, self.comm = known, folder, anywhere, comm
 
-    def values(self, table: Table, own: Table | None = None) -> dict[Known, Any]:
+    def values(self, table: Table, own: Table | None = None) -> dict[Known, object]:
         """The values of all known fields, those of one experiment before those of the study."""
-        found: dict[Known, Any] = {}
+        found: dict[Known, object] = {}
         for place, shapes in ((table, True), (own, False)):
             for name in place.entries(most=MOST_KNOWN) if place is not None else ():
                 if name not in self.known:
@@ -70,7 +70,7 @@ class KnownTables:
                     found[self.known[name]] = value
         return found
 
-    def _value(self, table: Table, name: str, shapes: bool) -> Any:
+    def _value(self, table: Table, name: str, shapes: bool) -> object:
         content = table.get(name)
         if not isinstance(content, dict):
             with table.naming(name):
@@ -88,7 +88,7 @@ class KnownTables:
         entry.done()
         return value
 
-    def _given(self, value: Any, table: Table, key: str) -> Any:
+    def _given(self, value: object, table: Table, key: str) -> object:
         """A number, an expression, a list of them, or one of these for each subdomain."""
         if isinstance(value, dict):
             if not 1 <= len(value) <= MOST_PARTS:
@@ -98,7 +98,7 @@ class KnownTables:
             }
         return self._formula(value, table, key, depth=2)
 
-    def _formula(self, value: Any, table: Table, key: str, depth: int) -> Any:
+    def _formula(self, value: object, table: Table, key: str, depth: int) -> object:
         if isinstance(value, list) and depth and 1 <= len(value) <= 3:
             return tuple(self._formula(part, table, key, depth - 1) for part in value)
         if isinstance(value, str):
@@ -107,7 +107,7 @@ class KnownTables:
             raise table.refuse(key, "a number, an expression in quotes, or a list of them")
         return value
 
-    def _measured(self, entry: Table, name: str) -> Any:
+    def _measured(self, entry: Table, name: str) -> object:
         """The dataset of a file, whose only field is the known one."""
         known = self.known[name]
         if len(known.shape) > 1:

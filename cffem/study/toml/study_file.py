@@ -68,6 +68,11 @@ from cffem.verdicts.certification import Certification
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from cffem.data.dataset import Dataset
+    from cffem.engine.solve.stage_types import PetscOptions
+    from cffem.symbols.problem.constraint_classes import Constraint
+    from cffem.symbols.problem.observables import Observable
+
 
 SHAPES = (
     "interval",
@@ -201,13 +206,13 @@ class StudyReader:
         for name in parameters.entries(most=100):
             self.parameters[name] = float(parameters.number(name))
 
-    def expression(self, table: Table, name: str, with_fields: bool = True) -> Any:
+    def expression(self, table: Table, name: str, with_fields: bool = True) -> sp.Expr:
         """An expression, or a tuple of them, under a key."""
         value = table.get(name)
         with table.naming(name):
             return self.parsed(value, table, name, with_fields)
 
-    def parsed(self, value: Any, table: Table, name: str, with_fields: bool) -> Any:
+    def parsed(self, value: Any, table: Table, name: str, with_fields: bool) -> sp.Expr:
         """A number or text as an expression, a list as a tuple."""
         if isinstance(value, list) and 1 <= len(value) <= 3:
             return tuple(self.parsed(part, table, name, with_fields) for part in value)
@@ -241,7 +246,7 @@ class StudyReader:
             )
         return self.fields[name]
 
-    def _library(self) -> Any:
+    def _library(self) -> Library | System:
         table = self.table
         if "libraries" in table and "library" not in table:
             several = table.table("libraries")
@@ -270,7 +275,7 @@ class StudyReader:
         with table.naming():
             return Library(anchor, made, field, parameters=values)
 
-    def _term(self, terms: Table, name: str) -> Any:
+    def _term(self, terms: Table, name: str) -> sp.Expr:
         """A term: an expression, or a table with `term` and the part `on` which it acts."""
         if not isinstance(terms.get(name), dict):
             return self.expression(terms, name)
@@ -323,7 +328,7 @@ class StudyReader:
                 data[name] = measured
         return experiments, data
 
-    def _experiment(self, table: Table) -> tuple[Experiment, Any]:
+    def _experiment(self, table: Table) -> tuple[Experiment, Dataset | None]:
         measured = None
         if DATA in table:
             measured = read_dataset(
@@ -354,11 +359,11 @@ class StudyReader:
         with table.naming():
             return Experiment(**options), measured if readings is None else readings
 
-    def _known(self, table: Table) -> dict[Known, Any]:
+    def _known(self, table: Table) -> dict[Known, object]:
         reader = KnownTables(self.known, self.folder, self.anywhere, self.comm)
         return reader.values(self.table.table("known", {}), table.table("known", {}))
 
-    def _mesh(self, table: Table, measured: Any) -> Any:
+    def _mesh(self, table: Table, measured: Dataset | None) -> object:
         value = table.get("mesh")
         if isinstance(value, str):
             with table.naming("mesh"):
@@ -390,7 +395,7 @@ class StudyReader:
             entry.done()
             return make(self.comm, **numbers)
 
-    def _elements(self, table: Table) -> dict[Field, Any]:
+    def _elements(self, table: Table) -> dict[Field, object]:
         return {
             self.field(name, table, name): self._element(table, name)
             for name in table.entries(most=50)
@@ -410,16 +415,16 @@ class StudyReader:
             )
         return value[0], value[1]
 
-    def _values(self, table: Table, measured: Any, rates: bool) -> dict[Any, Any]:
+    def _values(self, table: Table, measured: Dataset | None, rates: bool) -> dict[sp.Expr, object]:
         """Initial values or forcing; rates are written `"dt(u)"`."""
-        found: dict[Any, Any] = {}
+        found: dict[sp.Expr, object] = {}
         for name in table.entries(most=50):
             is_rate = rates and name.startswith("dt(") and name.endswith(")")
             field = self.field(name[3:-1] if is_rate else name, table, name)
             found[dt(field) if is_rate else field] = self._value(table, name, measured)
         return found
 
-    def _value(self, table: Table, name: str, measured: Any) -> Any:
+    def _value(self, table: Table, name: str, measured: Dataset | None) -> object:
         if table.get(name) == DATA:
             if measured is None:
                 raise StudyFileError(
@@ -429,7 +434,7 @@ class StudyReader:
             return measured
         return self.expression(table, name, with_fields=False)
 
-    def _law(self, table: Table, name: str) -> Any:
+    def _law(self, table: Table, name: str) -> sp.Expr:
         """A value that may contain fields, with the numbers of its parameters."""
         found, numbers = (
             self.expression(table, name),
@@ -439,7 +444,7 @@ class StudyReader:
         done = tuple(p.xreplace(numbers) if isinstance(p, sp.Basic) else p for p in parts)
         return done if isinstance(found, tuple) else done[0]
 
-    def _condition(self, table: Table, measured: Any) -> Any:
+    def _condition(self, table: Table, measured: Dataset | None) -> Any:
         kind = table.choice("type", [*CONDITIONS, "Periodic"])
         if kind == "Periodic":
             options: dict[str, Any] = {"on": table.text("on"), "to": table.text("to")}
@@ -485,7 +490,7 @@ class StudyReader:
         with entry.naming():
             return Window(**options)
 
-    def _constraint(self, parent: Table) -> Any:
+    def _constraint(self, parent: Table) -> Constraint:
         table = parent.table("constraint")
         kind = table.choice("type", CONSTRAINTS)
         options: dict[str, Any] = {}
@@ -565,11 +570,11 @@ class StudyReader:
         with table.naming():
             return Screening(**{"random_state": seed, **options})
 
-    def _bounds(self, table: Table) -> dict[str, Any]:
+    def _bounds(self, table: Table) -> dict[str, object]:
         """Known coefficients and bounds of others: a number, or a table with `low`, `high` or
         both.
         """
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for name in table.entries():
             if isinstance(table.get(name), Mapping):
                 ends = table.table(name)
@@ -579,10 +584,10 @@ class StudyReader:
                 found[name] = table.number(name)
         return found
 
-    def _observables(self, table: Table) -> dict[str, tuple[Any, float]]:
+    def _observables(self, table: Table) -> dict[str, tuple[Observable, float]]:
         return {name: self._observable(table.table(name)) for name in table.entries(most=50)}
 
-    def _observable(self, table: Table) -> tuple[Any, float]:
+    def _observable(self, table: Table) -> tuple[Observable, float]:
         kind = table.choice("type", OBSERVABLES)
         epsilon = table.number("epsilon")
         options: dict[str, Any] = {"expr": self.expression(table, "expr")}
@@ -647,7 +652,7 @@ class StudyReader:
                 )
             return changes.joint(made)
 
-    def _petsc(self, table: Table) -> Mapping[str, Any]:
+    def _petsc(self, table: Table) -> PetscOptions:
         entry = table.table("petsc_options", {})
         with entry.naming():
             return check_petsc_options({name: entry.get(name) for name in entry.entries(most=100)})

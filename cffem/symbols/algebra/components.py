@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import singledispatch
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -76,7 +76,7 @@ def to_components(expr: sp.Expr, dim: int) -> Entries:
     return _entries(expr, dim)
 
 
-def evaluate_on(expr: sp.Expr, values: Mapping[sp.Expr, Any], dim: int) -> Entries:
+def evaluate_on(expr: sp.Expr, values: Mapping[sp.Expr, sp.Expr], dim: int) -> Entries:
     """Evaluate an expression on given functions of the coordinates.
 
     Args:

@@ -10,7 +10,8 @@ d(A⁻¹) = −A⁻¹ dA A⁻¹.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -113,7 +114,7 @@ class Inverse(TensorFunction):
         return rf"\left({printer._print(self.args[0])}\right)^{{-1}}"
 
 
-def tensor_from(rows: Any) -> sp.Expr:
+def tensor_from(rows: Sequence[Sequence[sp.Expr]]) -> sp.Expr:
     """A tensor from its rows, each a sequence of numbers or scalar expressions."""
     entries = [tuple(row) if isinstance(row, tuple | list | sp.Tuple) else (row,) for row in rows]
     if any(len(row) != len(entries) for row in entries):

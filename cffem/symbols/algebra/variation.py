@@ -8,7 +8,7 @@ takes.
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -20,8 +20,11 @@ from cffem.symbols.algebra.tensor_nodes import TensorFunction
 from cffem.symbols.errors import ShapeError, SymbolError
 from cffem.symbols.fields import Component, Field, Normal
 
+if TYPE_CHECKING:
+    pass
 
-def variation(expr: object, field: Field, direction: Any) -> sp.Expr:
+
+def variation(expr: object, field: Field, direction: sp.Expr) -> sp.Expr:
     """The derivative of an expression with respect to a field in a direction.
 
     Args:

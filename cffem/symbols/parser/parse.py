@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import sympy as sp
 from sympy.core.relational import Relational
@@ -145,7 +144,7 @@ class Builder:
         return expr
 
     def apply(
-        self, function: Callable[..., sp.Basic], *arguments: Any, column: int, work: int = 0
+        self, function: Callable[..., sp.Basic], *arguments: sp.Basic, column: int, work: int = 0
     ) -> sp.Basic:
         """Carry out one SymPy operation within the budget, with its complaints as `ParseError`."""
         nodes = sum(self.budget.measure(argument, column).nodes for argument in arguments)
@@ -314,7 +313,9 @@ class Builder:
     def build_not(self, tree: Tree) -> sp.Basic:
         return self.junction(sp.Not, [self.condition(tree.parts[0])], tree.column)
 
-    def junction(self, function: Any, conditions: Sequence[sp.Basic], column: int) -> sp.Basic:
+    def junction(
+        self, function: Callable[..., sp.Basic], conditions: Sequence[sp.Basic], column: int
+    ) -> sp.Basic:
         """Join conditions. SymPy solves joined conditions on one variable, so these must be
         simple enough to solve.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -19,6 +19,10 @@ from cffem.symbols.fields import Component, Field, ScalarField
 from cffem.symbols.operators import dot, inner
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.parser.words import CALLABLE, CONSTANTS
+
+if TYPE_CHECKING:
+    pass
+
 
 # Terms of a generated library; a larger one is a mistake rather than a wish.
 MOST_TERMS = 500
@@ -58,7 +62,7 @@ def split_outside(text: str) -> list[str]:
 
 
 def generated_terms(
-    atoms: Sequence[Any], unknown: Field, products: int, order: int | None
+    atoms: Sequence[sp.Expr], unknown: Field, products: int, order: int | None
 ) -> dict[str, sp.Expr]:
     """All products of up to so many of the given terms that have the shape of the unknown, by
     readable names.

@@ -104,7 +104,7 @@ def _checked(key: Known, value: Any) -> Any:
     return _formula(key, value, what)
 
 
-def _is_tagged(value: Any) -> bool:
+def _is_tagged(value: object) -> bool:
     """Whether values are given by the numbers of DOLFINx mesh tags: (tags, {1: 2.25, 2: 1})."""
     return (
         isinstance(value, tuple)
@@ -114,7 +114,7 @@ def _is_tagged(value: Any) -> bool:
     )
 
 
-def _formula(key: Known, value: Any, what: str) -> Any:
+def _formula(key: Known, value: Any, what: str) -> sp.Expr:
     """A number, an expression, or tuples of them in the shape of the field."""
     if len(key.shape) == 2:
         rows = np.array(sp.Matrix(value).tolist() if _matrix(value) else value, dtype=object)
@@ -133,7 +133,7 @@ def _formula(key: Known, value: Any, what: str) -> Any:
     return _scalar(value, what)
 
 
-def _matrix(value: Any) -> bool:
+def _matrix(value: object) -> bool:
     return isinstance(value, sp.MatrixBase)
 
 
@@ -196,7 +196,7 @@ def known_text(value: Any) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def substituted(expr: sp.Basic, rule: Mapping[Known, object]) -> Any:
+def substituted(expr: sp.Basic, rule: Mapping[Known, object]) -> sp.Expr:
     """An expression with values in the place of known fields, operators taken where they now can
     be.
 
@@ -264,7 +264,7 @@ def with_known(
     )
 
 
-def _in_constraint(constraint: Any, rule: Mapping[Known, object]) -> Any:
+def _in_constraint(constraint: Any, rule: Mapping[Known, object]) -> object:
     if constraint is None or not known_in(constraint.expr):
         return constraint
     multiplier = None if constraint.multiplier is None else dict([constraint.multiplier])
@@ -274,7 +274,7 @@ def _in_constraint(constraint: Any, rule: Mapping[Known, object]) -> Any:
     return Constraint(substituted(constraint.expr, rule), multiplier)
 
 
-def _standing(key: Known, value: Any) -> Any:
+def _standing(key: Known, value: Any) -> sp.Expr:
     """What stands for a known field: its formula, its twin with a gradient, or itself."""
     if len(key.shape) == 2 or not is_formula(value):
         return key.twin if _is_smooth(value) else key
@@ -297,7 +297,7 @@ def _is_smooth(value: Any) -> bool:
     return False
 
 
-def _continuous(element: Any) -> tuple[Any, ...]:
+def _continuous(element: Any) -> tuple[object, ...]:
     """The element itself where its functions are continuous."""
     space = getattr(element, "basix_sobolev_space", None)
     discontinuous = getattr(element, "discontinuous", False)
@@ -310,11 +310,11 @@ def _replaced(library: Library, rule: Mapping[Known, object]) -> Library:
         return library
     anchor = None if library.anchor is None else substituted(library.anchor, rule)
     terms = {name: substituted(term, rule) for name, term in library.items()}
-    values: dict[Any, float] = {p: v for p, v in library.parameters.items() if v is not None}
+    values: dict[sp.Symbol, float] = {p: v for p, v in library.parameters.items() if v is not None}
     return Library(anchor, terms, library.unknown, values)
 
 
-def _data_of(experiment: Experiment) -> list[Any]:
+def _data_of(experiment: Experiment) -> list[object]:
     """All data of an experiment, vectors by their components."""
     found = [*experiment.forcing.values(), *experiment.initial.values()]
     found += [] if experiment.constraint is None else [experiment.constraint.expr]
@@ -323,13 +323,13 @@ def _data_of(experiment: Experiment) -> list[Any]:
     return [part for value in found for part in (value if isinstance(value, tuple) else (value,))]
 
 
-def _in_data(value: Any, rule: Mapping[Known, object]) -> Any:
+def _in_data(value: Any, rule: Mapping[Known, object]) -> object:
     if isinstance(value, tuple | list):
         return tuple(_in_data(part, rule) for part in value)
     return substituted(value, rule) if isinstance(value, sp.Basic) else value
 
 
-def _in_condition(condition: Any, rule: Mapping[Known, object]) -> Any:
+def _in_condition(condition: Any, rule: Mapping[Known, object]) -> object:
     """A boundary condition with formulas in place of known fields, wherever it has data."""
     changes = {
         f.name: _in_data(getattr(condition, f.name), rule)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import sympy as sp
 
@@ -162,7 +162,7 @@ class Library(Mapping[str, sp.Expr]):
         left = unknown.diff(t) if anchor is None else anchor
         return cls(left, generated_terms(atoms, unknown, products, order), unknown, parameters)
 
-    def _store(self, **values: Any) -> None:
+    def _store(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, f"_{name}", value)
 

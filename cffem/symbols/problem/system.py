@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -20,6 +20,9 @@ from cffem.symbols.expression_like import ExpressionLike
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.term_checks import check_fields
+
+if TYPE_CHECKING:
+    pass
 
 
 class System(Mapping[str, sp.Expr]):
@@ -215,7 +218,7 @@ class System(Mapping[str, sp.Expr]):
 
     def with_terms(self, terms: Mapping[str, ExpressionLike]) -> System:
         """The system with more terms, given by full name."""
-        new: dict[str, dict[str, Any]] = {k: {} for k in self._libraries}
+        new: dict[str, dict[str, sp.Expr]] = {k: {} for k in self._libraries}
         for name, expr in terms.items():
             key, slash, short = str(name).partition("/")
             if not slash or key not in new:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -30,6 +30,11 @@ from cffem.forms.elements import H1, HCURL, HDIV, carrier
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
+    from basix.ufl import _ElementBase
+    from dolfinx import fem
+    from dolfinx.mesh import Mesh
+    from ufl.core.expr import Expr
+
     from cffem.engine.assembly.spaces import Spaces
     from cffem.engine.mesh.boundary_parts import Boundary
     from cffem.symbols.fields import Field
@@ -162,7 +167,9 @@ class Tabulated:
     all facets of some cells.
     """
 
-    def __init__(self, space: Any, mesh: Any, element: Any, cells: np.ndarray):
+    def __init__(
+        self, space: fem.FunctionSpace, mesh: Mesh, element: _ElementBase, cells: np.ndarray
+    ):
         self.kind = carrier(element).space
         self.dim = mesh.geometry.dim
         degree = max(element.embedded_superdegree, 1)
@@ -181,7 +188,7 @@ class Tabulated:
         everywhere = np.concatenate(points)
         comm = mesh.comm
 
-        def at_points(value: Any, size: int) -> np.ndarray:
+        def at_points(value: Expr, size: int) -> np.ndarray:
             made = _compat.expression(value, everywhere, comm)
             return np.asarray(made.eval(mesh, cells)).reshape(len(cells), len(everywhere), size)
 
@@ -198,7 +205,7 @@ class Tabulated:
         ]
 
     def _functions(
-        self, space: Any, mesh: Any, points: np.ndarray, cells: np.ndarray
+        self, space: fem.FunctionSpace, mesh: Mesh, points: np.ndarray, cells: np.ndarray
     ) -> np.ndarray:
         """cells × points × components × functions, oriented as the mesh says and pushed forward."""
         reference = space.element.basix_element.tabulate(0, points)[0]

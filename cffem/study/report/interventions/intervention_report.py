@@ -68,7 +68,7 @@ class InterventionReport:
         """The score, by the name that it has for terms."""
         return self.score
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         plain = asdict(self)
         return {**plain, "terms": list(self.terms), "relations": list(self.relations)}

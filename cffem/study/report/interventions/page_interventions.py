@@ -6,7 +6,7 @@ tables, and one picture of all pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from cffem.study.report.summary import by_field, plain
 from cffem.study.report.verdict_pictures import score_bars
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from cffem.study.report.report import Report
 
 # The letters of relations in the picture of all pairs.
@@ -155,7 +157,7 @@ def pairs_picture(report: Report, pairs: Sequence[InterventionReport]) -> str:
 
 
 def _draw(
-    fig: Any, report: Report, names: Sequence[str], pairs: Sequence[InterventionReport]
+    fig: Figure, report: Report, names: Sequence[str], pairs: Sequence[InterventionReport]
 ) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle

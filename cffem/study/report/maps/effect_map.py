@@ -61,7 +61,7 @@ class EffectMap:
         """By cell, over the whole window."""
         return None if self.frames is None else self.frames.sum(axis=0)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """All but the arrays, as JSON's own types."""
         return {name: value for name, value in asdict(self.bare()).items() if name not in ARRAYS}
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from cffem.study.report.drawn_fields import Fields
     from cffem.study.report.maps.effect_map import EffectMap
@@ -89,7 +90,7 @@ def map_picture(drawing: Fields, name: str, each: EffectMap) -> str:
     return picture(lambda f: _draw(f, drawing, name, each), alt, (9.6, tall), "png")
 
 
-def _draw(fig: Any, drawing: Fields, name: str, each: EffectMap) -> None:
+def _draw(fig: Figure, drawing: Fields, name: str, each: EffectMap) -> None:
     transient = len(each.times) > 1
     panels = fig.subplots(1, 2, width_ratios=(3, 2)) if transient else [fig.subplots(1, 1)]
     values = drawing.maps[name]
@@ -117,7 +118,7 @@ def _draw(fig: Any, drawing: Fields, name: str, each: EffectMap) -> None:
     growth.grid(color="#dddddd", linewidth=0.6)
 
 
-def _draw_area(fig: Any, axes: Axes, drawing: Fields, values: np.ndarray) -> None:
+def _draw_area(fig: Figure, axes: Axes, drawing: Fields, values: np.ndarray) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.tri import Triangulation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
@@ -137,7 +137,7 @@ class Mapper:
                 parts.append(f"{a:.4g} ≤ {AXES[axis]} ≤ {b:.4g}")
         return ", ".join(parts)
 
-    def function(self, name: str, values: np.ndarray) -> Any:
+    def function(self, name: str, values: np.ndarray) -> fem.Function:
         """A DOLFINx function that is constant on every cell, from values on the owned ones."""
         space = fem.functionspace(self.model.discretisation.mesh, ("DG", 0))
         result = fem.Function(space, name=name)

@@ -17,6 +17,8 @@ from cffem.study.report.markup import details, figure, number, paragraph, skippe
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from cffem.study.report.report import Report
 
 
@@ -54,7 +56,7 @@ class ProfileReport:
     field: str = ""
     observable: str = ""
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """As JSON's own types."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
@@ -144,7 +146,7 @@ def profile_picture(each: ProfileReport) -> str:
     return picture(lambda fig: _draw(fig, each), alt, (7.6, 3.6))
 
 
-def _draw(fig: Any, each: ProfileReport) -> None:
+def _draw(fig: Figure, each: ProfileReport) -> None:
     axes = fig.add_subplot()
     rho, scores = np.array([0.0, *each.rho]), np.array([0.0, *each.scores])
     bars = np.array([0.0, *(0.0 if m is None or not math.isfinite(m) else m for m in each.margins)])

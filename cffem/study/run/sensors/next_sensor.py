@@ -22,6 +22,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.observations import Observations, PlacedReadings, Sensors, spoken_point
 
 if TYPE_CHECKING:
+    from cffem.engine.model import Model
     from cffem.study.run.running import Run
 
 Facts = dict[str, Any]
@@ -58,7 +59,7 @@ def next_sensor(run: Run) -> Facts | None:
     return None
 
 
-def placed(observation: Any, model: Any) -> PlacedReadings | None:
+def placed(observation: Any, model: Model) -> PlacedReadings | None:
     """The readings at points among all."""
     parts = observation.parts if isinstance(observation, Observations) else (observation,)
     points = [p for p in parts if isinstance(p, Sensors | PlacedReadings)]
@@ -130,7 +131,7 @@ def sentence(where: list[float], channels: list[Any], term: str, share: float) -
     return f"add a sensor of {what} at {spoken_point([round(c, 4) for c in where])}: {told}"
 
 
-def grid(model: Any, taken: np.ndarray) -> np.ndarray:
+def grid(model: Model, taken: np.ndarray) -> np.ndarray:
     """Points of a regular grid inside the domain and away from present sensors; collective."""
     mesh = model.discretisation.mesh
     own, dimension = mesh.geometry.x[:, : mesh.geometry.dim], mesh.geometry.dim

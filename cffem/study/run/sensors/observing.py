@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cffem.study.run.facts import TermDeletion
     from cffem.study.run.running import Run
     from cffem.study.run.stations.deleting import Deletions
+    from cffem.symbols.problem.observations import Observation
 
 Facts = dict[str, Any]
 
@@ -37,7 +38,7 @@ class SensorView:
     """
 
     model: Model
-    observation: Any
+    observation: Observation
     unit: float | None
 
     def change(self, solution: Solution | None) -> Facts | None:

@@ -79,7 +79,7 @@ class Deletions:
         self,
         run: Run,
         factual: Mapping[str, FactualFact],
-        nulls: Mapping[str, Mapping[str, Any]],
+        nulls: Mapping[str, Mapping[str, object]],
         refits: Callable[[str], Mapping[str, float]] | None,
     ):
         self.run, self.factual, self.nulls, self.refits = run, factual, nulls, refits
@@ -206,7 +206,7 @@ class Deletions:
             if own is model
         )
 
-    def seen(self, name: str, solution: Solution | None) -> dict[str, Any] | None:
+    def seen(self, name: str, solution: Solution | None) -> dict[str, object] | None:
         """What the sensors of an experiment see of a deletion."""
         sensors = view(self.run, name)
         return None if sensors is None else sensors.change(solution)
@@ -312,7 +312,7 @@ class Deletions:
         if fact.solved or kind != ALONE or term in self.nulls.get(name, {}):
             return {}
 
-        def compute() -> dict[str, Any]:
+        def compute() -> dict[str, object]:
             found = profiles(run, run.models[name], term, fact, self.factual[name].sizes)
             return {field: part.to_plain() for field, part in found.items()}
 

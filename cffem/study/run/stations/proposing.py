@@ -180,7 +180,7 @@ def started(run: Run, experiment: Experiment, shape: sp.Expr, dimension: int) ->
     """The experiment with a mode as initial value of every field with a rate, or as forcing
     of a steady problem.
     """
-    values: Mapping[Any, Any] = {
+    values: Mapping[sp.Expr, object] = {
         unknown: shape
         if not unknown.shape
         else tuple(shape * sp.Rational(1, i + 1) for i in range(dimension))
