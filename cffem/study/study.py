@@ -150,12 +150,6 @@ class Study:
         self.data, self.readings = dict(measured.fields), dict(measured.readings)
         self.calibration = calibration or CalibrationSettings()
         self.coefficients = None if coefficients is None else dict(coefficients)
-        forms = forms_among(library.items())
-        if forms and coefficients is None:
-            raise InputError(
-                f"{', '.join(forms)}: a term given as a UFL form has no regression rows; give "
-                "coefficients, or fit readings by cf.calibrate"
-            )
         self.refit = refit
         self.screening = screening or Screening(random_state=seed)
         asked = certification or Certification()
@@ -173,6 +167,12 @@ class Study:
         self.started = False
         self._check()
         self.fit_choice = chosen_fit(fit, self.coefficients is not None, measured)
+        forms = forms_among(library.items())
+        if forms and self.regressed:
+            raise InputError(
+                f"{', '.join(forms)}: a term given as a UFL form has no regression rows; give "
+                "coefficients, or fit='calibration'"
+            )
         for name, fields in self.data.items():
             self.experiments[name] = fitting.from_data(self.experiments[name], fields, library)
             if self.calibrated:

@@ -23,13 +23,18 @@ NAMES = list(demos())
 HEAVY = (
     "aliasing",
     "antenna",
+    "block",
+    "boussinesq",
+    "cantilever",
     "coast",
     "currents",
     "cylinder",
     "discovery",
+    "filter",
     "induction",
     "observables",
     "ocean",
+    "rubber",
     "schnakenberg",
 )
 WITHOUT_STUDY = ("currents", "ocean", "thermometers")  # what they show they print

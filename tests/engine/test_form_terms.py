@@ -174,8 +174,10 @@ def test_a_study_with_a_form_decides_and_says_what_it_skips(tmp_path):
     other = cf.Form(lambda u, v, dx: -(1 + u**4) * ufl.inner(ufl.grad(u), ufl.grad(v)) * dx)
     with pytest.raises(cf.InputError):
         study(other).run(out=tmp_path / "run", resume=True)
+    axis = np.linspace(0, 1, 9)
+    data = cf.Dataset({x: axis, y: axis, t: axis}, {u: np.ones((9, 9, 9))})
     with pytest.raises(cf.InputError, match="has no regression rows"):
-        cf.Study(library, experiment)
+        cf.Study(library, experiment, data=data)
 
 
 BAD = {
