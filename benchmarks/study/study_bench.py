@@ -176,6 +176,13 @@ def line(row: Mapping[str, Any]) -> str:
     )
 
 
+def write(found: Mapping[str, Any], out: Path) -> None:
+    """Numbers, page and picture of the studies that have been measured so far."""
+    (out / "bench_study.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "bench_study.md").write_text(page(found))
+    picture(found, out / "bench_study.png")
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the benchmark; 0 if every goal is met and 3 if not."""
     parser = bench_parser("study", __doc__, "case", PROBLEMS)
@@ -184,14 +191,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     )
     options = parser.parse_args(list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    found: dict[str, Any] = {}
     for name in options.cases:
         rows.append(row(name, options.out.resolve(), options.tiny, options.limit))
         print(line(rows[-1]), flush=True)
-    found = {"machine": machine(), "tiny": options.tiny, "rows": rows, "goals": goals(rows)}
-    (options.out / "bench_study.json").write_text(json.dumps(found, indent=1) + "\n")
-    (options.out / "bench_study.md").write_text(page(found))
-    picture(found, options.out / "bench_study.png")
+        found = {"machine": machine(), "tiny": options.tiny, "rows": rows, "goals": goals(rows)}
+        write(found, options.out)
     for goal in found["goals"]:
         word = "ok  " if goal["passed"] else "MISS"
         print(f"  {word} {goal['goal']}: {goal['value']:.3g} (wanted {goal['wanted']})")

@@ -151,7 +151,7 @@ def insulated(comm):
 
 def body_of_ranks(comm, expected):
     share, decision, score = insulated(comm)
-    assert [share, decision] == json.loads(expected)[:2] == [0.125, "relevant"]
+    assert [share, decision] == json.loads(expected)[:2] == [0.25, "relevant"]
     assert score == pytest.approx(json.loads(expected)[2], rel=1e-9)
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
@@ -127,15 +129,18 @@ def picture(
 
 def with_few_colours(figure: Figure) -> io.BytesIO:
     """A figure as PNG with a palette, a quarter of the size and for the eye the same."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    full, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(full, format="png", dpi=110)
-    full.seek(0)
+    small = io.BytesIO()
+    figure.set_dpi(110)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
     # The palette must reach the rare colours at the ends of a scale too, which the usual one
     # (median cut) blends into brown.
     palette = Image.Quantize.MAXCOVERAGE
-    Image.open(full).convert("RGB").quantize(256, method=palette, dither=Image.Dither.NONE).save(
+    drawn.convert("RGB").quantize(256, method=palette, dither=Image.Dither.NONE).save(
         small, format="png"
     )
     return small

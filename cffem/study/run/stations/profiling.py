@@ -19,7 +19,7 @@ from cffem.bounds.certificate import NoCertificate
 from cffem.bounds.entrance import certify_deletions
 from cffem.bounds.observable_bounds import certify_observable
 from cffem.engine.deletion.outcomes import Deletion
-from cffem.engine.deletion.profile import Profile, profile
+from cffem.engine.deletion.profile import Profile, ProfileSettings, profile
 from cffem.engine.solution import Solution
 from cffem.engine.solve.linear import SolveError
 from cffem.study.report.scores.profile_report import ProfileReport
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.study.run.running import Run
 
+# A study asks whether a part of a term is relevant, not where exactly solutions end; each further
+# sample costs a solve. `Model.profile` samples more closely.
+SAMPLED = ProfileSettings(points=4, resolution=0.05)
 # A score that exceeds ε by this factor is likely to be clear of it with its error bar.
 CLEAR = 2.0
 
@@ -58,7 +61,14 @@ def profiles(
     for field, size in sizes.items():
         asked = run.study.certification
         asked = replace(asked, norm=of_field(asked.norm, field)) if field else asked
-        sampled = profile(model, term, asked.norm, conditions=asked.conditions, deletion=deletion)
+        sampled = profile(
+            model,
+            term,
+            asked.norm,
+            settings=SAMPLED,
+            conditions=asked.conditions,
+            deletion=deletion,
+        )
         found[field] = partial(model, term, sampled, asked, asked.threshold(size or 0.0))
     return found
 
