@@ -34,6 +34,7 @@ from benchmarks.certify.certify_adversary import (
 from benchmarks.certify.certify_faults import faults
 from benchmarks.certify.certify_modal import ModalFamily, Truth, families, perturbed
 from benchmarks.certify.certify_nonlinear import COSTLY, KINDS, nonlinear_case, reference
+from benchmarks.certify.certify_variable import distance, variable_case
 from benchmarks.measuring import Board
 from cffem.bounds.certificate import NoCertificate
 from cffem.bounds.entrance import certify_deletion, certify_solution
@@ -252,6 +253,41 @@ def nonlinear_outcome(kind: str, random: Any) -> CertifyOutcome | None:
     )
 
 
+def variable_outcome(random: Any, dim: int) -> CertifyOutcome | None:
+    """One random case with variable coefficients and natural boundaries, or None where coercivity
+    is not proved.
+    """
+    case = variable_case(random, dim)
+    with case.model as model:
+        factual, deleted = model.factual, model.solve(cf.delete("reaction"))
+        start = time.perf_counter()
+        bound = certify_deletion(model, "reaction", deleted=deleted)
+        seconds = time.perf_counter() - start
+        if isinstance(bound, NoCertificate):
+            return None
+        gap = case.factual - case.deleted
+        exact = distance(case, [], gap)
+        steep = certify_solution(model, norm="H1")
+        return CertifyOutcome(
+            f"variable {dim}D",
+            int(case.said[-1]),
+            case.said,
+            (distance(case, [(1, factual)], case.factual), float(bound.eta_factual)),
+            (distance(case, [(1, deleted)], case.deleted), float(bound.eta_counterfactual)),
+            (distance(case, [(1, factual), (-1, deleted)], gap), float(bound.difference)),
+            (abs(bound.score - exact), float(bound.margin)),
+            exact,
+            float(bound.score),
+            None,
+            (
+                distance(case, [(1, factual)], case.factual, "H1"),
+                float(getattr(steep, "value", np.inf)),
+            ),
+            bound.certificate.kind,
+            seconds,
+        )
+
+
 # Sections
 # --------------------------------------------------------------------------------------------------
 
@@ -290,6 +326,37 @@ def guaranteed_section(
                 f"<= {limit}",
             )
     sharpness(board, outcomes)
+    return outcomes
+
+
+def variable_section(board: Board, count: int, seed: int) -> list[CertifyOutcome]:
+    """Coverage and decisions with variable coefficients and natural boundaries; the last column is
+    the norm H1.
+    """
+    outcomes: list[CertifyOutcome] = []
+    refused = 0
+    for dim, share in ((2, 0.9), (3, 0.1)):
+        random = np.random.default_rng([seed, 27, dim])
+        found: list[CertifyOutcome] = []
+        while len(found) < round(share * count):
+            outcome = variable_outcome(random, dim)
+            refused += outcome is None
+            found += [] if outcome is None else [outcome]
+        if found:
+            board.line(_row(f"variable {dim}D", found))
+        for outcome in found:
+            if not outcome.covered:
+                board.line(f"  {outcome.term}: not covered")
+        outcomes += found
+    board.line(f"  without a proof of coercivity: {refused}")
+    share_covered = _share(o.covered for o in outcomes)
+    board.target(
+        "bounds with variable coefficients that cover", share_covered, share_covered == 1, "1"
+    )
+    wrong = sum(decision[0] for o in outcomes for decision in o.decisions())
+    board.target("wrong decisions with variable coefficients", wrong, wrong == 0, "0")
+    guaranteed = _share(o.kind == "guaranteed" for o in outcomes)
+    board.target("guaranteed among them", guaranteed, guaranteed == 1, "1")
     return outcomes
 
 
@@ -508,6 +575,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cases", type=int, default=1000, help="guaranteed cases (default: 1000)")
     parser.add_argument("--estimated", type=int, default=200, help="estimated cases (default: 200)")
     parser.add_argument(
+        "--variable",
+        type=int,
+        default=200,
+        help="cases with variable coefficients and natural boundaries (default: 200)",
+    )
+    parser.add_argument(
         "--faults", type=int, default=20, help="cases of each injected fault (default: 20)"
     )
     parser.add_argument(
@@ -541,6 +614,10 @@ def main(arguments: Sequence[str]) -> int:
         (
             options.estimated,
             lambda: outcomes.extend(estimated_section(board, options.estimated, options.seed)),
+        ),
+        (
+            options.variable,
+            lambda: outcomes.extend(variable_section(board, options.variable, options.seed)),
         ),
         (options.faults, lambda: faults_section(board, options.faults, options.seed)),
         (options.cells, lambda: cost_section(board, options.cells)),

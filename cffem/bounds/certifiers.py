@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from cffem.bounds.certificate import Certificate, DeletionBound
+from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.scalar_problem import check_formulas, only_unknown
+from cffem.bounds.variable.variable_bounds import VariableSteadyCertifier
 from cffem.bounds.waves.maxwell import MaxwellCertifier
 from cffem.bounds.waves.scalar_waves import WaveCertifier
 from cffem.bounds.waves.wave_enriched import EnrichedSecondOrderCertifier
@@ -119,7 +120,19 @@ def _scalar(model: Model) -> bool:
     return isinstance(only_unknown(model.library), ScalarField)
 
 
-add_certifier("steady", _steady, SteadyCertifier)
+def _steady_certifier(model: Any) -> Certifier:
+    """With constant coefficients and given values bounds are sharper and cheaper."""
+    try:
+        return SteadyCertifier(model)
+    except NotCovered as first:
+        try:
+            return VariableSteadyCertifier(model)
+        except NotCovered as second:
+            same = str(first) == str(second)
+            raise NotCovered(str(first) if same else f"{first}; {second}") from None
+
+
+add_certifier("steady", _steady, _steady_certifier)
 add_certifier("parabolic", _first_order, ParabolicCertifier)
 add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
 add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)

@@ -87,7 +87,7 @@ LAYERS = {
     ],
     "bounds": [
         *("certificate", "changed", "refits", "scalar_problem", "geometry", "enclosed", "flux"),
-        *("elliptic", "parabolic", "waves", "curves", "levels", "representation"),
+        *("elliptic", "variable", "parabolic", "waves", "curves", "levels", "representation"),
         *(
             "certifiers",
             "entrance",

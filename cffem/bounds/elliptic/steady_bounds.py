@@ -40,6 +40,7 @@ from cffem.bounds.scalar_problem import (
     term_operator,
 )
 from cffem.symbols.coordinates import SPACE, t
+from cffem.symbols.known import Known
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import Dirichlet, is_zero
 from cffem.symbols.problem.interventions import delete
@@ -374,7 +375,12 @@ def check_polynomial(condition: Any, degree: int) -> None:
     if is_zero(value):
         return
     value = sp.sympify(value) if isinstance(value, int | float | sp.Expr) else None
-    if value is None or value.free_symbols - {*SPACE} or not value.is_polynomial(*SPACE):
+    if (
+        value is None
+        or value.free_symbols - {*SPACE}
+        or value.atoms(Known)
+        or not value.is_polynomial(*SPACE)
+    ):
         raise NotCovered(f"{condition} does not prescribe a polynomial in the coordinates")
     if sp.Poly(value, *SPACE).total_degree() > degree:
         raise NotCovered(

@@ -12,7 +12,8 @@ alone, so the multipliers of a vertex solve
     Σ_K S_K λ = Σ_K t_K,    t_K the normal moments that cell K would have without multipliers.
 
 Symmetric matrices are given by their lower triangles, row after row. Facets of the boundary carry
-no multiplier: what flows through them is free where a state is held. Around an inner vertex the
+no multiplier: what flows through them is free where a state is held. Where it is given, a
+multiplier sees to it. Around an inner vertex the
 constant multiplier moves nothing, and the data are such that nothing needs it to. Cells belong to
 ranks and so do vertices; what a cell has to say to the vertex of another rank is sent there, and
 the multipliers are sent back.
@@ -95,6 +96,7 @@ class Patches:
         schur: the lower triangle of S of each pair, whose order is dim * moments; shape (entries,
             pairs).
         moments: how many multipliers a facet has.
+        fixed: whether it is given what flows through a facet, of the shape of `facets`.
     """
 
     def __init__(
@@ -105,12 +107,15 @@ class Patches:
         facets: np.ndarray,
         schur: np.ndarray,
         moments: int,
+        fixed: np.ndarray | None = None,
     ):
         self.comm, self.exchange, self.moments = comm, Exchange(comm, owners), moments
-        about = self.exchange.forward(np.vstack([vertices, facets]).astype(np.int64))
+        fixed = np.zeros(facets.shape, dtype=bool) if fixed is None else fixed
+        about = self.exchange.forward(np.vstack([vertices, facets, fixed]).astype(np.int64))
         self.schur = self.exchange.forward(schur)
         self.groups: list[tuple[slice, list[np.ndarray]]] = []
-        self._lay_out(*numbered(about[0], about[1:]))
+        rows = len(facets)
+        self._lay_out(*numbered(about[0], about[1 : 1 + rows], about[1 + rows :] > 0))
 
     def _lay_out(
         self, vertex: np.ndarray, slot: np.ndarray, sizes: np.ndarray, closed: np.ndarray
@@ -207,9 +212,18 @@ class Multipliers:
         cells: this rank's cells.
         blocks: the same, some at a time.
         stack: their flux problems.
+        fixed: whether it is given what flows through the facets opposite to the corners, shape
+            (cells, corners).
     """
 
-    def __init__(self, comm: MPI.Comm, cells: FluxCells, blocks: Sequence[CellBlock], stack: Stack):
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        cells: FluxCells,
+        blocks: Sequence[CellBlock],
+        stack: Stack,
+        fixed: np.ndarray | None = None,
+    ):
         self._blocks, self._stack, self._inverses = blocks, stack, []
         corners, size = stack.null.shape[0], stack.null.shape[2]
         row, column = np.tril_indices(size)
@@ -228,14 +242,23 @@ class Multipliers:
             ),
             schur.reshape(len(schur), -1),
             cells.tensors.moments,
+            None
+            if fixed is None
+            else np.concatenate(
+                [fixed.T[list(corner.facets)] for corner in cells.tensors.corners], axis=1
+            ),
         )
 
-    def solve(self, divergence: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, float, float]:
+    def solve(
+        self, divergence: np.ndarray, force: np.ndarray, given_flow: np.ndarray | None = None
+    ) -> tuple[np.ndarray, float, float]:
         """z of all cells around their corners; collective.
 
         Args:
             divergence: d, shape (polynomials, corners, cells).
             force: Nᵀ of what z should be near to, shape (unknowns, corners, cells).
+            given_flow: the normal moments that are given, zero elsewhere, shape (moments of the
+                facets of a corner, corners, cells).
 
         Returns:
             z, the part of this rank's vertices in the sum of squares of what is not continuous, and
@@ -252,7 +275,8 @@ class Multipliers:
                 1, 0, 2
             )
             found[:, :, block.here] = free.transpose(1, 0, 2)
-        multipliers, jumps = self.patches.multipliers(flowing.reshape(len(flowing), -1))
+        short = flowing if given_flow is None else flowing - given_flow
+        multipliers, jumps = self.patches.multipliers(short.reshape(len(flowing), -1))
         multipliers = multipliers.reshape(flowing.shape)
         for block, inverses in zip(self._blocks, self._inverses, strict=True):
             pull = stack.null.transpose(0, 2, 1) @ multipliers[:, :, block.here].transpose(1, 0, 2)
@@ -368,9 +392,9 @@ def block_products(matrices: Sequence[np.ndarray], vectors: np.ndarray) -> np.nd
 
 
 def numbered(
-    vertices: np.ndarray, facets: np.ndarray
+    vertices: np.ndarray, facets: np.ndarray, fixed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Number the facets that two cells share around each vertex.
+    """Number the facets that two cells share around each vertex, or whose flow is given.
 
     Returns:
         For each pair its vertex and the numbers of its facets, −1 on the boundary; for each vertex
@@ -380,6 +404,8 @@ def numbered(
     count, many = len(found), int(facets.max(initial=-1)) + 1
     keys, place, copies = _distinct((vertex * many + facets).ravel())
     owner, shared = keys // max(many, 1), copies == 2
+    if fixed is not None:
+        shared[place[fixed.ravel()]] = True
     sizes = np.bincount(owner[shared], minlength=count)
     closed = np.bincount(owner[~shared], minlength=count) == 0
     before = np.concatenate([[0], np.cumsum(sizes)])[:-1]

@@ -82,6 +82,27 @@ class Search:
 SEARCH = Search()
 
 
+def largest_quotient(
+    mesh: Mesh, tensors: np.ndarray | None = None, walls: Walls | None = None
+) -> float | None:
+    """k² of a mesh, proved; None where the mesh is too large or no proof was found; collective.
+
+    Args:
+        mesh, tensors, walls: see `approximation_constant`.
+    """
+    comm, dim = mesh.comm, mesh.topology.dim
+    if mesh.topology.index_map(dim).size_global > SEARCH.cells[dim - 1]:
+        return None
+    whole = gathered(mesh, tensors, walls)
+    found: float | None = None
+    if whole is not None:
+        try:
+            found = _largest_quotient(whole)
+        except (SolveError, ArpackError):
+            found = None
+    return comm.bcast(found)
+
+
 def approximation_constant(
     mesh: Mesh,
     diameters: np.ndarray,
@@ -104,16 +125,7 @@ def approximation_constant(
         0.076
     """
     comm = mesh.comm
-    if comm.allreduce(len(diameters)) > SEARCH.cells[mesh.topology.dim - 1]:
-        return None
-    whole = gathered(mesh, tensors, walls)
-    found: float | None = None
-    if whole is not None:
-        try:
-            found = _largest_quotient(whole)
-        except (SolveError, ArpackError):
-            found = None
-    found = comm.bcast(found)
+    found = largest_quotient(mesh, tensors, walls)
     if found is None:
         return None
     smallest = np.ones(len(diameters)) if tensors is None else np.linalg.eigvalsh(tensors)[:, 0]

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Functions of the place on simplices, whose values at points come with a bound of what lies
+between them.
+
+On each cell or facet a polynomial T of degree m has |s − T| ≤ ρ by interval arithmetic
+(`cffem.engine.inputs.enclosure`). A rule that is exact for T² and its products then integrates s up
+to multiples of ρ: ‖s − p‖ ≤ ‖s − p‖_rule + 2 ρ |K|^{1/2} and ‖Π s − p‖ ≤ 2 ρ |K|^{1/2} for the
+projection p of s by the rule.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import sympy as sp
+
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.enclosed.sources import ROUGH
+from cffem.engine.inputs.enclosure import NotEnclosed, distances, enclosed
+from cffem.engine.inputs.numeric import numeric
+from cffem.symbols.coordinates import SPACE
+
+# The degree m of the polynomials that functions are compared with.
+ORDER = 3
+# Cells that touch a jump do not see it: boxes are smaller by this share of their size.
+TOUCHING = 1e-13
+# Boxes are divided into so many in each direction for the bounds of values.
+DIVIDED = 3
+
+
+class PlaceFunctions:
+    """Evaluates functions on simplices of any dimension.
+
+    Args:
+        corners: shape (simplices, corners, dim).
+        barycentric: the points of a rule, shape (points, corners).
+    """
+
+    def __init__(self, corners: np.ndarray, barycentric: np.ndarray):
+        self.count, self.dim = len(corners), corners.shape[2]
+        self.symbols = SPACE[: self.dim]
+        self.places = [corners[:, :, axis] @ barycentric.T for axis in range(self.dim)]
+        self._low, self._high = corners.min(axis=1), corners.max(axis=1)
+        self._centre = corners.mean(axis=1)
+
+    def values(self, expr: sp.Expr) -> np.ndarray:
+        """At the points, shape (simplices, points).
+
+        Raises:
+            NotCovered: a value is not finite.
+        """
+        shape = self.places[0].shape
+        with np.errstate(all="ignore"):
+            raw = np.asarray(numeric(expr, self.symbols)(*self.places), dtype=float)
+        if not np.isfinite(raw).all():
+            raise NotCovered(f"{expr} is not finite everywhere"[:100])
+        return np.broadcast_to(raw, shape)
+
+    def _boxes(self, expr: sp.Expr) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
+        less = TOUCHING * (self._high - self._low).max(axis=1) if expr.has(*ROUGH) else 0.0
+        return {
+            symbol: (self._low[:, axis] + less, self._high[:, axis] - less)
+            if np.all(self._high[:, axis] - self._low[:, axis] > 2 * less)
+            else (self._low[:, axis], self._high[:, axis])
+            for axis, symbol in enumerate(self.symbols)
+        }
+
+    def radius(self, expr: sp.Expr) -> np.ndarray:
+        """ρ of each simplex.
+
+        Raises:
+            NotCovered: there is no enclosure.
+        """
+        if not expr.free_symbols:
+            return np.zeros(self.count)
+        centre = {symbol: self._centre[:, axis] for axis, symbol in enumerate(self.symbols)}
+        try:
+            found = distances(expr, self._boxes(expr), centre, ORDER)
+        except NotEnclosed as reason:
+            raise NotCovered(f"{expr} is not enclosed: {reason}"[:160]) from None
+        if not np.isfinite(found).all():
+            raise NotCovered(f"{expr} is not bounded by its enclosure"[:120])
+        return np.asarray(found)
+
+    def bounds(self, expr: sp.Expr) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest value on each simplex, or beyond.
+
+        Raises:
+            NotCovered: there is no enclosure.
+        """
+        if not expr.free_symbols:
+            value = np.full(self.count, float(expr))
+            return value, value
+        boxes = self._boxes(expr)
+        lows, highs = [], []
+        try:
+            for part in product(range(DIVIDED), repeat=self.dim):
+                where = {
+                    symbol: tuple(
+                        ends[0] + (k + end) / DIVIDED * (ends[1] - ends[0]) for end in (0, 1)
+                    )
+                    for k, (symbol, ends) in zip(part, boxes.items(), strict=True)
+                }
+                one, other = enclosed(expr, where)
+                lows.append(np.broadcast_to(one, (self.count,)))
+                highs.append(np.broadcast_to(other, (self.count,)))
+        except NotEnclosed as reason:
+            raise NotCovered(f"{expr} is not enclosed: {reason}"[:160]) from None
+        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise NotCovered(f"{expr} is not bounded by its enclosure"[:120])
+        return low, high
