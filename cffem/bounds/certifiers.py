@@ -120,7 +120,7 @@ def _scalar(model: Model) -> bool:
     return isinstance(only_unknown(model.library), ScalarField)
 
 
-def _steady_certifier(model: Any) -> Certifier:
+def _steady_certifier(model: Model) -> Certifier:
     """With constant coefficients and given values bounds are sharper and cheaper."""
     try:
         return SteadyCertifier(model)
