@@ -41,7 +41,7 @@ class Known(CoordinateFunction, AtomicExpr):
         >>> import cffem as cf
         >>> k, w, u = cf.Known("k"), cf.Known("w", dim=2), cf.ScalarField("u")
         >>> cf.div(k * cf.grad(u)) - cf.dot(w, cf.grad(u))
-        div(k*grad(u)) - dot(grad(u), w)
+        div(k*grad(u)) - dot(w, grad(u))
     """
 
     __slots__ = ("dim", "name", "smooth")

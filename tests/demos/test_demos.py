@@ -78,18 +78,17 @@ def test_demo_runs_and_its_report_holds_the_whole_reporting_contract(name, tmp_p
     page = (tmp_path / "report.html").read_text()
     assert "could not be drawn" not in page
     assert "with and without" in page, "the fields are shown"
-    if name == "maxwell" and shared_folder("demos").with_name("README.md").is_file():
-        check_table_of_the_readme(
-            shared_folder("demos").with_name("README.md").read_text(), tmp_path
-        )
+    first_page = shared_folder("demos").with_name("docs") / "start.md"
+    if name == "maxwell" and first_page.is_file():
+        check_table_of_the_first_page(first_page.read_text(), tmp_path)
 
 
-def check_table_of_the_readme(readme, folder):
+def check_table_of_the_first_page(text, folder):
     """Coefficients, scores and margins of the first table that a user sees; other versions of
     gmsh make other meshes.
     """
     rows = re.findall(
-        r"^    (curl curl|damping|Hall) +(\S+) +(\S+) +(\S+) +guaranteed +(\w+)$", readme, re.M
+        r"^    (curl curl|damping|Hall) +(\S+) +(\S+) +(\S+) +guaranteed +(\w+)$", text, re.M
     )
     terms = cffem.study.report.report.Report.read(folder).terms
     assert len(rows) == 3
