@@ -36,6 +36,7 @@ from cffem._compat import assemble_matrix, exterior_facets, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.flux.cells import FluxCells
+from cffem.bounds.flux.equilibrated import MASS_OPTIONS
 from cffem.bounds.flux.patches import Multipliers
 from cffem.bounds.geometry.reference_cell import (
     CELLS,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 # Above this share of the fluxes their jumps and the errors of their divergence are no rounding
 # errors.
 EQUILIBRATED = 1e-9
-MASS_OPTIONS = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 
 
 @dataclass(frozen=True)
