@@ -50,6 +50,13 @@ def projection(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def sensors(arguments: Sequence[str]) -> int:
+    """Coefficients and needed terms from few sensors: coverage, exact sets, aliases and cost."""
+    from benchmarks.sensors.sensor_bench import main
+
+    return main(arguments)
+
+
 BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "screening": screening,
     "certify": certify,
@@ -57,4 +64,5 @@ BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "sweep": sweep,
     "study": study,
     "projection": projection,
+    "sensors": sensors,
 }

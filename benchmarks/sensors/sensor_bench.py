@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ import numpy as np
 import cffem as cf
 from benchmarks.measuring import Board, bench_parser, machine
 from benchmarks.sensors.sensor_families import FAMILIES, SensorFamily
+from benchmarks.sensors.sensor_page import write_page
 
-SEEDS, TINY_SEEDS = 10, 1
+SEEDS, TINY_SEEDS, PEER_SEEDS = 10, 1, 2
 SEED = 2600  # the first; 0 to 11 were looked at while the rules were made
 COVERAGE = (0.90, 0.99)
 MOST_SOLVES, MOST_ITERATION = 25, 1.3
@@ -137,8 +138,10 @@ def run(family: SensorFamily, library: Any, experiment: Any, world: Any, seed: i
     return found
 
 
-def families(board: SensorBoard, seeds: int, chosen: Sequence[str]) -> None:
-    """All families."""
+def families(
+    board: SensorBoard, seeds: int, chosen: Sequence[str], finished: Callable[[], None]
+) -> None:
+    """All families; what is known is written after each."""
     for family in (f for f in FAMILIES if f.key in chosen):
         library, experiment = family.make()
         world = cf.Model(library, family.truth, experiment)
@@ -155,6 +158,7 @@ def families(board: SensorBoard, seeds: int, chosen: Sequence[str]) -> None:
             f"{np.median([r.solves for r in mine]):.0f} solves, "
             f"{np.median([r.seconds / r.unit for r in mine]):.0f} factual solves of time"
         )
+        finished()
 
 
 def goals(board: SensorBoard) -> None:
@@ -213,29 +217,30 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     seeds = TINY_SEEDS if options.tiny else options.seeds
     board = SensorBoard()
-    start = time.time()
-    families(board, seeds, options.cases)
+    start, folder = time.time(), Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def write() -> None:
+        record = {
+            "machine": machine(),
+            "minutes": (time.time() - start) / 60,
+            "seeds": seeds,
+            "figures": board.figures,
+            "missed": board.missed,
+            "runs": [asdict(r) for r in board.runs],
+            "aliases": board.aliases,
+            "peers": board.peers,
+        }
+        (folder / "bench_sensors.json").write_text(json.dumps(record, indent=1))
+        write_page(record, folder)
+
     if options.cases == known:
         from benchmarks.sensors.sensor_aliases import aliases
         from benchmarks.sensors.sensor_peers import peers
 
         aliases(board)
-        peers(board, min(seeds, 2))
+        peers(board, min(seeds, PEER_SEEDS))
+    families(board, seeds, options.cases, write)
     goals(board)
-    record = {
-        "machine": machine(),
-        "minutes": (time.time() - start) / 60,
-        "seeds": seeds,
-        "figures": board.figures,
-        "missed": board.missed,
-        "runs": [asdict(r) for r in board.runs],
-        "aliases": board.aliases,
-        "peers": board.peers,
-    }
-    from benchmarks.sensors.sensor_page import write_page
-
-    folder = Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bench_sensors.json").write_text(json.dumps(record, indent=1))
-    write_page(record, folder)
+    write()
     return 1 if board.missed else 0
