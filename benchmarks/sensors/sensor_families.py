@@ -405,12 +405,12 @@ FAMILIES = (
     SensorFamily(
         "Navier–Stokes past a cylinder, velocities only",
         cylinder,
-        {"viscosity": 2e-3, "convection": 1.0, "friction": 0.05},
+        {"viscosity": 2e-3, "convection": 1.0, "friction": 0.2},
         first,
         12,
         0.02,
         box=((0.4, 0.06), (2.0, 0.35)),
-        start={"viscosity": 3e-3, "friction": 0.02},
+        start={"viscosity": 3e-3, "friction": 0.1},
         fixed={"convection": 1.0},
     ),
     SensorFamily(
@@ -430,9 +430,10 @@ FAMILIES = (
             "v/viscosity": 0.08,
             "v/buoyancy": 1.5,
             "T/conduction": 0.03,
-            "T/transport": 0.9,
             "v/convection": 0.9,
         },
+        # The velocity is not seen, and its unit is that of this coefficient.
+        fixed={"T/transport": 1.0},
     ),
     SensorFamily(
         "elasticity, surface displacements",

@@ -25,7 +25,9 @@ HEAVY = (
     "antenna",
     "block",
     "boussinesq",
+    "bump",
     "cantilever",
+    "cavity",
     "coast",
     "currents",
     "cylinder",
@@ -45,6 +47,8 @@ SCHEMA = Path(cffem.study.report.report.__file__).with_name("report.schema.json"
 def test_the_demos_are_there_and_have_titles():
     assert {
         "aliasing",
+        "bump",
+        "cavity",
         "cylinder",
         "discovery",
         "maxwell",

@@ -39,7 +39,7 @@ def as_text(report: Report, width: int = 110) -> str:
         ("deletion δ", True),
         *([("misfit", True)] if measured else []),
         *([("sensors δ", True), ("Δχ²", True), ("need", False)] if sensed else []),
-        ("linearised", True),
+        *([] if sensed else [("linearised", True)]),
         ("margin", True),
         ("error bar", False),
         ("verdict", False),
@@ -61,7 +61,7 @@ def as_text(report: Report, width: int = 110) -> str:
             shown(term.deletion),
             *misfit,
             *(by_sensors if sensed else []),
-            shown(term.linearised),
+            *([] if sensed else [shown(term.linearised)]),
             shown(term.margin),
         ]
         # Names are the user's: shown as they are, never read as markup.

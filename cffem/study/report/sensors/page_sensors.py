@@ -75,7 +75,7 @@ def sensor_table(report: Report) -> str:
 
 
 def _p(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}" if value > 1e-12 else "< 1e-12"
+    return "–" if value is None else f"{value:.2g}" if value > 1e-12 else "<\u00a01e\u201112"
 
 
 def calibration(report: Report, drawing: Any = None) -> str:
