@@ -2,9 +2,9 @@
 """Alias groups that are there by construction, and whether sensors find them.
 
 One mode of the heat equation cannot tell reaction from diffusion, on a mesh up to the
-discretisation error, which the tolerance of the rank is to know of; a steady equation without forcing
-fixes ratios only; plane Coriolis is a gradient on closed divergence-free flows, which the pressure
-takes up; grad div vanishes on fields without divergence.
+discretisation error, which the tolerance of the rank is to know of; a steady equation without
+forcing fixes ratios only; plane Coriolis is a gradient on closed divergence-free flows, which the
+pressure takes up; grad div vanishes on fields without divergence.
 """
 
 from __future__ import annotations
