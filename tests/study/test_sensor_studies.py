@@ -248,3 +248,72 @@ def test_few_scattered_points_are_calibrated_and_fields_on_grids_are_not():
     )
     assert cf.Study(library, experiment, data=grid).regressed
     assert cf.Study(library, experiment, data=grid, fit="calibration").calibrated
+
+
+def body(comm, path):
+    library, experiment = problem(comm)
+    sensors = cf.Sensors(POINTS, [u], noise=0.02)
+    data = measured(*problem(), sensors)
+    settings = cf.CalibrationSettings(profiles=False)
+    report = cf.Study(library, experiment, data=(sensors, data), calibration=settings).run()
+    if comm.rank == 0:
+        fit = report.sections["calibration"]
+        seen = {
+            name: [term.sensors["score"], term.sensors["margin"], term.sensors["need"]]
+            for name, term in report.terms.items()
+        }
+        next_one = fit["next"] and fit["next"]["point"]
+        Path(path).write_text(json.dumps([fit["coefficients"], fit["chi2"], seen, next_one]))
+
+
+@pytest.mark.slow
+def test_two_and_three_ranks_report_what_one_reports(on_ranks, tmp_path):
+    path = tmp_path / "found.json"
+    body(MPI.COMM_SELF, path)
+    coefficients, chi2, seen, next_one = json.loads(path.read_text())
+    for ranks in (2, 3):
+        on_ranks(ranks, body, str(path))
+        other = json.loads(path.read_text())
+        assert other[0] == pytest.approx(coefficients, rel=1e-6)
+        assert other[1] == pytest.approx(chi2, rel=1e-8)
+        assert other[3] == next_one
+        for name, (score, margin, need) in seen.items():
+            assert other[2][name][2] == need
+            assert other[2][name][0] == pytest.approx(score, rel=1e-6)
+            assert (margin is None) == (other[2][name][1] is None)
+
+
+def test_a_part_of_the_domain_is_bounded_by_the_norm_of_the_field():
+    """Where a steady field is seen on a part, its error bar is that of the field."""
+    library = cf.Library(terms={"lap": cf.lap(u), "u": -u}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.15),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 10},
+        observation=cf.Part("domain", noise=0.02),
+    )
+    report = cf.Study(library, experiment, coefficients={"lap": 1.0, "u": 5.0}).run()
+    seen = report.terms["u"].sensors
+    assert seen["kind"] == "guaranteed"
+    assert "norm of the field on the part" in seen["method"]
+    # δ^𝒪 is the root mean square of the change over the noise, on a domain of area one.
+    assert seen["score"] == pytest.approx(report.terms["u"].deletion / 0.02, rel=1e-6)
+
+
+def test_several_experiments_are_calibrated_together():
+    library, first = problem()
+    second = cf.Experiment(**{**vars(first), "initial": {u: sp.sin(3 * sp.pi * x)}})
+    sensors = cf.Sensors([0.2, 0.7], [u], noise=0.02)
+    data = {
+        name: (sensors, measured(library, experiment, sensors, seed=k))
+        for k, (name, experiment) in enumerate({"a": first, "b": second}.items())
+    }
+    settings = cf.CalibrationSettings(profiles=False)
+    report = cf.Study(library, {"a": first, "b": second}, data=data, calibration=settings).run()
+    fit = report.sections["calibration"]
+    assert fit["readings"] == 52
+    assert set(fit["residuals"]) == {"a", "b"}
+    for name, value in TRUTH.items():
+        low, high = fit["intervals"][name]
+        assert low <= value <= high
