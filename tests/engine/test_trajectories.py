@@ -77,7 +77,7 @@ def test_large_trajectories_go_to_disk_by_themselves_and_small_ones_do_not():
 )
 def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
     from benchmarks.sweep.sweep_problems import PROBLEMS as SWEEPS
-    from cffem.engine.deletion.difference import AHEAD
+    from cffem.engine.deletion.difference import DIFFERENCES
 
     def memory(steps, place="disk"):
         """What the factual trajectory holds, and the most that the sweep takes on top of it."""
@@ -97,9 +97,13 @@ def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
 
     memory(2)  # what is made once and kept
     # Sources are computed some stages ahead, and both runs are long enough to do that twice.
-    (few, state), (many, _) = memory(2 * AHEAD + 2), memory(2 * AHEAD + 20)
+    twice = 2 * DIFFERENCES.ahead
+    (few, state), (many, _) = memory(twice + 2), memory(twice + 20)
     assert np.all(
         many - few < 18 * state / 2
     )  # not one more array for every second of the further steps
-    kept = memory(2 * AHEAD + 20, "memory")[0] - memory(2 * AHEAD + 2, "memory")[0]
+    kept = (
+        memory(2 * DIFFERENCES.ahead + 20, "memory")[0]
+        - memory(2 * DIFFERENCES.ahead + 2, "memory")[0]
+    )
     assert kept.sum() > 18 * state  # as it is where they are kept

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -56,19 +57,33 @@ if TYPE_CHECKING:
     from cffem.engine.solve.stage_types import StageValues
     from cffem.engine.time.trajectories import Stages
 
-# How many earlier solutions a start is combined of.
-MEMORY = 6
-# 1/√λ_min(D⁻¹M) of the usual elements is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
-MASS = 2.0
-# More Krylov steps than this on average, and it is asked whether the factual factors suit the
-# deleted matrix: if they take so many times as many steps as for the factual one, it gets factors
-# of its own. More than the last of these in one solve is a failure.
-SLOW, WORSE, MOST = 4.0, 1.5, 200
-# Of how many stages the sources are computed at once: the matrix is read from memory once for all
-# of them.
-AHEAD = 8
-# How many directions of one solve are kept orthogonal.
-DIRECTIONS = 30
+
+@dataclass(frozen=True)
+class DifferenceSettings:
+    """How the systems of differences are solved.
+
+    Attributes:
+        memory: earlier solutions that a start is combined of.
+        mass: 1/√λ_min(D⁻¹M), which is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
+        slow: Krylov steps on average from which it is asked whether the factual factors suit the
+            deleted matrix.
+        worse: times as many steps as for the factual matrix, and it gets factors of its own.
+        most: Krylov steps of one solve beyond which it has failed.
+        ahead: stages whose sources are computed at once: the matrix is read from memory once for
+            all.
+        directions: directions of one solve that are kept orthogonal.
+    """
+
+    memory: int = 6
+    mass: float = 2.0
+    slow: float = 4.0
+    worse: float = 1.5
+    most: int = 200
+    ahead: int = 8
+    directions: int = 30
+
+
+DIFFERENCES = DifferenceSettings()
 
 Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
 
@@ -116,7 +131,7 @@ def score_effect(size: float, length: float, step: float, waves: bool) -> float:
         step: the time step.
         waves: whether the problem is of second order in time.
     """
-    return math.sqrt(length) * step * MASS * size * (step if waves else 1.0)
+    return math.sqrt(length) * step * DIFFERENCES.mass * size * (step if waves else 1.0)
 
 
 class Differences(Scope):
@@ -144,7 +159,9 @@ class Differences(Scope):
         self.factual = self.own(self.equation.eliminated(self.system.copy(), self.essential.rows))
         self.dimension = model.discretisation.mesh.topology.dim
         self.factors = self.own(incomplete(self.factual, self.dimension))
-        self.directions = self.own(Directions(DIRECTIONS, model.spaces.owned, model.comm))
+        self.directions = self.own(
+            Directions(DIFFERENCES.directions, model.spaces.owned, model.comm)
+        )
         self.mass = model.norm("L2").matrix
         self.weighted = model.norm("L2").dual
         # Images under the mass matrix serve the norm and the next stage, where the anchor alone has
@@ -170,7 +187,7 @@ class Differences(Scope):
             self.preconditioned(self.factors, self.factual),
             self.weighted,
             allowed,
-            MOST,
+            DIFFERENCES.most,
         )[0]
 
     def preconditioned(self, factors: PETSc.PC, matrix: PETSc.Mat) -> Advance:
@@ -214,8 +231,8 @@ class Difference(Scope):
         self.matrix = self.own(equation.eliminated(matrix, shared.essential.rows))
         if self.matrix is not matrix:
             matrix.destroy()
-        self.factors, self.patience = shared.factors, SLOW
-        self.memory = Memory(MEMORY, model.spaces.owned, model.comm)
+        self.factors, self.patience = shared.factors, DIFFERENCES.slow
+        self.memory = Memory(DIFFERENCES.memory, model.spaces.owned, model.comm)
         self.left = np.zeros(model.spaces.owned)
         self.bound = 0.0
 
@@ -251,7 +268,7 @@ class Difference(Scope):
             )
             return
         needed = ((step, index, values[orders[0]]) for step, index, values, _ in stages)
-        while group := list(islice(needed, AHEAD)):
+        while group := list(islice(needed, DIFFERENCES.ahead)):
             found = products(
                 equation.terms[name].matrix(orders[0]), np.array([values for _, _, values in group])
             )
@@ -320,7 +337,12 @@ class Difference(Scope):
         residual = right - product
         first = residual.copy()
         steps, size = s.directions.reduce(
-            residual, value, s.preconditioned(self.factors, self.matrix), s.weighted, allowed, MOST
+            residual,
+            value,
+            s.preconditioned(self.factors, self.matrix),
+            s.weighted,
+            allowed,
+            DIFFERENCES.most,
         )
         if not size <= allowed:
             raise SolveError(
@@ -359,7 +381,7 @@ class Difference(Scope):
             self.record.solves + 2
         ):
             return
-        if steps <= WORSE * self.shared.usual_steps(first, allowed) + 1:
+        if steps <= DIFFERENCES.worse * self.shared.usual_steps(first, allowed) + 1:
             self.patience *= 2.0
             return
         # The deleted term dominates the factual matrix, so its factors say little about the deleted

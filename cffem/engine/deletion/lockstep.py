@@ -14,6 +14,7 @@ score does, is made up for by the next stage, and its effect on the score is est
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,15 +42,33 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solve.stage_types import StageValues
 
-# Iterates that Anderson's mixing combines; iterations after which a stage has failed; the mean
-# number of them from which the factual equation is linearised anew.
-MIXED, FAILED, STALE = 5, 20, 1.5
-# What a linear solve reduces the residual by: a share of what is wanted, within these limits.
-INNER, LEAST, MOST = 0.3, 5e-3, 0.1
+
+@dataclass(frozen=True)
+class LockstepSettings:
+    """How deletions that are marched together are iterated.
+
+    Attributes:
+        mixed: iterates that Anderson's mixing combines.
+        failed: iterations after which a stage has failed.
+        stale: iterations on average from which the factual equation is linearised anew.
+        inner: what a linear solve reduces the residual by, as a share of what is wanted.
+        least: the strongest reduction that a linear solve is asked for.
+        most: the weakest one.
+        directions: steps of a linear solve beyond which incomplete factors are given up.
+    """
+
+    mixed: int = 5
+    failed: int = 20
+    stale: float = 1.5
+    inner: float = 0.3
+    least: float = 5e-3
+    most: float = 0.1
+    directions: int = 30
+
+
+LOCKSTEPS = LockstepSettings()
 # A slope from the last ones, the latest first: polynomials in time.
 EXTRAPOLATED = ((), (1.0,), (2.0, -1.0), (3.0, -3.0, 1.0))
-# Steps of a linear solve beyond which incomplete factors are given up.
-DIRECTIONS = 30
 
 
 class Lockstep(Scope):
@@ -67,7 +86,7 @@ class Lockstep(Scope):
         self.second_order = model.marching.second_order is not None
         self.length = float(model.times[-1] - model.times[0])
         self.vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
-        self.directions = self.own(Directions(DIRECTIONS, model.spaces.owned, model.comm))
+        self.directions = self.own(Directions(LOCKSTEPS.directions, model.spaces.owned, model.comm))
         self.matrix: PETSc.Mat = None
         self.factors: PETSc.PC = None
         self.exact = False
@@ -76,7 +95,7 @@ class Lockstep(Scope):
 
     def linearise(self, values: StageValues, time: float) -> None:
         """Linearise at a factual stage, unless an earlier linearisation still serves."""
-        serves = self._solves and self._iterations <= STALE * self._solves
+        serves = self._solves and self._iterations <= LOCKSTEPS.stale * self._solves
         self._iterations = self._solves = 0
         if serves:
             return
@@ -121,7 +140,7 @@ class Lockstep(Scope):
             solver.solve(right, out)
             return out.array_r.copy()
         left, value = residual.copy(), np.zeros(len(residual))
-        goal = min(max(reduction, LEAST), MOST) * self.weighted(left)
+        goal = min(max(reduction, LOCKSTEPS.least), LOCKSTEPS.most) * self.weighted(left)
 
         def advance(residual: np.ndarray, direction: PETSc.Vec, image: PETSc.Vec) -> None:
             right.array[:] = residual
@@ -129,7 +148,9 @@ class Lockstep(Scope):
             self.matrix.mult(direction, image)
             self._add_changes(changes, direction, image)
 
-        _, size = self.directions.reduce(left, value, advance, self.weighted, goal, DIRECTIONS)
+        _, size = self.directions.reduce(
+            left, value, advance, self.weighted, goal, LOCKSTEPS.directions
+        )
         if size > goal:
             raise Unsuitable
         return value
@@ -227,8 +248,8 @@ class Deleted:
         value = base + self.stepping.gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
         s.essential.complete(value)
         self.left *= inherited(self.stepping.scheme, index)
-        mixing = Anderson(MIXED, s.model.comm)
-        for iteration in range(FAILED):
+        mixing = Anderson(LOCKSTEPS.mixed, s.model.comm)
+        for iteration in range(LOCKSTEPS.failed):
             # What the stage before left over is made up for now.
             residual = self.residual(value, base, speed, factual, time) + self.left
             size = s.weighted(residual)
@@ -239,15 +260,17 @@ class Deleted:
             if not size < 1e6 * max(first, allowed):
                 raise SolveError(f"{what}: the deleted problem diverges")
             try:
-                step = s.precondition(residual, self.changes, INNER * allowed / size)
+                step = s.precondition(residual, self.changes, LOCKSTEPS.inner * allowed / size)
             except Unsuitable:
                 s.factorise(factual, time)
-                step = s.precondition(residual, self.changes, INNER * allowed / size)
+                step = s.precondition(residual, self.changes, LOCKSTEPS.inner * allowed / size)
             value = mixing.next(value, step)
             s.essential.complete(value)
             self.record.solves += 1
         else:
-            raise SolveError(f"{what}: the deleted problem did not converge in {FAILED} iterations")
+            raise SolveError(
+                f"{what}: the deleted problem did not converge in {LOCKSTEPS.failed} iterations"
+            )
         s.count(iteration)
         self.record.newton_steps += iteration
         self.record.worst_residual = max(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cffem.engine.deletion.difference import MASS
+from cffem.engine.deletion.difference import DIFFERENCES
 from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.errors import InputError
@@ -101,7 +101,7 @@ class Demand:
         """
         # The residual whose effect, taken from every stage, is one, see
         # `cffem.engine.deletion.difference.score_effect`.
-        whole = MASS * length**1.5 * (step if waves else 1.0)
+        whole = DIFFERENCES.mass * length**1.5 * (step if waves else 1.0)
         if self.epsilon is not None:
             return (
                 max(LENIENCY.share * self.epsilon, LENIENCY.most * expected) / whole

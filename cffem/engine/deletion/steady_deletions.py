@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,20 +34,34 @@ from cffem.symbols.problem.interventions import Intervention
 if TYPE_CHECKING:
     from cffem.engine.model import Model
 
-# Deletions of a block, two right-hand sides each, and the steps after which a deletion is left to a
-# factorisation of its own: at 148,000 unknowns in the plane that costs as much as 20 steps.
-TOGETHER, MOST = 4, 15
-# A right-hand side without structure has about 1/√n of its size along a null vector; this share of
-# that must go away.
-SHARE = 1e-3
-# A solution that is so many times larger than the factual matrix makes it comes from a matrix that
-# is all but singular.
-LARGE = 1e6
-# How much more a residual may do to the difference than A⁻¹ and what is known of the deleted matrix
-# let expect.
-CAUTIOUS = 3.0
-# Relative to the right-hand side: residuals that the rounding errors of the factors leave.
-ROUNDING = 1e-10
+
+@dataclass(frozen=True)
+class SteadyDeletionSettings:
+    """How steady deletions are solved with the factual factors.
+
+    Attributes:
+        together: deletions of a block, two right-hand sides each.
+        most: steps after which a deletion is left to a factorisation of its own: at 148,000
+            unknowns in the plane that costs as much as 20 steps.
+        share: a right-hand side without structure has about 1/√n of its size along a null vector;
+            this share of that must go away.
+        large: a solution so many times larger than the factual matrix makes it comes from a matrix
+            that is all but singular.
+        cautious: how much more a residual may do to the difference than A⁻¹ and what is known of
+            the deleted matrix let expect.
+        rounding: residuals that the rounding errors of the factors leave, relative to the right-
+            hand side.
+    """
+
+    together: int = 4
+    most: int = 15
+    share: float = 1e-3
+    large: float = 1e6
+    cautious: float = 3.0
+    rounding: float = 1e-10
+
+
+STEADY = SteadyDeletionSettings()
 
 
 def is_linear_steady(model: Model, change: Intervention) -> bool:
@@ -83,7 +98,9 @@ class SteadyDeletions:
         self.vectors[0].array[:] = self.scale * signs
         self.essential.restrict(self.vectors[0])
         self.probe = self.vectors[0].array_r / self.scale
-        self.share = SHARE * math.sqrt(self.dot(self.probe, self.probe) / max(model.spaces.size, 1))
+        self.share = STEADY.share * math.sqrt(
+            self.dot(self.probe, self.probe) / max(model.spaces.size, 1)
+        )
 
     def refresh(self) -> None:
         """See that the factors are those of the factual matrix, whatever was solved meanwhile."""
@@ -212,10 +229,10 @@ class SteadyDeletion:
             growth.append(self.score / self.first[0] if self.first[0] > 0 else 0.0)
             # What the deleted matrix makes of this residual is to A⁻¹r about as both solutions are
             # to their first approximations.
-            self.error = CAUTIOUS * max(growth) * sizes[0]
+            self.error = STEADY.cautious * max(growth) * sizes[0]
             self.open[0] = not self.error <= self.allowed(self.score)
-        self.failed |= not max(growth) <= LARGE
-        self.failed |= self.steps == MOST and any(self.open)
+        self.failed |= not max(growth) <= STEADY.large
+        self.failed |= self.steps == STEADY.most and any(self.open)
 
     def _advance(self, direction: np.ndarray, image: np.ndarray) -> None:
         """One direction for both residuals, its image made orthogonal to those before."""
@@ -259,7 +276,7 @@ class SteadyDeletion:
         self.record.solver = shared.solver.plan.name
         self.record.worst_residual = size / scale if scale else 0.0
         shared.essential.complete(self.values[0])
-        return size <= 2.0 * recorded + ROUNDING * scale
+        return size <= 2.0 * recorded + STEADY.rounding * scale
 
 
 def steady_differences(
@@ -276,11 +293,11 @@ def steady_differences(
     shared = SteadyDeletions(model)
     try:
         keys = list(deletions)
-        for first in range(0, len(keys), TOGETHER):
+        for first in range(0, len(keys), STEADY.together):
             shared.refresh()
             rests_of = {
                 key: SteadyDeletion(shared, *deletions[key])
-                for key in keys[first : first + TOGETHER]
+                for key in keys[first : first + STEADY.together]
             }
             while waiting := {key: rest.waiting for key, rest in rests_of.items() if rest.waiting}:
                 found = iter(

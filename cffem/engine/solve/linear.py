@@ -13,6 +13,7 @@ options are merged over them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,15 +31,25 @@ if TYPE_CHECKING:
     from cffem.engine.solve.stage_types import PetscOptions
 
 
-# What a direct solve with two steps of refinement reaches on any problem that is not singular to
-# working precision.
-DIRECT_TOLERANCE = 1e-9
-# A residual so small in every row, relative to what its sums are made of, is what their rounding
-# leaves: refinement gains nothing.
-ROUNDED = 1e-15
-# Beyond this condition number, measured after row scaling, fewer than three digits of a solution
-# are left.
-SINGULAR = 1e13
+@dataclass(frozen=True)
+class LinearSettings:
+    """When a linear solve is believed.
+
+    Attributes:
+        direct: relative residual that a direct solve with two steps of refinement reaches on any
+            problem that is not singular to working precision.
+        rounded: a residual so small in every row, relative to what its sums are made of, is what
+            their rounding leaves: refinement gains nothing.
+        singular: condition number, after row scaling, beyond which fewer than three digits of a
+            solution are left.
+    """
+
+    direct: float = 1e-9
+    rounded: float = 1e-15
+    singular: float = 1e13
+
+
+LINEAR = LinearSettings()
 
 
 class LinearSolver:
@@ -171,7 +182,7 @@ class LinearSolver:
             "lu",
             "cholesky",
         )
-        self.tolerance = DIRECT_TOLERANCE if self.direct else 10 * self.ksp.getTolerances()[0]
+        self.tolerance = LINEAR.direct if self.direct else 10 * self.ksp.getTolerances()[0]
 
     def _create(self, percentage: int) -> PETSc.KSP:
         """A new solver, set up, with this percentage of additional workspace for factors."""
@@ -224,7 +235,7 @@ class LinearSolver:
                 f"{singular} ({vanishing} of {self.matrix.size[0]} pivots vanish)", cause="singular"
             )
         condition = self._condition()
-        if not condition < SINGULAR:
+        if not condition < LINEAR.singular:
             raise SolveError(
                 f"{singular} to working precision (condition number {condition:.0e})",
                 cause="singular",
@@ -469,7 +480,7 @@ class LinearSolver:
         here = bool(
             np.all(
                 np.abs(self._residual.array_r)
-                <= ROUNDED * (self._rows * largest + np.abs(right.array_r))
+                <= LINEAR.rounded * (self._rows * largest + np.abs(right.array_r))
             )
         )
         return bool(comm.allreduce(here, op=MPI.LAND))
