@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import ufl
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
     from cffem.symbols.fields import Field
+
+    # A factor, the differences at both ends of a step, and the forms of one end and of the step.
+    Parts = tuple[float, fem.Function, fem.Function, fem.Form, fem.Form]
 
 FRAMES = 8  # parts of the window for which densities in space are kept
 
@@ -69,7 +72,7 @@ class ChangeDensities:
         constant = fem.functionspace(mesh, ("DG", 0))
         self._test = ufl.TestFunction(constant)
         self._place = constant.dofmap.list[: self.cells, 0]
-        self._factors: dict[Any, tuple[float, Any, Any, Any, Any]] = {}
+        self._factors: dict[Field, Parts] = {}
         self.fields = counted(model.discretisation)
         for field in self.fields:
             own = model.spaces.own(field)[0]
@@ -80,7 +83,7 @@ class ChangeDensities:
             forms = [_compat.form(form, model.comm) for form in (ends, whole)]
             self._factors[field] = (1.0 / size**2 if size > 0 else 1.0, a, b, *forms)
 
-    def _assembled(self, form: ufl.Form) -> np.ndarray:
+    def _assembled(self, form: fem.Form) -> np.ndarray:
         return fem.assemble_vector(form).array[self._place]
 
     def _put(self, function: fem.Function, field: Field, difference: np.ndarray) -> None:

@@ -22,6 +22,7 @@ from cffem.study.report.sensors import page_sensors
 from cffem.study.report.summary import (
     interventions_sentence,
     notice,
+    places_sentence,
     screen_sentence,
     sensor_sentence,
     sentences,
@@ -165,8 +166,8 @@ def summary(report: Report) -> Raw:
     told += [paragraph(sentence) for sentence in sentences(report)]
     if seen := sensor_sentence(report):
         told.insert(-1, paragraph(seen))
-    if third := interventions_sentence(report):
-        told.append(paragraph(third))
+    more = (interventions_sentence(report), places_sentence(report))
+    told += [paragraph(sentence) for sentence in more if sentence]
     return Raw(f'<div class="summary">{"".join(told)}</div>')
 
 

@@ -196,6 +196,24 @@ def interventions_sentence(report: Report) -> str:
     return f"Interventions: {'; '.join(parts)}." if parts else ""
 
 
+def places_sentence(report: Report) -> str:
+    """Which changes matter only in a small part of the domain or the window; empty without any.
+
+    Example:
+        >>> from cffem.study.report.report import SECTIONS, Report
+        >>> sections = {name: {"skipped": "an example"} for name in SECTIONS}
+        >>> places_sentence(Report({}, sections))
+        ''
+    """
+    told = [
+        f"{plain(name)}: {plain(found.sentence)[:1].lower()}{plain(found.sentence)[1:].rstrip('.')}"
+        for name, found in report.maps.items()
+        if found.sentence.startswith("It matters")
+    ]
+    more = f"; and {len(told) - MOST_PAIRS} more" if len(told) > MOST_PAIRS else ""
+    return f"Where: {'; '.join(told[:MOST_PAIRS])}{more}." if told else ""
+
+
 def by_field(term: TermReport | InterventionReport) -> str:
     """For which fields a term matters, in brackets; nothing where there is one field.
 

@@ -14,6 +14,7 @@ from cffem.study.report.summary import (
     by_field,
     interventions_sentence,
     notice,
+    places_sentence,
     plain,
     screen_sentence,
     sensor_sentence,
@@ -85,6 +86,7 @@ def as_text(report: Report, width: int = 110) -> str:
         sensor_sentence(report),
         sentences(report)[2],
         interventions_sentence(report),
+        places_sentence(report),
         plain(str(report.sections["scope"].get("sentence", ""))),
     ):
         if sentence:

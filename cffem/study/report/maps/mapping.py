@@ -100,7 +100,7 @@ class Mapper:
         return share, (float(found.times[steps[0]]), float(found.times[steps[-1] + 1]))
 
     def _subdomain(self, energies: np.ndarray) -> str:
-        """The smallest named subdomain in which most of the change lies."""
+        """The smallest named subdomain, at most half of the domain, with most of the change."""
         total = energies.sum()
         sizes = {
             name: self.volumes[inside].sum()
@@ -108,7 +108,7 @@ class Mapper:
             if total > 0 and energies[inside].sum() >= MOST_OF_IT * total
         }
         whole = self.volumes.sum()
-        small = {name: size for name, size in sizes.items() if size < 0.999 * whole}
+        small = {name: size for name, size in sizes.items() if size <= 0.5 * (1 + 1e-9) * whole}
         return min(small, key=lambda name: small[name]) if small else ""
 
     def sentence(self, made: EffectMap, decision: str) -> str:
