@@ -30,7 +30,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.known": "Known",
         "cffem.symbols.form_terms": "Form",
         "cffem.symbols.restricted": "on",
-        "cffem.symbols.problem.known_values": "Interpolated",
+        "cffem.symbols.problem.measured": "Interpolated",
         "cffem.symbols.operators": "component cross curl det div dot dt grad identity inner inv "
         "lap n norm2 outer sym tensor trace transpose vector",
         "cffem.symbols.errors": "InputError LibraryError ParseError ShapeError SymbolError",

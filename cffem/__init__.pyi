@@ -89,8 +89,8 @@ from cffem.symbols.problem.interventions import release as release
 from cffem.symbols.problem.interventions import scale as scale
 from cffem.symbols.problem.interventions import set as set
 from cffem.symbols.problem.interventions import start as start
-from cffem.symbols.problem.known_values import Interpolated as Interpolated
 from cffem.symbols.problem.library import Library as Library
+from cffem.symbols.problem.measured import Interpolated as Interpolated
 from cffem.symbols.problem.norm_names import Norm as Norm
 from cffem.symbols.problem.observables import Average as Average
 from cffem.symbols.problem.observables import Energy as Energy

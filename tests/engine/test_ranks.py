@@ -91,7 +91,38 @@ def cavity(comm, n):
     return cf.Model(library, {"curl": 1.0, "E": 0.5, "div": 1.0}, experiment)
 
 
-PROBLEMS = {f.__name__: f for f in (heat, torus, flow, cavity)}
+def materials(comm, n):
+    """A weight, a conductivity by subdomain, and terms in a part, on a side and on a surface."""
+    k, rho = cf.Known("k"), cf.Known("rho")
+    library = cf.Library(
+        anchor=rho * cf.dt(u),
+        terms={
+            "diffusion": cf.div(k * cf.grad(u)),
+            "cooling": cf.on("glass", -u),
+            "loss": cf.on("right", -(u**3)),
+            "membrane": cf.on("middle", -u),
+        },
+    )
+    experiment = cf.Experiment(
+        mesh=cf.mesh.named(
+            unit("triangle", n, comm).mesh,
+            cells={"glass": lambda p: p[0] < 0.5 + 1e-9, "air": lambda p: p[0] > 0.5 - 1e-9},
+            facets={
+                "right": lambda p: p[0] > 1 - 1e-9,
+                "middle": lambda p: abs(p[0] - 0.5) < 1e-9,
+            },
+        ),
+        elements={u: ("Lagrange", 1)},
+        initial={u: BUMP},
+        boundary=[cf.Neumann(u, 0)],
+        time=cf.Window(0, 0.2, steps=3),
+        known={k: {"glass": 2.25, "air": 1.0}, rho: lambda p: 1 + p[0]},
+    )
+    coefficients = {"diffusion": 0.1, "cooling": 1.0, "loss": 0.5, "membrane": 0.5}
+    return cf.Model(library, coefficients, experiment)
+
+
+PROBLEMS = {f.__name__: f for f in (heat, torus, flow, cavity, materials)}
 
 
 def scores(comm, n=6, names=tuple(PROBLEMS)) -> dict:
@@ -110,7 +141,7 @@ def scores(comm, n=6, names=tuple(PROBLEMS)) -> dict:
     return found
 
 
-def print_scores(comm, n="6", names="heat,torus,flow,cavity") -> None:
+def print_scores(comm, n="6", names="heat,torus,flow,cavity,materials") -> None:
     """What each run of several ranks does."""
     found = scores(comm, n, names.split(","))
     if comm.rank == 0:

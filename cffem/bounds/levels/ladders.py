@@ -28,7 +28,8 @@ from cffem.engine.assembly.spaces import Spaces, basix_element
 from cffem.engine.mesh.meshes import MeshData
 from cffem.engine.model import Model
 from cffem.engine.solve.presets import MARCHING
-from cffem.symbols.problem.known_values import Interpolated, on_one_mesh
+from cffem.symbols.problem.known_values import on_one_mesh
+from cffem.symbols.problem.measured import Interpolated
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase

@@ -107,9 +107,7 @@ def _obstacle(model: Model, keep: bool, data: Sequence[object]) -> str:
     ]
     if model.discretisation.captured:
         return "a form contains functions or constants of the mesh"
-    if any(hasattr(value, "function_space") for value in values) or any(
-        map(on_one_mesh, experiment.known.values())
-    ):
+    if any(map(on_one_mesh, [*values, *experiment.known.values()])):
         return "data are given as functions on the mesh"
     if cell_geometry(mesh)[1] != 1:
         return "the cells are curved"

@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 from dolfinx import fem
 
+from cffem import _compat
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE, t
@@ -21,7 +22,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.known import Known
 from cffem.symbols.operators import Vec, as_expr, component
-from cffem.symbols.problem.measured import MeasuredFields, as_data
+from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -172,6 +173,14 @@ def interpolate(
         function.interpolate(value)
         function.x.scatter_forward()
         return
+    if isinstance(value, Interpolated):
+        missing = _compat.interpolate_nonmatching(function, value.function)
+        if missing:
+            raise InputError(
+                f"{what}: {missing} points of the mesh lie outside of the mesh of the function, "
+                "and nothing is extrapolated"
+            )
+        return
     dimension = mesh.geometry.dim
     evaluate = _measured(value, unknown, what, gaps) if isinstance(value, MeasuredFields) else None
     evaluate = evaluate or evaluator(value, unknown.shape, dimension, what)
@@ -252,10 +261,22 @@ def check_on_mesh(
             )
         value.check(unknown, dimension, what)
         return
+    if isinstance(value, Interpolated):
+        if not callables:
+            raise InputError(
+                f"{what} is a function on another mesh; give it as a known field, and that here"
+            )
+        if tuple(value.function.ufl_shape) != shape:
+            raise InputError(
+                f"{what} is a function with values of shape {tuple(value.function.ufl_shape)}, "
+                f"not {shape}"
+            )
+        return
     if isinstance(value, fem.Function):
         if value.function_space.mesh.ufl_domain() != mesh.ufl_domain():
             raise InputError(
-                f"{what} is a function on another mesh; interpolate it onto this one first"
+                f"{what} is a function on another mesh; give cf.Interpolated(function) to have it "
+                "interpolated onto this one first"
             )
         if tuple(value.ufl_shape) != shape:
             raise InputError(

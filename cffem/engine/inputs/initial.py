@@ -44,7 +44,7 @@ def put(
     """
     data.interpolate(function, value, unknown, time, what)
     given = data.as_data(value)
-    if isinstance(given, fem.Function | data.MeasuredFields) or (
+    if isinstance(given, fem.Function | data.MeasuredFields | data.Interpolated) or (
         callable(given) and not isinstance(given, sp.Basic)
     ):
         return

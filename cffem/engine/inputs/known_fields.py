@@ -31,8 +31,8 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.known import Known, KnownEntry
-from cffem.symbols.problem.known_values import Interpolated, is_formula, is_timed
-from cffem.symbols.problem.measured import MeasuredFields
+from cffem.symbols.problem.known_values import is_formula, is_timed
+from cffem.symbols.problem.measured import Interpolated, MeasuredFields
 from cffem.symbols.restricted import Indicator
 
 if TYPE_CHECKING:

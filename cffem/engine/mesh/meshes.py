@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, cast
 
 import basix.ufl
 import numpy as np
@@ -99,7 +100,8 @@ def read_mesh(source: object, comm: MPI.Comm | None = None) -> MeshData:
     """A mesh with its names, whatever it is given as.
 
     Args:
-        source: the path of a gmsh mesh (`.msh`) or an XDMF file, a DOLFINx mesh, or a `MeshData`.
+        source: the path of a gmsh mesh (`.msh`) or an XDMF file, a DOLFINx mesh, a `MeshData`, or
+            what DOLFINx's reader of gmsh files returns, a mesh with tags and physical groups.
         comm: the MPI communicator for a file; `MPI.COMM_WORLD` only where nothing else is given.
 
     Raises:
@@ -116,6 +118,8 @@ def read_mesh(source: object, comm: MPI.Comm | None = None) -> MeshData:
     if isinstance(source, Mesh):
         check_distributed(source)
         return MeshData(source)
+    if all(hasattr(source, name) for name in ("mesh", "cell_tags", "facet_tags")):
+        return from_gmshio(cast("TaggedMesh", source))
     if not isinstance(source, str | Path):
         raise MeshError(
             "a mesh is a path, a DOLFINx mesh or what cffem.mesh makes, not "
@@ -138,6 +142,30 @@ def with_coarser(data: MeshData) -> MeshData:
     if not can_be_remeshed(data):
         return data
     return replace(data, remade=lambda factor, on: remeshed(data, factor, on))
+
+
+class TaggedMesh(Protocol):
+    """A mesh with tags, as DOLFINx's reader of gmsh files returns it."""
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh."""
+
+    @property
+    def cell_tags(self) -> MeshTags | None:
+        """The physical group of each cell."""
+
+    @property
+    def facet_tags(self) -> MeshTags | None:
+        """The physical group of facets."""
+
+
+def from_gmshio(source: TaggedMesh) -> MeshData:
+    """A mesh with its names from what DOLFINx's reader of gmsh files returns."""
+    check_distributed(source.mesh)
+    groups = getattr(source, "physical_groups", None) or {}
+    names = {str(name): (int(group[0]), int(group[1])) for name, group in groups.items()}
+    return MeshData(source.mesh, source.cell_tags, source.facet_tags, names)
 
 
 def read_raw(path: Path) -> RawMesh | None:

@@ -24,7 +24,7 @@ from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.known import Known
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
-from cffem.symbols.problem.measured import MeasuredFields, as_data
+from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.observations import Observation
 from cffem.symbols.problem.schemes import SCHEMES
 from cffem.symbols.problem.term_checks import check_symbols
@@ -219,7 +219,7 @@ def check_data(value: object, what: str) -> None:
         for part in value:
             check_data(part, what)
         return
-    if hasattr(value, "function_space") or isinstance(value, MeasuredFields):
+    if hasattr(value, "function_space") or isinstance(value, MeasuredFields | Interpolated):
         return  # its values are looked at on all ranks together, when the mesh is known
     if callable(value) and not isinstance(value, sp.Basic):
         return

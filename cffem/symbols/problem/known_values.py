@@ -10,8 +10,8 @@ stays a known field, which the engine gives a function on the mesh.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -23,48 +23,12 @@ from cffem.symbols.known import Known, KnownEntry, known_in
 from cffem.symbols.operators import Node, as_expr, component, has_jump
 from cffem.symbols.problem.constraint_classes import Constraint, DivergenceFree
 from cffem.symbols.problem.library import Library
-from cffem.symbols.problem.measured import MeasuredFields, as_data
+from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.system import System
 from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.experiment import Experiment
-
-
-class NamedFunction(Protocol):
-    """What is asked of a DOLFINx function."""
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-
-
-@dataclass(frozen=True, eq=False)
-class Interpolated:
-    """A DOLFINx function on another mesh, to be interpolated onto that of the experiment.
-
-    Args:
-        function: the function; its mesh must cover that of the experiment.
-
-    Example:
-        >>> import cffem as cf, numpy as np
-        >>> from dolfinx import fem, mesh
-        >>> from mpi4py import MPI
-        >>> other = mesh.create_unit_square(MPI.COMM_SELF, 4, 4)
-        >>> cf.Interpolated(fem.Function(fem.functionspace(other, ("Lagrange", 1)))).function.name
-        'f'
-    """
-
-    function: NamedFunction
-
-    def __post_init__(self) -> None:
-        if not hasattr(self.function, "function_space"):
-            raise InputError(
-                f"Interpolated takes a DOLFINx function, not {type(self.function).__name__}"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.function.name}, interpolated"
 
 
 def checked_known(known: Any) -> dict[Known, Any]:

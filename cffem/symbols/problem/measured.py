@@ -235,6 +235,46 @@ class MeasuredFields:
         return ScatteredFit(self.dataset.points)
 
 
+class NamedFunction(Protocol):
+    """What is asked of a DOLFINx function."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+
+    @property
+    def ufl_shape(self) -> tuple[int, ...]:
+        """The shape of its values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """A DOLFINx function on another mesh, to be interpolated onto that of the experiment.
+
+    Args:
+        function: the function; its mesh must cover that of the experiment.
+
+    Example:
+        >>> import cffem as cf, numpy as np
+        >>> from dolfinx import fem, mesh
+        >>> from mpi4py import MPI
+        >>> other = mesh.create_unit_square(MPI.COMM_SELF, 4, 4)
+        >>> cf.Interpolated(fem.Function(fem.functionspace(other, ("Lagrange", 1)))).function.name
+        'f'
+    """
+
+    function: NamedFunction
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.function, "function_space"):
+            raise InputError(
+                f"Interpolated takes a DOLFINx function, not {type(self.function).__name__}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.function.name}, interpolated"
+
+
 def as_data(value: Any) -> Any:
     """A dataset as measured data; anything else as it is."""
     if all(
