@@ -6,7 +6,7 @@ it, `net_reference` the forms by hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,10 @@ class Condition:
     """What holds on some sides.
 
     Attributes:
-        kind: "essential", "neumann" or "robin".
+        kind: "essential", "neumann", "robin" or "law", the trace of the whole equation.
         sides: their names.
         value: SymPy data, or "function" for natural data that are a DOLFINx function.
-        coefficient: of a Robin condition.
+        coefficient: of a Robin condition or a law.
         component: the one that an essential condition gives, None for all.
         called: whether an essential value is handed over as a Python function of the points.
     """
@@ -310,7 +310,7 @@ def drawn(family: Family, seed: int) -> Problem:
     fits = any(term.fits for term, _ in terms)
     lower = [term.name for term, c in terms if not term.leading and c and term.name != "u_xx"]
     forcing = (None, pooled(rng, family, order > 0), "function")[rng.integers(3)]
-    return Problem(
+    problem = Problem(
         family=family,
         order=order,
         terms=terms,
@@ -326,6 +326,29 @@ def drawn(family: Family, seed: int) -> Problem:
         deleted=drawn_leading(family, seed, order, terms, conditions)
         or (lower[rng.integers(len(lower))] if lower and rng.uniform() < 0.5 else None),
         seed=seed,
+    )
+    return replace(problem, conditions=drawn_laws(problem))
+
+
+def drawn_laws(problem: Problem) -> tuple[Condition, ...]:
+    """The conditions, now and then with the trace of the whole equation in the place of natural
+    ones.
+    """
+    leading = [term.name for term, _ in problem.terms if term.leading]
+    # Numbers of their own, so that everything else about a problem stays what it was.
+    rng = np.random.default_rng([problem.seed, len(problem.terms), 5])
+    if (
+        problem.family.kind != "scalar"
+        or not leading
+        or problem.deleted in leading
+        or rng.uniform() < 0.2
+    ):
+        return problem.conditions
+    return tuple(
+        c
+        if c.kind == "essential"
+        else replace(c, kind="law", coefficient=0 if isinstance(c.value, str) else c.coefficient)
+        for c in problem.conditions
     )
 
 
@@ -386,6 +409,9 @@ def declared(
             boundary.append(
                 cf.Dirichlet(u if c.component is None else u[c.component], value, on=c.sides)
             )
+        elif c.kind == "law":
+            law = value if c.coefficient == 0 else value - c.coefficient * u
+            boundary.append(cf.Natural(u, law, on=c.sides))
         elif c.kind == "neumann":
             boundary.append(cf.Neumann(u, value, on=c.sides))
         else:

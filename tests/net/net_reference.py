@@ -57,11 +57,16 @@ class Hand:
         """The measure of some sides."""
         return self._ds(tuple(self._tags[name] for name in sides))
 
-    def natural(self, integrand: Callable[[Any], Any], rate: bool = False) -> Any:
-        """∮ of a natural trace on the sides where a condition says what it is."""
+    def natural(
+        self,
+        integrand: Callable[[Any], Any],
+        rate: bool = False,
+        kinds: tuple[str, ...] = ("neumann", "robin"),
+    ) -> Any:
+        """∮ of a natural trace on the sides where a condition of these kinds says what it is."""
         total = 0
         for c in self.problem.conditions:
-            if c.kind == "essential":
+            if c.kind not in kinds:
                 continue
             nothing = (0,) * self.dimension if self.u.ufl_shape else 0
             if isinstance(c.value, str):
@@ -69,7 +74,7 @@ class Hand:
             else:
                 value = nothing if c.value == 0 else c.value
                 trace = in_ufl(rate_of(value) if rate else value, self)
-            if c.kind == "robin":
+            if c.kind == "robin" or (c.kind == "law" and c.coefficient != 0):
                 trace = trace - in_ufl(c.coefficient, self) * (self.rate if rate else self.u)
             if self.u.ufl_shape or not isinstance(trace, int | float) or trace:
                 total += integrand(trace) * self.ds(c.sides)
@@ -80,7 +85,10 @@ class Hand:
         if self.dimension == 1:
             return self.natural(lambda g: factor * g * self.v)
         free = tuple(
-            side for c in self.problem.conditions if c.kind != "essential" for side in c.sides
+            side
+            for c in self.problem.conditions
+            if c.kind in ("neumann", "robin")
+            for side in c.sides
         )
         return integrand * self.ds(free) if free else 0
 
@@ -116,7 +124,7 @@ class Reference(Dense):
         self.terms = {
             term.name: self._part(term.by_hand(self.hand), -c) for term, c in problem.terms
         }
-        self.forcing = self._forcing()
+        self.forcing = [*self._forcing(), *self._laws()]
         self.fixed, self._values = self._essential()
 
     def _part(self, form: Any, factor: float) -> Part:
@@ -127,6 +135,11 @@ class Reference(Dense):
         if not order:
             return []
         return [self._part(ufl.inner(self.states[order], self.test) * self.hand.dx, 1.0)]
+
+    def _laws(self) -> list[Part]:
+        """The traces of the whole equation, which no coefficient multiplies."""
+        form = self.hand.natural(lambda g: ufl.inner(g, self.test), kinds=("law",))
+        return [] if form == 0 else [self._part(form, -1.0)]
 
     def _forcing(self) -> list[Part]:
         given = self.problem.forcing

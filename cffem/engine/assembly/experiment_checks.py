@@ -321,7 +321,7 @@ def check_effects(discretisation: Discretisation) -> None:
             # values are.
             free = [a.field for a, leader in split.items() if leader == unknown]
             given = given and all(essential(conditions, f, H1) for f in free)
-            if condition in conditions and given:
+            if given and any(c is condition for c in conditions):
                 raise InputError(
                     f"{condition}: the value of {unknown} is given on {part!r} as well; give one "
                     "of them"

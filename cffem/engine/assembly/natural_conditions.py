@@ -145,7 +145,7 @@ def check_natural(discretisation: Discretisation) -> None:
         _check_rates(condition, library)
         split = unknown in leaders and kinds[unknown] == H1
         for part, conditions in boundary.conditions.items():
-            if condition not in conditions:
+            if not any(c is condition for c in conditions):
                 continue
             mine = [c for c in conditions if c.unknown == unknown]
             if any(isinstance(c, Neumann | Robin) for c in mine) and not split:

@@ -141,7 +141,7 @@ def with_changes(
         replace(c, on=(part,))
         for c in boundary.declared
         for part in boundary.conditions
-        if c in boundary.conditions[part]
+        if any(mine is c for mine in boundary.conditions[part])
     ]
     new: list[BoundaryCondition] = []
     for change in changes:
