@@ -75,3 +75,34 @@ def test_names_may_contain_a_slash():
     assert system.locate("u/du/dx") == (u, "du/dx")
     assert system.without("w/a/b", "u/u").names == ("u/du/dx",)
     assert system.with_terms({"w/c/d": w}).names[-1] == "w/c/d"
+
+
+def test_invariant_libraries_hold_all_contractions_once():
+    library = cf.Library.from_terms("v, grad(v)", fields=[v], products=3, invariant=True)
+    transposed = cf.transpose(grad(v))
+    expected = [
+        v,
+        dot(grad(v), v),
+        dot(transposed, v),
+        dot(v, v) * v,
+        cf.inner(grad(v), grad(v)) * v,
+        cf.inner(grad(v), transposed) * v,
+        dot(grad(v), dot(grad(v), v)),
+        dot(transposed, dot(transposed, v)),
+        dot(grad(v), dot(transposed, v)),
+        dot(transposed, dot(grad(v), v)),
+    ]
+    assert set(library.terms.values()) == set(expected)
+    with pytest.raises(cf.LibraryError, match="changes when space is turned"):
+        cf.Library.from_terms([v, v.diff(x)], unknown=v, invariant=True)
+
+
+def test_multiples_that_look_different_are_there_once():
+    library = cf.Library.from_terms([u, u.diff(x) ** 2, (u.diff(x) * 2) ** 2], unknown=u)
+    assert len(library) == 2
+
+
+def test_known_fields_are_factors():
+    k = cf.Known("k")
+    library = cf.Library.from_terms([u, k], products=2, unknown=u)
+    assert set(library.terms.values()) == {u, k, u**2, k * u, k**2}

@@ -14,9 +14,10 @@ import sympy as sp
 
 from cffem.symbols.algebra import analysis
 from cffem.symbols.algebra.shapes import shape_of
+from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import LibraryError, ShapeError
 from cffem.symbols.fields import Component, Field, ScalarField
-from cffem.symbols.operators import dot, inner
+from cffem.symbols.operators import Vec, dot, inner, transpose
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.parser.words import CALLABLE, CONSTANTS
 
@@ -62,7 +63,11 @@ def split_outside(text: str) -> list[str]:
 
 
 def generated_terms(
-    atoms: Sequence[sp.Expr], unknown: Field, products: int, order: int | None
+    atoms: Sequence[sp.Expr],
+    unknown: Field,
+    products: int,
+    order: int | None,
+    invariant: bool = False,
 ) -> dict[str, sp.Expr]:
     """All products of up to so many of the given terms that have the shape of the unknown, by
     readable names.
@@ -73,12 +78,16 @@ def generated_terms(
         unknown: the field of the equation.
         products: largest number of factors.
         order: largest number of space derivatives in all factors together, or None.
+        invariant: whether all contractions of vectors and tensors are taken, and only terms that
+            do not change when space is turned.
     """
     if isinstance(products, bool) or not isinstance(products, int) or products < 1:
         raise LibraryError(
             f"products is how many terms are multiplied at most, 1 or more, not {products!r}"
         )
     pieces = [sp.sympify(atom) for atom in atoms]
+    for piece in pieces if invariant else ():
+        check_invariant(piece)
     terms: dict[str, sp.Expr] = {}
     seen: set[sp.Expr] = set()
     for count in range(1, products + 1):
@@ -88,9 +97,11 @@ def generated_terms(
                 and sum(analysis.orders(f, unknown.dim)[0] for f in factors) > order
             ):
                 continue
-            for product in joined(factors):
+            for product in contractions(factors) if invariant else joined(factors):
                 alike = sp.expand(product).as_coeff_Mul()[1]
                 if product == 0 or alike in seen or shape_of(product) != unknown.shape:
+                    continue
+                if any(analysis.ratio(t, product, unknown.dim) is not None for t in terms.values()):
                     continue
                 seen.add(alike)
                 terms[readable(product)] = product
@@ -102,6 +113,56 @@ def generated_terms(
     if not terms:
         raise LibraryError(f"no product of the given terms has the shape of {unknown}")
     return terms
+
+
+def check_invariant(piece: sp.Expr) -> None:
+    """Refuse a factor that singles out a direction or a place."""
+    turned = [d for d in piece.atoms(sp.Derivative) if {*d.variables} & {*SPACE}]
+    if turned or piece.atoms(Component) or piece.atoms(sp.Symbol) & {*SPACE} or piece.atoms(Vec):
+        raise LibraryError(
+            f"{piece} changes when space is turned; write it with grad, div, curl and lap, or "
+            "leave invariant out"
+        )
+
+
+def contractions(factors: Sequence[sp.Expr]) -> list[sp.Expr]:
+    """All scalars, vectors and tensors that contractions make of some factors.
+
+    Example:
+        >>> import cffem as cf
+        >>> v = cf.VectorField("v", dim=2)
+        >>> contractions([v, v, v])
+        [v*dot(v, v)]
+    """
+    scalar = sp.Mul(*(f for f in factors if not shape_of(f)))
+    others = [f for f in factors if shape_of(f)]
+    found: dict[sp.Expr, None] = {}
+
+    def contract(rest: list[sp.Expr], factor: sp.Expr) -> None:
+        if len(rest) < 2:
+            found[factor * rest[0] if rest else factor] = None
+            return
+        for i, j in itertools.combinations(range(len(rest)), 2):
+            left = [f for k, f in enumerate(rest) if k not in (i, j)]
+            for made in pair(rest[i], rest[j]):
+                if shape_of(made):
+                    contract([*left, made], factor)
+                elif made != 0:
+                    contract(left, factor * made)
+
+    contract(others, scalar)
+    return list(found)
+
+
+def pair(a: sp.Expr, b: sp.Expr) -> list[sp.Expr]:
+    """The contractions of two vectors or tensors."""
+    ranks = len(shape_of(a)), len(shape_of(b))
+    if ranks == (1, 1):
+        return [dot(a, b)]
+    if ranks == (2, 2):
+        return [inner(a, b), inner(a, transpose(b))]
+    matrix, along = (a, b) if ranks == (2, 1) else (b, a)
+    return [dot(matrix, along), dot(transpose(matrix), along)]
 
 
 def joined(factors: Sequence[sp.Expr]) -> list[sp.Expr]:

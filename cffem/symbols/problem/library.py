@@ -123,6 +123,7 @@ class Library(Mapping[str, sp.Expr]):
         unknown: Field | None = None,
         fields: Iterable[Field] = (),
         parameters: Mapping[Parameter | str, float] | None = None,
+        invariant: bool = False,
     ) -> Library:
         """A generated library: all products of the given terms that fit the equation, named as one
         would write them.
@@ -137,6 +138,8 @@ class Library(Mapping[str, sp.Expr]):
                 occurs.
             fields: the fields that a text may name, vectors among them.
             parameters: see `Library`.
+            invariant: whether vectors and tensors are contracted in all ways, |v|² v and (∇v)ᵀ v
+                included, and factors that change when space is turned are refused.
 
         Example:
             >>> Library.from_terms("1, u, grad(u), lap(u)", products=2).names
@@ -160,7 +163,8 @@ class Library(Mapping[str, sp.Expr]):
                 "the terms name no field; say which equation they are for with unknown="
             )
         left = unknown.diff(t) if anchor is None else anchor
-        return cls(left, generated_terms(atoms, unknown, products, order), unknown, parameters)
+        made = generated_terms(atoms, unknown, products, order, invariant)
+        return cls(left, made, unknown, parameters)
 
     def _store(self, **values: object) -> None:
         for name, value in values.items():
