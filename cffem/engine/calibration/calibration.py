@@ -21,6 +21,7 @@ from scipy import stats
 from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.coefficient_profile import (
     CoefficientProfile,
+    PartlyHeld,
     held_fit,
     profile_of,
 )
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from cffem.symbols.problem.system import System
 
 LEVEL = 0.95  # of all intervals
+# Δχ² at a part of a deletion from which the readings need the term, whatever the whole would give.
+PART_DECIDES = 10.0
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,9 @@ class DeletionFit:
             estimate with the term.
         p_value: the probability of a Δχ² that large if the term is not there (χ² with one degree of
             freedom; the F distribution where the noise level is estimated).
-        warning: that the equation with these coefficients runs backward in time, so that its
-            solution, and Δχ², depend on the mesh; empty where it does not.
+        warning: that only a part of the term could be taken away, for which Δχ² and the
+            coefficients are, or that the equation with these coefficients runs backward in time, so
+            that its solution, and Δχ², depend on the mesh; empty where neither is so.
     """
 
     name: str
@@ -242,15 +246,23 @@ class Calibration:
         low, high = (side[index] for side in self._problem.bounds)
         if not low <= 0 <= high:
             raise InputError(f"the bounds of {name!r} leave out zero, so that it cannot be deleted")
+        note = ""
         try:
             unit = self.noise_level**2
             point = held_fit(self.forward, self.best, {index: 0.0}, self.best.cost, unit)
         except SolveError as error:
-            raise SolveError(
-                f"without {name!r} no coefficients of the others were found that have a solution: "
-                f"{error}",
-                cause=error.cause,
-            ) from None
+            part = error if isinstance(error, PartlyHeld) and error.share > 0 else None
+            if part is None or part.point.cost - self.best.cost < PART_DECIDES * unit:
+                raise SolveError(
+                    f"without {name!r} no coefficients of the others were found that have a "
+                    f"solution: {error}",
+                    cause=error.cause,
+                ) from None
+            point = part.point
+            note = (
+                f"already without {100 * part.share:.3g} % of its coefficient; no solution was "
+                "found beyond"
+            )
         delta = max(point.cost - self.best.cost, 0.0) / self.noise_level**2
         if self.noise_known:
             p_value = float(stats.chi2.sf(delta, 1))
@@ -263,7 +275,8 @@ class Calibration:
         }
         held = {n: v for n, v in self.coefficients.items() if n not in self.names}
         found = {**held, **rest}
-        return DeletionFit(name, found, float(delta), p_value, self._backward({**found, name: 0.0}))
+        warning = note or self._backward({**found, name: 0.0})
+        return DeletionFit(name, found, float(delta), p_value, warning)
 
     @cached_property
     def forward(self) -> FitProblem:

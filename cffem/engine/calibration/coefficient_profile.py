@@ -33,6 +33,7 @@ class ProfileSearch:
     Attributes:
         closeness: accuracy of z at an end.
         fits: fits on each side at most.
+        failures: solves that may fail on the way of a coefficient that is brought there in parts.
         growth: factor by which a step may grow at most.
         far: local standard deviations beyond which a side counts as unbounded.
         coarse: relative accuracy of Δχ².
@@ -41,6 +42,7 @@ class ProfileSearch:
 
     closeness: float = 0.02
     fits: int = 10
+    failures: int = 5
     growth: float = 3.0
     far: float = 100.0
     coarse: float = 0.02
@@ -117,7 +119,7 @@ def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy
             return problem.fitted(start, held, wanted, near)
         except SolveError as error:
             failure = error
-    here, done, step = near, 0.0, 0.5
+    here, done, step, failures = near, 0.0, 0.5, 0
     while done < 1.0:
         share = done + step * (1.0 - done)
         target = {j: near.alpha[j] + share * (value - near.alpha[j]) for j, value in held.items()}
@@ -125,10 +127,24 @@ def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy
             here = problem.fitted(shifted(problem, here, target), target, wanted, here)
             done, step = share, min(1.0, 2 * step)
         except SolveError:
-            step /= 2
-            if step < 2.0**-problem.settings.shortenings:
-                raise failure from None
+            step, failures = step / 2, failures + 1
+            if failures >= SEARCH.failures:
+                raise PartlyHeld(failure, here, done) from None
     return here
+
+
+class PartlyHeld(SolveError):
+    """Coefficients cannot be brought to where they are to be held; a part of the way has solutions.
+
+    Args:
+        failure: why not all of it.
+        point: the fit at the end of that part.
+        share: how far it goes, between 0 and 1.
+    """
+
+    def __init__(self, failure: SolveError, point: FitPoint, share: float):
+        super().__init__(str(failure), cause=failure.cause)
+        self.point, self.share = point, share
 
 
 def _moved(point: FitPoint, held: Held) -> np.ndarray:
