@@ -442,6 +442,8 @@ class _Balance:
         fields = {d.field for d in derivatives(term) if d.order == 2}
         if self.order != 2 or any(f.shape or self.carriers[f].space != H1 for f in fields):
             return term
+        if any(derivatives(p.base) and not p.exp.is_Integer for p in term.atoms(sp.Pow)):
+            return term  # a root of a Laplacian may be meant as an operator, which it is not here
         summands = []
         for monomial in sp.Add.make_args(sp.expand_mul(term)):
             found: set[sp.Dummy] = set()

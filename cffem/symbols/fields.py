@@ -115,7 +115,10 @@ class Field(CoordinateFunction, AtomicExpr):
                 f"a field cannot be called {name!r}: that name is a coordinate or the normal"
             )
         if dim is not None and (isinstance(dim, bool) or dim not in (1, 2, 3)):
-            raise SymbolError(f"the dimension of field {name} must be 1, 2 or 3, not {dim!r}")
+            raise SymbolError(
+                f"the dimension of field {name} must be 1, 2 or 3, not {dim!r}; write further "
+                "components as scalar fields of a System"
+            )
         obj = AtomicExpr.__new__(cls)
         obj.name = name
         obj.dim = dim

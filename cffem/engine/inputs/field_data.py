@@ -298,6 +298,11 @@ def check_on_mesh(
             )
         return
     for part in components(value, shape, dimension, what):
+        if part.has(sp.I):
+            raise InputError(
+                f"{what} contains I, but fields are real; write a complex field as two real ones, "
+                "its real and its imaginary part"
+            )
         if callables and part.has(Known):
             raise InputError(
                 f"{what} contains the known field {min(map(str, part.atoms(Known)))}, which is not "

@@ -16,7 +16,7 @@ PACKAGES = frozenset({"ufl", "dolfinx"})
 
 def is_foreign(value: object) -> bool:
     """Whether a value is an object of DOLFINx or UFL."""
-    return any(kind.__module__.split(".")[0] in PACKAGES for kind in type(value).__mro__)
+    return any((kind.__module__ or "").split(".")[0] in PACKAGES for kind in type(value).__mro__)
 
 
 def refuse(value: object) -> NoReturn:

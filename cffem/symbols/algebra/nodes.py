@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import sympy as sp
+from sympy.core.relational import Relational
 from sympy.printing.precedence import PRECEDENCE, PRECEDENCE_TRADITIONAL
 
 from cffem.symbols.algebra.foreign import refuse_foreign
@@ -465,6 +466,11 @@ def as_expr(value: object) -> sp.Expr:
         raise TypeError(f"{value!r} is a string; use cffem.parse to read terms from text")
     refuse_foreign(value)
     expr = value if isinstance(value, sp.Basic) else sp.sympify(value, strict=True)
+    if isinstance(expr, Relational):
+        raise SymbolError(
+            f"{value!r} is not an expression: inequalities have no solver here; add a term that "
+            "drives the field back, such as Max(-u, 0) with a large coefficient"
+        )
     if not isinstance(expr, sp.Expr):
         raise SymbolError(f"{value!r} is not an expression but a {type(value).__name__}")
     return expr

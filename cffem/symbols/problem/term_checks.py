@@ -107,7 +107,12 @@ def check_symbols(
         )
     for number in MEANINGLESS:
         if expr.has(number):
-            raise LibraryError(f"{label} contains {number}, but terms are real and finite")
+            cure = (
+                "; write a complex field as two real ones, its real and its imaginary part"
+                if number == sp.I
+                else ""
+            )
+            raise LibraryError(f"{label} contains {number}, but terms are real and finite{cure}")
 
 
 def check_restricted(label: str, expr: sp.Expr) -> None:
