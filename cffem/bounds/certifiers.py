@@ -104,8 +104,10 @@ def add_certifier(
 
 def _steady(model: Model) -> bool:
     only_unknown(model.library)
-    check_formulas(model)
-    return model.experiment.time is None
+    steady = model.experiment.time is None
+    if not steady:
+        check_formulas(model)
+    return steady
 
 
 def _second_order(model: Model) -> bool:
@@ -123,6 +125,7 @@ def _scalar(model: Model) -> bool:
 def _steady_certifier(model: Model) -> Certifier:
     """With constant coefficients and given values bounds are sharper and cheaper."""
     try:
+        check_formulas(model)
         return SteadyCertifier(model)
     except NotCovered as first:
         try:
@@ -132,10 +135,15 @@ def _steady_certifier(model: Model) -> Certifier:
             raise NotCovered(str(first) if same else f"{first}; {second}") from None
 
 
+def _steady_enriched(model: Model) -> Certifier:
+    check_formulas(model)
+    return EnrichedCertifier(model)
+
+
 add_certifier("steady", _steady, _steady_certifier)
 add_certifier("parabolic", _first_order, ParabolicCertifier)
 add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
 add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)
-add_certifier("steady, enriched", _steady, EnrichedCertifier, enriched=True)
+add_certifier("steady, enriched", _steady, _steady_enriched, enriched=True)
 add_certifier("parabolic, enriched", _first_order, EnrichedCertifier, enriched=True)
 add_certifier("second order, enriched", _second_order, EnrichedSecondOrderCertifier, enriched=True)

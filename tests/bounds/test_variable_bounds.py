@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+from dolfinx import mesh
 from mpi4py import MPI
 
 import cffem as cf
@@ -21,7 +23,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.variable.place_functions import PlaceFunctions
 from cffem.bounds.variable.variable_bounds import VariableSteadyCertifier
-from cffem.bounds.variable.variable_operator import read_term
+from cffem.bounds.variable.variable_operator import read_term, variable_equation
 from cffem.symbols import x, y
 
 MIXED = [
@@ -96,6 +98,40 @@ def test_known_fields_are_coefficients_and_other_values_are_refused():
     assert by_name.value == pytest.approx(plain.value, rel=1e-10)
 
 
+def test_materials_by_subdomain_are_those_of_the_formula():
+    """A field that jumps between named cells, and the Piecewise that says the same."""
+    k, half = cf.Known("k"), sp.Rational(1, 2)
+    square = mesh.create_unit_square(MPI.COMM_SELF, 4, 4)
+    parts = {
+        "glass": lambda p: p[0] < 0.5 + 1e-9,
+        "air": lambda p: p[0] > 0.5 - 1e-9,
+    }
+    domain = cf.mesh.named(square, cells=parts)
+    bounds = []
+    for known, value in (({k: {"glass": 2.25, "air": 1.0}}, k), ({}, None)):
+        value = sp.Piecewise((2.25, x < half), (1, True)) if value is None else value
+        terms = {"diffusion": cf.div(value * cf.grad(u)), "u": -2 * u}
+        experiment = cf.Experiment(
+            mesh=domain,
+            elements={u: ("Lagrange", 2)},
+            boundary=[cf.Robin(u, 1, coefficient=0.5)],
+            forcing={u: x},
+            known=known,
+        )
+        problem = cf.Model(
+            cf.Library(terms=terms, unknown=u), {"diffusion": 1.0, "u": 1.0}, experiment
+        )
+        bounds.append(certify_deletion(problem, "u"))
+    assert [bound.certificate.kind for bound in bounds] == ["guaranteed"] * 2
+    assert bounds[0].margin == pytest.approx(bounds[1].margin, rel=1e-6)
+    fine = cf.Model(
+        problem.library,
+        problem.coefficients,
+        dataclasses.replace(experiment, elements={u: ("Lagrange", 5)}),
+    )
+    assert abs(fine.deletions(["u"])["u"].score - bounds[0].score) <= bounds[0].margin
+
+
 @pytest.mark.parametrize(
     ("terms", "boundary", "message"),
     [
@@ -126,6 +162,14 @@ def test_a_jump_that_is_no_divergence_is_refused():
         read_term(-jump * cf.lap(u), u, 2)
 
 
+def test_a_field_that_jumps_is_not_differentiated():
+    k = cf.Known("k")
+    library = cf.Library(terms={"plain": k * cf.lap(u), "div": cf.div(k * cf.grad(u))}, unknown=u)
+    assert variable_equation(library, {"div": 1.0}, 2, {}, [k]).advection == (0, 0)
+    with pytest.raises(NotCovered, match="no expression in the coordinates"):
+        variable_equation(library, {"plain": 1.0}, 2, {}, [k])
+
+
 def test_cells_that_touch_a_jump_do_not_see_it():
     corners = np.array([[[0.0, 0.0], [0.5, 0.0], [0.0, 1.0]], [[0.5, 0.0], [1.0, 0.0], [1.0, 1.0]]])
     places = PlaceFunctions(corners, np.full((1, 3), 1 / 3))
@@ -151,8 +195,6 @@ def test_a_wrong_solution_has_a_wide_bound():
 
 
 def print_bounds(comm):
-    from dolfinx import mesh
-
     square = mesh.create_unit_square(comm, 4, 4)
     experiment = cf.Experiment(
         mesh=square,

@@ -10,6 +10,7 @@ projection p of s by the rule.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -20,6 +21,7 @@ from cffem.bounds.enclosed.sources import ROUGH
 from cffem.engine.inputs.enclosure import NotEnclosed, distances, enclosed
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE
+from cffem.symbols.known import Known
 
 # The degree m of the polynomials that functions are compared with.
 ORDER = 3
@@ -35,9 +37,19 @@ class PlaceFunctions:
     Args:
         corners: shape (simplices, corners, dim).
         barycentric: the points of a rule, shape (points, corners).
+        known: fields that are constant on each simplex, by their values there.
     """
 
-    def __init__(self, corners: np.ndarray, barycentric: np.ndarray):
+    def __init__(
+        self,
+        corners: np.ndarray,
+        barycentric: np.ndarray,
+        known: Mapping[Known, np.ndarray] | None = None,
+    ):
+        self._known = {
+            field: (sp.Dummy(field.name, real=True), values)
+            for field, values in (known or {}).items()
+        }
         self.count, self.dim = len(corners), corners.shape[2]
         self.symbols = SPACE[: self.dim]
         self.places = [corners[:, :, axis] @ barycentric.T for axis in range(self.dim)]
@@ -51,18 +63,27 @@ class PlaceFunctions:
             NotCovered: a value is not finite.
         """
         shape = self.places[0].shape
+        expr, stands = self._plain(expr)
+        names = (*self.symbols, *stands)
+        places = [*self.places, *(values[:, None] for values in stands.values())]
         with np.errstate(all="ignore"):
-            raw = np.asarray(numeric(expr, self.symbols)(*self.places), dtype=float)
+            raw = np.asarray(numeric(expr, names)(*places), dtype=float)
         if not np.isfinite(raw).all():
             raise NotCovered(f"{expr} is not finite everywhere"[:100])
         return np.broadcast_to(raw, shape)
 
+    def _plain(self, expr: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, np.ndarray]]:
+        """An expression with symbols for known fields, and their values."""
+        used = {k: pair for k, pair in self._known.items() if expr.has(k)}
+        plain = expr.xreplace({k: symbol for k, (symbol, _) in used.items()})
+        return plain, dict(used.values())
+
     def _boxes(self, expr: sp.Expr) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
-        less = TOUCHING * (self._high - self._low).max(axis=1) if expr.has(*ROUGH) else 0.0
+        width = self._high - self._low
+        less = TOUCHING * width.max(axis=1, keepdims=True) if expr.has(*ROUGH) else 0.0 * width
+        less = np.where(width > 2 * less, less, 0.0)
         return {
-            symbol: (self._low[:, axis] + less, self._high[:, axis] - less)
-            if np.all(self._high[:, axis] - self._low[:, axis] > 2 * less)
-            else (self._low[:, axis], self._high[:, axis])
+            symbol: (self._low[:, axis] + less[:, axis], self._high[:, axis] - less[:, axis])
             for axis, symbol in enumerate(self.symbols)
         }
 
@@ -72,11 +93,13 @@ class PlaceFunctions:
         Raises:
             NotCovered: there is no enclosure.
         """
+        expr, stands = self._plain(expr)
         if not expr.free_symbols:
             return np.zeros(self.count)
         centre = {symbol: self._centre[:, axis] for axis, symbol in enumerate(self.symbols)}
+        fixed = {symbol: (values, values) for symbol, values in stands.items()}
         try:
-            found = distances(expr, self._boxes(expr), centre, ORDER)
+            found = distances(expr, {**self._boxes(expr), **fixed}, centre, ORDER)
         except NotEnclosed as reason:
             raise NotCovered(f"{expr} is not enclosed: {reason}"[:160]) from None
         if not np.isfinite(found).all():
@@ -89,6 +112,8 @@ class PlaceFunctions:
         Raises:
             NotCovered: there is no enclosure.
         """
+        expr, stands = self._plain(expr)
+        fixed = {symbol: (values, values) for symbol, values in stands.items()}
         if not expr.free_symbols:
             value = np.full(self.count, float(expr))
             return value, value
@@ -102,7 +127,7 @@ class PlaceFunctions:
                     )
                     for k, (symbol, ends) in zip(part, boxes.items(), strict=True)
                 }
-                one, other = enclosed(expr, where)
+                one, other = enclosed(expr, {**where, **fixed})
                 lows.append(np.broadcast_to(one, (self.count,)))
                 highs.append(np.broadcast_to(other, (self.count,)))
         except NotEnclosed as reason:

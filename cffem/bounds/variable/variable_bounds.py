@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
+from dolfinx import fem
 
 from cffem._compat import cell_geometry, exterior_facets, straight_simplices
 from cffem.bounds.certificate import (
@@ -49,6 +50,7 @@ from cffem.bounds.variable.variable_operator import (
     read_term,
     variable_equation,
 )
+from cffem.symbols.known import Known
 from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.interventions import delete
 
@@ -109,9 +111,10 @@ class VariableSteadyCertifier:
         count = self.mesh.topology.index_map(self.dim).size_local
         corners = self.mesh.geometry.x[cell_geometry(self.mesh)[0][:count], : self.dim]
         self._corners, self._diameters = corners, edge_lengths(corners).max(axis=1, initial=0.0)
+        self._cellwise = constant_on_cells(model, count)
         self.operator = self._operator(model.coefficients)
-        tensors = cell_tensors(self.operator, corners, self._diameters, model.comm)
-        self.flux = VariableFlux(model.spaces.space, tensors, natural)
+        tensors = cell_tensors(self.operator, corners, self._diameters, model.comm, self._cellwise)
+        self.flux = VariableFlux(model.spaces.space, tensors, natural, self._cellwise)
         self._check_held()
         self.prescribed = Prescribed(model)
         self._domains: dict[VariableOperator, VariableDomain] = {
@@ -158,7 +161,8 @@ class VariableSteadyCertifier:
     # Errors ---------------------------------------------------------------------------------------
 
     def _operator(self, coefficients: Any) -> VariableOperator:
-        return variable_equation(self.library, coefficients, self.dim, self.model.experiment.known)
+        known = self.model.experiment.known
+        return variable_equation(self.library, coefficients, self.dim, known, self._cellwise)
 
     def _domain(self, operator: VariableOperator) -> VariableDomain:
         if operator not in self._domains:
@@ -167,7 +171,9 @@ class VariableSteadyCertifier:
             tensors = (
                 factual.tensors
                 if same
-                else cell_tensors(operator, self._corners, self._diameters, self.model.comm)
+                else cell_tensors(
+                    operator, self._corners, self._diameters, self.model.comm, self._cellwise
+                )
             )
             self._domains[operator] = VariableDomain(operator, self.flux, tensors)
         return self._domains[operator]
@@ -212,7 +218,7 @@ class VariableSteadyCertifier:
         """Bounds of (u − u_j) − (u_h − u_jh), None where the term has diffusion."""
         known, alpha = self.model.experiment.known, self.model.coefficients[name]
         term = read_term(
-            given(self.library, self.library[name], known), self.unknown, self.dim
+            given(self.library, self.library[name], known, self._cellwise), self.unknown, self.dim
         ).scaled(alpha)
         if any(entry != 0 for row in term.tensor for entry in row):
             return None
@@ -369,6 +375,22 @@ class VariableSteadyCertifier:
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
         self.flux.destroy()
+
+
+def constant_on_cells(model: Model, count: int) -> dict[Known, np.ndarray]:
+    """Known scalars that are constant on cells, such as values by subdomain, on own cells."""
+    found = {}
+    for field, value in model.discretisation.known.values.items():
+        if isinstance(field, Known) and not field.shape and isinstance(value, fem.Function):
+            space = value.function_space
+            element = space.element.basix_element
+            if (
+                element.degree == 0
+                and element.discontinuous
+                and space.mesh is model.discretisation.mesh
+            ):
+                found[field] = value.x.array[space.dofmap.list[:count, 0]].copy()
+    return found
 
 
 HYPOTHESES = (

@@ -18,6 +18,7 @@ its solution for φ has ‖z‖ ≤ Z0 ‖φ‖, ‖A^{1/2} ∇z‖ ≤ Z1 ‖φ
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from cffem.bounds.geometry.approximation import first_eigenvalue, largest_quotie
 from cffem.bounds.geometry.lowest_order import Walls
 from cffem.bounds.variable.place_functions import PlaceFunctions
 from cffem.bounds.variable.variable_operator import VariableOperator
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from cffem.bounds.variable.variable_flux import VariableFlux
@@ -57,7 +59,11 @@ class CellTensors:
 
 
 def cell_tensors(
-    operator: VariableOperator, corners: np.ndarray, diameters: np.ndarray, comm: MPI.Comm
+    operator: VariableOperator,
+    corners: np.ndarray,
+    diameters: np.ndarray,
+    comm: MPI.Comm,
+    known: Mapping[Known, np.ndarray] | None = None,
 ) -> CellTensors:
     """Enclose A; collective.
 
@@ -65,7 +71,7 @@ def cell_tensors(
         NotCovered: A is not bounded away from zero on every cell.
     """
     dim = operator.dim
-    places = PlaceFunctions(corners, np.full((1, dim + 1), 1 / (dim + 1)))
+    places = PlaceFunctions(corners, np.full((1, dim + 1), 1 / (dim + 1)), known)
     middle, half = (np.zeros((len(corners), dim, dim)) for _ in range(2))
     for i, row in enumerate(operator.tensor):
         for j, entry in enumerate(row):

@@ -51,6 +51,7 @@ from cffem.bounds.variable.natural_walls import WallPart
 from cffem.bounds.variable.place_functions import ORDER, PlaceFunctions
 from cffem.bounds.variable.variable_operator import VariableOperator
 from cffem.engine.solve.linear import LinearSolver
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     from cffem.bounds.variable.variable_domain import CellTensors
@@ -170,14 +171,20 @@ class VariableFlux:
         space: the DOLFINx space V.
         tensors: A as it is on the cells, which weighs the fluxes.
         natural: the parts of natural facets by their local numbers.
+        known: fields that are constant on cells, by their values there.
 
     Attributes:
         size, solves: the number of unknowns of the flux problems, and how many were solved.
     """
 
     def __init__(
-        self, space: fem.FunctionSpace, tensors: CellTensors, natural: Mapping[int, WallPart]
+        self,
+        space: fem.FunctionSpace,
+        tensors: CellTensors,
+        natural: Mapping[int, WallPart],
+        known: Mapping[Known, np.ndarray] | None = None,
     ):
+        self.known = dict(known or {})
         mesh, element = space.mesh, space.element.basix_element
         self.space, self.mesh, self.comm, self.dim = space, mesh, mesh.comm, mesh.topology.dim
         self.degree = element.degree
@@ -191,7 +198,7 @@ class VariableFlux:
         self.cells.gamma = self.metric(tensors)
         self.blocks = list(self.cells.blocks())
         self.sources = Sources(self.comm, self.cells.corners, self.degree)
-        self.places = PlaceFunctions(self.cells.corners, self.tables["barycentric"])
+        self.places = PlaceFunctions(self.cells.corners, self.tables["barycentric"], self.known)
         self.owned = space.dofmap.index_map.size_local
         held = np.setdiff1d(exterior_facets(mesh), np.fromiter(natural, dtype=np.int32))
         self.boundary = fem.locate_dofs_topological(space, self.dim - 1, held.astype(np.int32))
@@ -225,7 +232,11 @@ class VariableFlux:
         corners = np.take_along_axis(
             self.cells.corners[self.where], members[self.side][:, :, None], axis=1
         )
-        self.wall_places = PlaceFunctions(corners, self.tables["inner"])
+        self.wall_places = PlaceFunctions(
+            corners,
+            self.tables["inner"],
+            {field: values[self.where] for field, values in self.known.items()},
+        )
         opposite = self.cells.corners[self.where, self.side]
         self.wall_normals, self.wall_areas, heights = _facet_geometry(corners, opposite)
         volumes = self.cells.volume[self.where] / math.factorial(self.dim)

@@ -8,7 +8,7 @@ that is no function, so a term with such an A must be written as a divergence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,11 @@ from cffem.bounds.enclosed.sources import ROUGH
 from cffem.symbols.algebra.components import to_components
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, ScalarField
+from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.known import Known
 from cffem.symbols.operators import div, dt, grad
 from cffem.symbols.problem.library import Library
+from cffem.symbols.restricted import On
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,11 @@ def _check_divergence(expr: Any, unknown: Field, scalar: sp.Expr) -> None:
 
 
 def variable_equation(
-    library: Library, coefficients: Mapping[str, float], dim: int, known: Mapping[Known, Any]
+    library: Library,
+    coefficients: Mapping[str, float],
+    dim: int,
+    known: Mapping[Known, Any],
+    cellwise: Collection[Known] = (),
 ) -> VariableOperator:
     """L = anchor − Σ_j α_j T_j of a library with one unknown; the anchor dt(u) is left out.
 
@@ -165,22 +171,28 @@ def variable_equation(
     zero = (sp.S.Zero,) * dim
     total = VariableOperator((zero,) * dim, zero, sp.S.Zero, sp.S.Zero)
     for alpha, part in parts:
-        total = total + read_term(given(library, part, known), unknown, dim).scaled(alpha)
+        part = given(library, part, known, cellwise)
+        total = total + read_term(part, unknown, dim).scaled(alpha)
     expressions = [*sum(total.tensor, ()), *total.advection, total.reaction, total.source]
     for expr in expressions:
-        check_place(expr, dim, "a coefficient")
+        check_place(expr, dim, "a coefficient", cellwise)
     return total
 
 
-def given(library: Library, expr: Any, known: Mapping[Known, Any]) -> sp.Expr:
-    """A term with parameters and known scalars replaced by their values.
+def given(
+    library: Library, expr: Any, known: Mapping[Known, Any], cellwise: Collection[Known] = ()
+) -> sp.Expr:
+    """A term with parameters and known scalars replaced by their values, but for those that are
+    constant on cells.
 
     Raises:
         NotCovered: a known field is no number and no expression.
     """
     values = {p: sp.Float(v) for p, v in library.parameters.items() if v is not None}
     result = sp.sympify(expr).xreplace(values)
-    for field in sorted(result.atoms(Known), key=str):
+    if result.has(FormTerm, On):
+        raise NotCovered("a term is given as a UFL form, or acts in a part only")
+    for field in sorted(result.atoms(Known) - {*cellwise}, key=str):
         value = known.get(field)
         if field.shape or not isinstance(value, int | float | sp.Expr):
             raise NotCovered(f"the known field {field} is no number and no expression")
@@ -188,13 +200,16 @@ def given(library: Library, expr: Any, known: Mapping[Known, Any]) -> sp.Expr:
     return result
 
 
-def check_place(expr: sp.Expr, dim: int, what: str) -> None:
+def check_place(expr: sp.Expr, dim: int, what: str, cellwise: Collection[Known] = ()) -> None:
     """Whether an expression depends on the place and nothing else.
 
     Raises:
         NotCovered: it depends on something else.
     """
-    if expr.has(t):
+    # Derivatives of fields that jump are seen before the fields are replaced.
+    odd = expr.atoms(Field, sp.Derivative, sp.DiracDelta) | (expr.atoms(Known) - {*cellwise})
+    plain = expr if odd else expr.xreplace(dict.fromkeys(cellwise, sp.S.One))
+    if plain.has(t):
         raise NotCovered(f"{what} depends on time")
-    if expr.free_symbols - {*SPACE[:dim]} or expr.atoms(Field, sp.Derivative, sp.DiracDelta):
+    if odd or plain.free_symbols - {*SPACE[:dim]}:
         raise NotCovered(f"{what} is no expression in the coordinates: {expr}"[:120])
