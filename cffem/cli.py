@@ -21,7 +21,7 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import cffem
 from cffem import _guard
@@ -108,6 +108,10 @@ def disk_is_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+# What argparse calls the place where commands are added.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     parser = argparse.ArgumentParser(
@@ -119,6 +123,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
+    add_study_commands(commands)
+    add_checking_commands(commands)
+    add_small_commands(commands)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
+        command.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
+    return parser
+
+
+def add_study_commands(commands: Commands) -> None:
+    """The commands that run studies and write their pages: run, report, demo."""
     run = commands.add_parser("run", help="run a study written as TOML or as a Python script")
     run.add_argument("study", metavar="STUDY.toml|STUDY.py")
     run.add_argument(
@@ -169,6 +186,9 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--quiet", action="store_true", help="show no progress")
     demo.set_defaults(command=run_demo)
 
+
+def add_checking_commands(commands: Commands) -> None:
+    """The commands that measure and check: bench, fetch, validate."""
     bench = commands.add_parser("bench", help="run a benchmark (no name: list them)")
     bench.add_argument("name", nargs="?")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="the benchmark's own options")
@@ -202,6 +222,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     validate.set_defaults(command=run_validate)
 
+
+def add_small_commands(commands: Commands) -> None:
+    """The commands that tell, begin and look: new, compare, explain, completion, doctor."""
     new = commands.add_parser("new", help="write a commented study that runs, to begin from")
     new.add_argument("name", metavar="NAME[.py|.toml]")
     new.set_defaults(command=run_new)
@@ -227,12 +250,6 @@ def build_parser() -> argparse.ArgumentParser:
         "doctor", help="look whether everything that cffem needs works here"
     )
     doctor.set_defaults(command=run_doctor)
-    for command in commands.choices.values():
-        command.set_defaults(parser=command)
-        command.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
-    return parser
 
 
 def run_study(options: argparse.Namespace) -> int:

@@ -70,10 +70,11 @@ def decide_by_refinement(
         The verdicts by term, in the order of `names`.
 
     Example:
-        >>> from types import SimpleNamespace
+        >>> from collections import namedtuple
+        >>> Bound = namedtuple("Bound", "score margin")
         >>> def certify(names, level):
         ...     return (
-        ...         {name: SimpleNamespace(score=0.5, margin=1.0 / 4**level) for name in names}
+        ...         {name: Bound(score=0.5, margin=1.0 / 4**level) for name in names}
         ...         if level < 5
         ...         else None
         ...     )
