@@ -70,8 +70,7 @@ assert abs(nusselt / 2.243 - 1) < 5e-3
 # ## What the cavity is about
 #
 # Each field is judged against its own norm. Inertia changes the flow by a tenth and the temperature
-# hardly at all; without
-# buoyancy nothing moves.
+# hardly at all; without buoyancy nothing moves.
 
 study = cf.Study(
     system,

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+import ufl
 from engine_support import unit
 from mpi4py import MPI
 
@@ -122,7 +123,27 @@ def materials(comm, n):
     return cf.Model(library, coefficients, experiment)
 
 
-PROBLEMS = {f.__name__: f for f in (heat, torus, flow, cavity, materials)}
+def radiating(comm, n):
+    """Natural laws: radiation, an absorbing side and a flux, with a nonlinear stress of diffusion
+    given as a form.
+    """
+    flux = cf.Form(lambda u, v, dx: -(1 + u**2) * ufl.inner(ufl.grad(u), ufl.grad(v)) * dx)
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u), "flux": flux})
+    experiment = cf.Experiment(
+        mesh=unit("triangle", n, comm),
+        elements={u: ("Lagrange", 2)},
+        initial={u: BUMP},
+        boundary=[
+            cf.Natural(u, 1 - u**4, on="left"),
+            cf.Natural(u, -cf.dt(u), on="right"),
+            cf.Natural(u, t * x, on=("top", "bottom")),
+        ],
+        time=cf.Window(0, 0.2, steps=3),
+    )
+    return cf.Model(library, {"u": -0.6, "lap": 0.2, "flux": 0.1}, experiment)
+
+
+PROBLEMS = {f.__name__: f for f in (heat, torus, flow, cavity, materials, radiating)}
 
 
 def scores(comm, n=6, names=tuple(PROBLEMS)) -> dict:
@@ -141,7 +162,7 @@ def scores(comm, n=6, names=tuple(PROBLEMS)) -> dict:
     return found
 
 
-def print_scores(comm, n="6", names="heat,torus,flow,cavity,materials") -> None:
+def print_scores(comm, n="6", names="heat,torus,flow,cavity,materials,radiating") -> None:
     """What each run of several ranks does."""
     found = scores(comm, n, names.split(","))
     if comm.rank == 0:
