@@ -103,11 +103,14 @@ def test_a_run_that_ends_in_the_middle_of_a_sweep_keeps_what_was_handed_over(tmp
     assert result(out) == result(tmp_path / "undisturbed")
 
 
-def test_no_more_than_one_deleted_trajectory_is_in_memory(tmp_path, monkeypatch):
+def test_of_large_studies_no_more_than_one_deleted_trajectory_is_in_memory(tmp_path, monkeypatch):
     import gc
     import weakref
 
+    from cffem.study.run import running
     from cffem.study.run.stations.deleting import Deletions
+
+    monkeypatch.setattr(running, "LARGEST_HELD", 0)
 
     take, alive = Deletions.take, []
 
@@ -147,3 +150,13 @@ def test_two_ranks_share_the_deletions_of_a_study(tmp_path, on_ranks):
     for here, there in zip(two["terms"], one["terms"], strict=True):
         assert here["decision"] == there["decision"]
         assert here["deletion"] == pytest.approx(there["deletion"], rel=1e-4)
+
+
+def test_small_trajectories_are_not_read_back_from_the_folder(tmp_path, monkeypatch):
+    from cffem.engine.model import Model
+
+    def refuse(*_):
+        raise AssertionError("a trajectory was read back")
+
+    monkeypatch.setattr(Model, "restore", refuse)
+    read_study(written(tmp_path, ACCURATE), MPI.COMM_SELF).run(tmp_path / "out")

@@ -290,6 +290,11 @@ class Checkpoint:
         """Keep a solution while this process lasts."""
         self._fields[key] = solution
 
+    @property
+    def held(self) -> list[Solution]:
+        """The solutions that are kept in this process."""
+        return list(self._fields.values())
+
     def release_field(self, key: str) -> None:
         """Forget a solution that is kept in this process."""
         self._fields.pop(key, None)

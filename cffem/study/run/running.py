@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 Fact = TypeVar("Fact", bound="StoredFact")
 # Larger trajectories are solved again on a resume rather than written out.
 LARGEST_FIELD = 2**30
+# Of what is written out so much stays in memory as well, until its error bar is known: reading
+# eight trajectories of 12,000 unknowns twice took as long as solving for them.
+LARGEST_HELD = 2**27
 # A fitted model whose solution exceeds the data by this factor does not describe them; marching on
 # has no meaning.
 LARGEST_GROWTH = 100.0
@@ -196,10 +199,13 @@ class Run:
 
     def keep_field(self, key: str, solution: Solution) -> None:
         """Store a solution; one that is too large for the checkpoint is kept for this run only."""
-        if self.checkpoint.folder is None or size_of(solution) > LARGEST_FIELD:
+        size = size_of(solution)
+        if self.checkpoint.folder is None or size > LARGEST_FIELD:
             self.checkpoint.hold_field(key, solution)
-        else:
-            self.checkpoint.store_field(key, solution)
+            return
+        self.checkpoint.store_field(key, solution)
+        if size + sum(map(size_of, self.checkpoint.held)) <= LARGEST_HELD:
+            self.checkpoint.hold_field(key, solution)
 
     def wants_pictures(self) -> bool:
         """Whether the pictures' data are still to be written: there is a folder, and no
