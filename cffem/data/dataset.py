@@ -29,7 +29,9 @@ from cffem.data.rows.row_blocks import RowBlock
 from cffem.symbols.coordinates import COORDINATES, SPACE
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.fields import Field
+from cffem.symbols.known import Known
 from cffem.symbols.problem.library import CandidateTerms
+from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
     import xarray
@@ -360,3 +362,14 @@ def check_anchor(library: CandidateTerms) -> None:
             "a design needs an anchor such as dt(u): without one the regression has only the "
             "trivial solution"
         )
+    for expr in (library.anchor, *library.terms.values()):
+        if expr.has(On):
+            raise InputError(
+                f"{expr} acts in a part of a mesh, which measured fields do not know; calibrate it "
+                "with readings"
+            )
+        if expr.has(Known):
+            raise InputError(
+                f"{expr} contains a known field, and rows from measured fields take formulas; "
+                "write its formula into the term"
+            )

@@ -56,6 +56,7 @@ from cffem.study.run.stations.intervening import check_interventions, checked_in
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.form_terms import forms_among
 from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.problem.known_values import for_measured_fields
 from cffem.symbols.problem.observables import Observable
 from cffem.verdicts.certification import Certification
 
@@ -148,6 +149,8 @@ class Study:
         self.experiments = named_experiments(experiments)
         measured = named_measurements(data, self.experiments)
         self.data, self.readings = dict(measured.fields), dict(measured.readings)
+        if self.data and coefficients is None:
+            self.library = library = for_measured_fields(library, self.experiments.values())
         self.calibration = calibration or CalibrationSettings()
         self.coefficients = None if coefficients is None else dict(coefficients)
         self.refit = refit

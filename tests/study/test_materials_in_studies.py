@@ -209,3 +209,37 @@ def test_experiments_have_values_of_their_own(tmp_path):
     (experiment,) = study.experiments.values()
     assert experiment.known[RHO] == 2.0
     assert experiment.known[K] == {"glass": 2.25, "air": 1.0}
+
+
+def measured_heat():
+    """Exact values of u_t = 0.1 u_xx."""
+    places, times = np.linspace(0, 1, 41), np.linspace(0, 0.5, 41)
+    at, when = np.meshgrid(places, times, indexing="ij")
+    values = sum(
+        np.exp(-0.1 * (n * np.pi) ** 2 * when) * np.sin(n * np.pi * at) / n for n in (1, 2)
+    )
+    return cf.Dataset.from_arrays({x: places, cf.t: times}, {U: values})
+
+
+def heat_study(value, terms=None):
+    experiment = cf.Experiment(
+        mesh=cf.mesh.interval(MPI.COMM_SELF, 0.1),
+        elements={U: ("Lagrange", 2)},
+        time=cf.Window(0, 0.5, steps=8),
+        known={K: value},
+    )
+    library = cf.Library(dt(U), terms or {"diffusion": div(K * grad(U)), "u": U})
+    certification = cf.Certification(epsilon=1e-2, budget=1)
+    return cf.Study(library, experiment, data=measured_heat(), certification=certification)
+
+
+def test_coefficients_of_terms_with_formulas_are_identified_from_fields(tmp_path):
+    report = heat_study(2).run(tmp_path / "out")
+    assert report.terms["diffusion"].coefficient == pytest.approx(0.05, rel=1e-2)
+    with pytest.raises(cf.InputError, match="is no formula"):
+        heat_study(lambda p: 2 + 0 * p[0])
+    with pytest.raises(cf.InputError, match="which measured fields do not know"):
+        heat_study(2, {"diffusion": div(K * grad(U)), "u": on("domain", U)})
+    library = cf.Library(dt(U), {"diffusion": div(K * grad(U))})
+    with pytest.raises(cf.InputError, match="contains a known field"):
+        cf.Design.from_fields(library, [measured_heat()], "weak")

@@ -9,7 +9,7 @@ stays a known field, which the engine gives a function on the mesh.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -226,6 +226,41 @@ def with_known(
         boundary=[_in_condition(condition, rule) for condition in experiment.boundary],
         constraint=_in_constraint(experiment.constraint, rule),
     )
+
+
+def for_measured_fields(
+    library: Library | System, experiments: Iterable[Experiment]
+) -> Library | System:
+    """A library whose rows come from measured fields, with formulas for its known fields.
+
+    Raises:
+        InputError: a known field is given in another way, or differently in two experiments, or a
+            term acts in a part only.
+    """
+    used = [e for part in library.equations.values() for e in part.expressions]
+    for expr in used:
+        if expr.has(On):
+            raise InputError(
+                f"{expr} acts in a part of the mesh, which measured fields do not know; calibrate "
+                "it with readings, or give the coefficients"
+            )
+    wanted = {known.plain for expr in used for known in known_in(expr)}
+    if not wanted:
+        return library
+    first, *others = list(experiments)
+    for known in sorted(wanted, key=str):
+        value = first.known.get(known)
+        if not is_formula(value) or len(known.shape) > 1:
+            raise InputError(
+                f"the known field {known} is no formula, and coefficients are identified from "
+                "measured fields with formulas only; give one, or the coefficients"
+            )
+        if any(other.known.get(known) != value for other in others):
+            raise InputError(
+                f"the known field {known} differs between experiments, whose measured fields are "
+                "put together; study them one by one"
+            )
+    return with_known(library, first)[0]
 
 
 def _in_constraint(constraint: Any, rule: Mapping[Known, object]) -> object:
