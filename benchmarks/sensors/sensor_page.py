@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sensors.sensor_families import FAMILIES
+
 PICTURE = "bench_sensors.png"
 
 
@@ -45,6 +47,9 @@ def write_page(record: Mapping[str, Any], folder: Path) -> Path:
             f"{np.median([r['solves'] for r in mine]):.0f} | {cost:.0f} | "
             f"{np.median([r['chi2'] for r in mine]):.2f} |"
         )
+    missing = [f.name for f in FAMILIES if f.name not in names]
+    if missing:
+        lines += ["", f"Not measured here: {'; '.join(missing)}."]
     lines += ["", "## Goals", "", "| figure | value | wanted | |", "|---|---|---|---|"]
     for name, figure in record["figures"].items():
         mark = "" if figure["passed"] else "**missed**"

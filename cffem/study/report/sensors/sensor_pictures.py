@@ -131,7 +131,13 @@ def _draw_residuals(figure: Any, axis: np.ndarray, rest: np.ndarray, timed: bool
     left.plot(axis, rest, ".", color="#00598c", markersize=4)
     left.set_xlabel("t" if timed else "reading")
     left.set_ylabel("residual / noise")
-    right.hist(rest, bins=24, density=True, color="#00598c", alpha=0.75)
+    right.hist(
+        rest,
+        bins=int(np.clip(2 * np.sqrt(len(rest)), 6, 24)),
+        density=True,
+        color="#00598c",
+        alpha=0.75,
+    )
     grid = np.linspace(-4, 4, 81)
     right.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color="black", linewidth=1)
     right.set_xlabel("residual / noise")

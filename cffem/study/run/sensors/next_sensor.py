@@ -77,7 +77,8 @@ def proposed(run: Run, name: str) -> Facts | None:
     times = np.unique(present.placed.times)
     deviation = present.noise_of(len(present.placed)).deviation
     points = grid(model, present.placed.points)
-    names = list(model.active)
+    known = run.study.calibration.fixed or {}
+    names = [name for name in model.active if name not in known]
     if not len(points) or not names:
         return None
     candidates = Sensors(
