@@ -138,8 +138,9 @@ class Neumann(BoundaryCondition):
     −n_x)) for `curl(curl(E))`. On Nédélec, RT and BDM elements `lap(v)` is grad(div(v)) −
     curl(curl(v)) and has their traces; where both the normal and the tangential part of the field
     are free it says div v = 0 and n × curl v = 0. Where one term has several of these traces, as
-    `div(2*mu*sym(grad(v)) + la*div(v)*grad((x, y)))` has on Lagrange elements, the value is their
-    sum with all factors, the traction σ·n.
+    `div(2*mu*sym(grad(v)) + la*div(v)*identity(2))` has on Lagrange elements, the value is their
+    sum with all factors, the traction σ·n. The coefficient of each term multiplies what is given
+    here; `Natural` gives the trace of the whole equation, which no coefficient changes.
     """
 
     def __post_init__(self) -> None:
