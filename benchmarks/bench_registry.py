@@ -57,6 +57,13 @@ def sensors(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def capabilities(arguments: Sequence[str]) -> int:
+    """What works for which class of problems, tried cell by cell."""
+    from benchmarks.capabilities.capability_table import main
+
+    return main(arguments)
+
+
 BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "screening": screening,
     "certify": certify,
@@ -65,4 +72,5 @@ BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "study": study,
     "projection": projection,
     "sensors": sensors,
+    "capabilities": capabilities,
 }
