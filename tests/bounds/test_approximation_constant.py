@@ -222,4 +222,4 @@ def print_constants(comm):
 def test_constants_are_the_same_on_two_ranks(on_ranks, capsys):
     print_constants(MPI.COMM_SELF)
     alone = json.loads(capsys.readouterr().out)
-    assert json.loads(on_ranks(2, print_constants)) == pytest.approx(alone, rel=5e-3)
+    assert json.loads(on_ranks(2, print_constants)) == pytest.approx(alone, rel=1e-7)

@@ -213,4 +213,4 @@ def test_bounds_are_the_same_on_two_ranks(on_ranks, capsys):
     print_bounds(MPI.COMM_SELF)
     alone = json.loads(capsys.readouterr().out.split("bounds")[1])
     output = on_ranks(2, print_bounds)
-    assert json.loads(output.split("bounds")[1].splitlines()[0]) == pytest.approx(alone, rel=5e-3)
+    assert json.loads(output.split("bounds")[1].splitlines()[0]) == pytest.approx(alone, rel=1e-7)
