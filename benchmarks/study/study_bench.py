@@ -145,18 +145,16 @@ def goals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             max(plain, default=0.0) <= LARGEST_RATIO,
         ),
         (
-            "the same with guaranteed bars, at most",
-            max(proven, default=0.0),
-            f"≤ {GUARANTEED_RATIO:g}",
-            max(proven, default=0.0) <= GUARANTEED_RATIO,
-        ),
-        (
             "peak memory beside the loop by hand, at most",
             max((row["memory"] for row in done), default=0.0),
             f"≤ {MEMORY_RATIO:g}",
             all(row["memory"] <= MEMORY_RATIO for row in done),
         ),
     ]
+    if proven:
+        most, wanted = max(proven), f"≤ {GUARANTEED_RATIO:g}"
+        goal = "the same with guaranteed bars, at most"
+        table.append((goal, most, wanted, most <= GUARANTEED_RATIO))
     return [
         {"goal": goal, "value": float(value), "wanted": wanted, "passed": bool(passed)}
         for goal, value, wanted, passed in table
@@ -189,6 +187,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument(
         "--limit", type=float, default=3600.0, help="seconds that one side may take (default: 3600)"
     )
+    parser.add_argument("--note", default="", help="a sentence about this run for its page")
     options = parser.parse_args(list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
@@ -197,6 +196,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         rows.append(row(name, options.out.resolve(), options.tiny, options.limit))
         print(line(rows[-1]), flush=True)
         found = {"machine": machine(), "tiny": options.tiny, "rows": rows, "goals": goals(rows)}
+        found["note"] = options.note
         write(found, options.out)
     for goal in found["goals"]:
         word = "ok  " if goal["passed"] else "MISS"

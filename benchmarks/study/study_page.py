@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.study.study_problems import PROBLEMS
+
 INTRODUCTION = (
     "Written by `cffem bench study`. Each study is a file in TOML (`benchmarks/study/"
     "study_problems.py`) with all options at their defaults. *By hand*: the factual problem and "
@@ -29,6 +31,8 @@ def page(result: Mapping[str, Any]) -> str:
     lines = ["# What a certified study costs", "", *textwrap.wrap(INTRODUCTION, 120), ""]
     if result["tiny"]:
         lines += ["These are tiny sizes, which only show that everything runs.", ""]
+    if result.get("note"):
+        lines += [*textwrap.wrap(result["note"], 120), ""]
     lines += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in result["rows"]:
         if "failed" in row:
@@ -48,6 +52,10 @@ def page(result: Mapping[str, Any]) -> str:
             f"{row['memory']:.2f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    measured = {row["name"] for row in result["rows"]}
+    left = [problem.title for name, problem in PROBLEMS.items() if name not in measured]
+    if left:
+        lines += ["", *textwrap.wrap(f"Not measured in this run: {'; '.join(left)}.", 120)]
     lines += ["", "![Seconds of the studies beside those by hand](bench_study.png)", ""]
     lines += ["## Goals", "", "| goal | measured | wanted | |", "|---|---|---|---|"]
     lines += [
@@ -65,6 +73,11 @@ def page(result: Mapping[str, Any]) -> str:
         ):
             if row.get(key):
                 notes.append(f"- {row['title']}: {words}: {', '.join(row[key])}")
+    notes += [
+        f"- {row['title']}: its reference did not end, so its verdicts are compared with nothing"
+        for row in result["rows"]
+        if "failed" not in row and "decidable" not in row
+    ]
     lines += notes or ["Nothing."]
     lines += ["", "## Where the time goes", "", "Seconds of each station by the clock.", ""]
     for row in result["rows"]:

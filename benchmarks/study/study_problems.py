@@ -383,21 +383,21 @@ relative = true
 """
 PROBLEMS = {
     "plane": StudyProblem(
-        "advection, diffusion and reaction with variable coefficients, 12k",
+        "advection, diffusion and reaction with variable coefficients",
         PLANE_TEXT,
         Size(0.02, 2, 40),
         Size(0.02, 3, 100),
         Size(0.1, 2, 8),
     ),
     "plane-large": StudyProblem(
-        "the same, 150k",
+        "the same on a finer mesh",
         PLANE_TEXT,
         Size(0.0056, 2, 40),
         Size(0.02, 3, 100),
         Size(0.08, 2, 8),
     ),
     "solid": StudyProblem(
-        "the same in space, 90k",
+        "the same in space",
         scalar(SOLID, "box", 5e-3, start='u = "sin(pi*x)*sin(2*pi*y)*sin(pi*z)"'),
         Size(0.045, 2, 16),
         Size(0.06, 3, 40),
@@ -448,14 +448,14 @@ PROBLEMS = {
         Size(0.2, 2, 8),
     ),
     "maxwell": StudyProblem(
-        "Maxwell in a box, 8k",
+        "Maxwell in a box",
         MAXWELL.replace("<shape>", "box").replace("<start>", BOX_START),
         Size(0.14, 1, 20),
         Size(0.14, 2, 50),
         Size(0.3, 1, 8),
     ),
     "maxwell-torus": StudyProblem(
-        "Maxwell in a torus, 51k",
+        "Maxwell in a torus",
         MAXWELL.replace("<shape>", "torus").replace("<start>", RING_START),
         Size(0.11, 1, 20),
         Size(0.16, 2, 50),
