@@ -101,7 +101,9 @@ def tensor_of(h: Any) -> fem.Function:
 
 
 def free_sides(h: Any) -> tuple[str, ...]:
-    return tuple(s for c in h.problem.conditions if c.kind != "essential" for s in c.sides)
+    """Sides where a trace stays: not where the value, or the whole natural trace, is given."""
+    given = ("essential", "law")
+    return tuple(s for c in h.problem.conditions if c.kind not in given for s in c.sides)
 
 
 def conserved_by_hand(h: Any) -> Any:
