@@ -22,7 +22,7 @@ def write_page(record: Mapping[str, Any], folder: Path) -> Path:
     lines = [
         "# Few sensors",
         "",
-        "`cffem bench sensors` on one state of the code. For every family and seed sensors are "
+        "`cffem bench sensors`. For every family and seed sensors are "
         "placed at random, read with noise, and the coefficients of all candidate terms are "
         "calibrated by solving the model again. *Exact*: the selected terms are those that are "
         "there. *Believed*: the selection passes its own gates; one that is not says why. "
