@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.measuring import bench_parser, machine
 from benchmarks.study.study_page import page, picture
+from benchmarks.study.study_pairs import pair_goals
 from benchmarks.study.study_problems import PROBLEMS
 from benchmarks.study.study_sides import HAND, REFERENCE, STUDY, UNSOLVABLE
 
@@ -198,6 +199,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         found = {"machine": machine(), "tiny": options.tiny, "rows": rows, "goals": goals(rows)}
         found["note"] = options.note
         write(found, options.out)
+    found["goals"] += pair_goals(options.tiny)
+    write(found, options.out)
     for goal in found["goals"]:
         word = "ok  " if goal["passed"] else "MISS"
         print(f"  {word} {goal['goal']}: {goal['value']:.3g} (wanted {goal['wanted']})")

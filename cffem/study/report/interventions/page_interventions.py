@@ -5,6 +5,7 @@ tables, and one picture of all pairs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -202,7 +203,11 @@ def _draw(
     axes.set_yticks(range(count), shown)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    fig.colorbar(image, ax=axes, label="δ / ε", shrink=0.8)
+    colours = fig.colorbar(image, ax=axes, label="δ / ε", shrink=0.8)
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(top)) + 1)
+    # Matplotlib would write them as mathematics, which pictures do not read.
+    colours.set_ticks([10.0**k for k in powers], labels=[f"{10.0**k:g}" for k in powers])
+    colours.minorticks_off()
 
 
 def _ratio(score: float | None, epsilon: float | None) -> float:
