@@ -192,12 +192,10 @@ def test_observables_behind_layers_have_an_estimate_only_where_the_field_is_reso
         experiment,
     )
     found = cf.certify_observable(model, cf.Integral(u), ["r"])["r"]
-    assert bool(found) == resolved
-    if resolved:
-        true = abs(_layer(diffusion, 0.672, 2.95, 0.0) - _layer(diffusion, 0.672, 0.0, 0.0))
-        assert abs(found.score - true) <= found.margin
-    else:
-        assert "is not resolved" in found.reason
+    true = abs(_layer(diffusion, 0.672, 2.95, 0.0) - _layer(diffusion, 0.672, 0.0, 0.0))
+    assert abs(found.score - true) <= found.margin
+    # There is a guaranteed bar, however wide; an estimate only where the field is resolved.
+    assert resolved or found.certificate.kind == "guaranteed"
 
 
 def diffusing(conductivity, wall=0, steps=3):
