@@ -33,6 +33,8 @@ def test_an_estimated_case_of_the_certificates_is_written(tmp_path, capsys):
         "0",
         "--estimated",
         "1",
+        "--variable",
+        "0",
         "--faults",
         "0",
         "--cells",
