@@ -50,7 +50,7 @@ def compared(verdicts: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]
     A deletion without a solution on the reference mesh is compared with nothing.
 
     Example:
-        >>> verdict = {"term": "u", "field": "", "epsilon": 1.0, "score": 3.0, "margin": 0.1}
+        >>> verdict = {"term": "u", "field": "", "epsilon": 1.0, "score": 3.0, "margin": 0.2}
         >>> found = compared(
         ...     [{**verdict, "decision": "relevant"}], {"scores": {"u": {"": 2.9}}}
         ... )

@@ -20,8 +20,11 @@ from cffem.symbols import x, y
 from cffem.symbols.parser.words import FUNCTIONS as WORDS
 from cffem.symbols.parser.words import SPECIAL
 
-# Words that stand for other expressions, or for parts of a Piecewise.
-NOT_FUNCTIONS = {"norm2", "vector", "component", "diff", "Derivative", "Eq", "Ne"}
+# Words that stand for other expressions, for tensors, or for parts of a Piecewise.
+NOT_FUNCTIONS = {
+    *("norm2", "vector", "component", "diff", "Derivative", "Eq", "Ne"),
+    *("identity", "tensor"),
+}
 PIECES = [
     sp.Piecewise((x, x > y), (y**2, (x < -0.5) | (y > 0.3)), (1, True)),
     sp.Piecewise((sp.exp(-1 / (1 - x**2 - y**2)), x**2 + y**2 < 1), (0, True)),

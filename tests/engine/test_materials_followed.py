@@ -92,7 +92,7 @@ def test_a_weighted_divergence_and_its_null_terms():
         known={eps: {"glass": 2.25, "air": 1.0}},
     )
     model = cf.Model(library, {"curl curl": 1.0, "gauss": 1.0, "loss": 0.1}, given)
-    assert set(cf.constraint_nulls(model)) == {"gauss"}
+    assert [found.term for found in cf.constraint_nulls(model)] == ["gauss"]
     # (ε E, ∇q) = 0 for every potential: the constraint holds with its weight.
     solution = model.solve()
     field = solution.function(E)

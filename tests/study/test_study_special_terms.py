@@ -45,12 +45,11 @@ def test_a_deletion_that_cannot_be_solved_is_a_result_with_its_reason(insulated)
     report, _ = insulated
     term = report.terms["u"]
     # The whole deletion is singular; what a part of it does is known, with an error bar.
-    assert (term.decision, term.share) == ("relevant", 0.125)
+    assert (term.decision, term.share) == ("relevant", 0.25)
     assert (
-        term.reason
-        == "already without 12.5 % of its coefficient; beyond 99 % no solution was found"
+        term.reason == "already without 25 % of its coefficient; beyond 95 % no solution was found"
     )
-    assert (term.profile["reach"], term.profile["beyond"]) == (0.99, 1.0)
+    assert (term.profile["reach"], term.profile["beyond"]) == (0.95, 1.0)
     assert "singular" in term.profile["reason"]
     assert report.terms["lap"].deletion > 0
     found = report.sections["observables"]["mass"]["terms"]["u"]
@@ -59,7 +58,7 @@ def test_a_deletion_that_cannot_be_solved_is_a_result_with_its_reason(insulated)
 
 def test_what_cannot_be_solved_is_told_in_words_and_on_the_page(insulated):
     report, folder = insulated
-    assert "u is relevant (already without 12.5 % of its coefficient" in sentences(report)[0]
+    assert "u is relevant (already without 25 % of its coefficient" in sentences(report)[0]
     page = (folder / "report.html").read_text()
     assert "unsolvable" in page
     assert "without lap" in page, "the other deletion is drawn"

@@ -123,7 +123,7 @@ def approximation_constant(
         >>> from mpi4py import MPI
         >>> square = create_unit_square(MPI.COMM_SELF, 8, 8)
         >>> round(approximation_constant(square, np.full(128, math.sqrt(2) / 8)), 3)
-        0.076
+        0.08
     """
     comm = mesh.comm
     found = largest_quotient(mesh, tensors, walls)
