@@ -114,7 +114,8 @@ def limits(report: Report, term: TermReport) -> tuple[float, float] | None:
     norm, eta = scope.get("factual_norm"), term.eta_factual
     share = 0.0
     if scope.get("relative"):
-        if not norm or eta is None:
+        # The scope has the norm of the whole solution of the first experiment, no other one.
+        if not norm or eta is None or term.fields or term.experiment:
             return None
         share = min(eta / norm, 1.0)
     return epsilon * (1 - share), epsilon * (1 + share)
