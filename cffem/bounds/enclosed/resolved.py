@@ -130,6 +130,14 @@ class Resolver:
     def _corners(self, pieces: Pieces) -> np.ndarray:
         return np.einsum("pvb,pbd->pvd", pieces.shape, self.grid.corners[pieces.cell])
 
+    def _ordered(self, whole: Pieces) -> Pieces:
+        """Undivided cells with their corners in the order of their coordinates: how a tetrahedron
+        is divided depends on that order, and must not depend on the numbers that a rank gives.
+        """
+        corners = self.grid.corners[whole.cell]
+        order = np.lexsort(tuple(np.moveaxis(corners, 2, 0)[::-1]), axis=1)
+        return replace(whole, shape=np.take_along_axis(whole.shape, order[:, :, None], axis=1))
+
     def _times(self, pieces: Pieces) -> np.ndarray:
         assert self.grid.spans is not None
         ends = self.grid.spans[pieces.cell]
@@ -300,7 +308,7 @@ class Resolver:
             ours = self._chosen(wanted, every, whole, radii, pieces, kept)
             if not self.comm.allreduce(int(len(ours[0]) + len(ours[1]) > 0)):
                 break
-            fresh = Pieces.joined(every[ours[0]], pieces[ours[1]]).split(
+            fresh = Pieces.joined(self._ordered(every[ours[0]]), pieces[ours[1]]).split(
                 self.grid.spans is not None
             )
             whole[ours[0]] = False
