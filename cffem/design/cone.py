@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +35,13 @@ class ConeSettings:
         opening: how many times the mass on the support the mass off it may be: the constant of
             the paper's Lasso theorem.
         rounding: by how much rounding moves an eigenvalue, relative to the largest.
+        directions: small eigenvalues up to which all their orthants are visited; 2^12 of them take
+            a minute for one support, so more are never finished in time.
     """
 
     opening: float = 3.0
     rounding: float = 1e-12
+    directions: int = 12
 
 
 CONE_SETTINGS = ConeSettings()
@@ -101,6 +105,7 @@ def restricted_eigenvalue(sigma: np.ndarray, s: int, seconds: float = 8.0) -> Br
             break
         if search.best_value < upper:
             upper, minimiser = polish(sigma, search.best_vector, s)
+    upper = max(upper, 0.0)  # rounding
     return Bracket(float(min(lower, upper)), float(upper), minimiser)
 
 
@@ -123,12 +128,13 @@ def cone_generators(size: int, support: tuple[int, ...], signs: tuple[float, ...
     return np.array(columns).T
 
 
-def supports_with_signs(size: int, s: int) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
-    """All supports of size s with all sign patterns up to a common sign."""
-    patterns = [(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=s - 1)]
-    return [
-        (support, signs) for support in itertools.combinations(range(size), s) for signs in patterns
-    ]
+def supports_with_signs(size: int, s: int) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
+    """All supports of size s with all sign patterns up to a common sign, one after another: of 200
+    columns there are millions.
+    """
+    for support in itertools.combinations(range(size), s):
+        for rest in itertools.product((1.0, -1.0), repeat=s - 1):
+            yield support, (1.0, *rest)
 
 
 def nonnegative(rows: np.ndarray, target: np.ndarray) -> np.ndarray | None:
@@ -229,6 +235,8 @@ class SectorSearch:
         if not len(self.depth):
             return True
         count = len(self.depth)
+        if count > CONE_SETTINGS.directions:
+            return False
         scaled = np.diag(1 / np.sqrt(self.depth))
         orthants = [
             scaled * np.array(signs) for signs in itertools.product((1.0, -1.0), repeat=count)

@@ -38,6 +38,7 @@ from cffem.engine.response import questions
 from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
+from cffem.engine.store.free_memory import ranks_on_node
 from cffem.engine.time.in_parts import admit, march_by_spells, spell_ends
 from cffem.engine.time.march import Marching, Stage, march
 from cffem.engine.time.projection import project_onto_constraint
@@ -120,6 +121,7 @@ class Model:
         check_carried(self.discretisation, self.coefficients)
         self.spaces = self.discretisation.spaces
         self.comm = self.discretisation.mesh.comm
+        self._neighbours = ranks_on_node(self.comm)
         self.equation = Equation(self.discretisation)
         self.essential = EssentialConditions(self.discretisation)
         self.record = SolveRecord()
@@ -351,7 +353,7 @@ class Model:
 
     def new_levels(self, count: int) -> Levels:
         """An empty place for this many states, in memory or on disk."""
-        disk = on_disk(self.trajectories, count, self.spaces.owned, self.comm.size)
+        disk = on_disk(self.trajectories, count, self.spaces.owned, self._neighbours)
         return DiskLevels(self.spaces.owned) if disk else []
 
     def new_stages(self) -> Stages:

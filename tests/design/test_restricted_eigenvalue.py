@@ -3,6 +3,7 @@ that enclose it.
 """
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -173,3 +174,18 @@ def test_a_target_that_a_member_of_the_cone_refutes_is_not_certified():
         1 + 1e-12
     )  # on the boundary of the cone, up to rounding
     assert search.best_value < 1.2 * upper
+
+
+def test_forty_nearly_dependent_columns_take_little_memory():
+    """Their signs and supports were listed, 2^30 of them."""
+    points = np.linspace(0.0, 1.0, 400)[:, None]
+    columns = np.sin(np.arange(1, 41) * points)
+    columns /= np.sqrt((columns**2).mean(axis=0))
+    tracemalloc.start()
+    try:
+        bracket = restricted_eigenvalue(columns.T @ columns / len(points), 3, seconds=1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
+    assert 0 <= bracket.lower <= bracket.upper

@@ -25,6 +25,7 @@ from cffem.engine.assembly.ingredients import Assembled, Combined, add
 from cffem.engine.assembly.natural_conditions import natural_ingredients
 from cffem.engine.assembly.patterns import Pattern
 from cffem.engine.solve.scaling import FieldBlocks
+from cffem.engine.store.kept_matrices import KeptMatrices
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import as_expr
 
@@ -45,6 +46,7 @@ class Equation:
         terms: the candidate terms by name.
         fixed: anchors, auxiliary equations and the constraint with their signs.
         natural: the natural traces that are given for whole equations.
+        kept: the matrices of terms that stay in memory.
     """
 
     def __init__(self, discretisation: Discretisation):
@@ -58,6 +60,7 @@ class Equation:
             for given in natural_ingredients(discretisation)
         ]
         self._forcing: dict[Hashable, list[tuple[float, Assembled]]] = {}
+        self.kept = KeptMatrices(self.comm)
         space = self.spaces.space
         self._work = la.vector(space.dofmap.index_map, space.dofmap.index_map_bs)
         self._image = self.new_vector()
@@ -474,6 +477,8 @@ class Equation:
         ]
         for part in () if self._lent else parts:
             part.destroy()
+        if not self._lent:
+            self.kept.clear()
         if self._together is not None:
             self._together.destroy()
         for matrix in self._sums.values():

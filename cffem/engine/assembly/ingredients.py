@@ -82,13 +82,17 @@ class Assembled:
         """
         if order not in self._matrices:
             self._matrices[order] = self.equation.assembled_matrix(self.compiled(order))
-            if self.ingredient.by_matrix and not np.isfinite(
-                self._matrices[order].norm(PETSc.NormType.FROBENIUS)
-            ):
-                raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
+            if self.ingredient.by_matrix:
+                if not np.isfinite(self._matrices[order].norm(PETSc.NormType.FROBENIUS)):
+                    raise InputError(f"{self.ingredient.name} is not finite everywhere on the mesh")
+                self.equation.kept.add(self, order, self._matrices[order])
         elif not self.ingredient.by_matrix:
             self.equation.assembled_matrix(self.compiled(order), self._matrices[order])
         return self._matrices[order]
+
+    def forget(self, order: int) -> None:
+        """Assemble a matrix again when it is asked for next; who has it keeps it."""
+        self._matrices.pop(order, None)
 
     def constant(self) -> np.ndarray:
         """The part that does not depend on the state, at the current time (owned values)."""

@@ -19,12 +19,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from cffem.engine.store.free_memory import free_memory
 from cffem.symbols.errors import InputError
 
 PLACES = ("auto", "memory", "disk")
-# The share of free memory that one trajectory may take before it goes to disk, and what is taken
-# for free if nobody can tell.
-SHARE, UNKNOWN = 0.25, 2 << 30
+# The share of free memory that one trajectory may take before it goes to disk.
+SHARE = 0.25
 
 StageValues = tuple[Any, ...]
 StageEntry = tuple[int, int, StageValues, float]
@@ -139,15 +139,11 @@ def on_disk(place: str, arrays: int, size: int, ranks: int) -> bool:
         place: "memory", "disk", or "auto" for what its size asks for.
         arrays: how many arrays it has.
         size: their length.
-        ranks: how many processes may share the memory.
+        ranks: how many processes share the memory of this machine.
     """
     if place != "auto":
         return place == "disk"
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        free = UNKNOWN
-    return 8 * arrays * size > SHARE * free / ranks
+    return 8 * arrays * size > SHARE * free_memory() / ranks
 
 
 def checked_place(place: str) -> str:
