@@ -178,9 +178,10 @@ class Screening(RegressorMixin, BaseEstimator):
             raise InputError(
                 f"the screening criterion is one of {', '.join(CRITERIA)}, not {self.criterion!r}"
             )
-        if self.largest is not None and self.largest < 1:
+        if self.largest is not None and (self.largest < 1 or self.largest != int(self.largest)):
             raise InputError(
-                f"the largest support has at least one term, but largest is {self.largest}"
+                "the largest support is a whole number of at least one term, but largest is "
+                f"{self.largest}"
             )
 
     def _bounds(self, design: Design) -> tuple[dict[str, float], dict[int, tuple[float, float]]]:

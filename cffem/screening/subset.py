@@ -80,6 +80,8 @@ def unexplained(gram: np.ndarray, supports: np.ndarray) -> np.ndarray:
     inner = gram[index[:, :, None], index[:, None, :]] + SUBSET.ridge * np.eye(supports.shape[1])
     right = gram[0, index]
     solved = np.linalg.solve(inner, right[..., None])[..., 0]
+    if gram[0, 0] <= 0:  # an anchor that vanishes leaves nothing to explain
+        return np.ones(len(supports))
     return np.clip(1 - np.einsum("ij,ij->i", right, solved) / gram[0, 0], 0, None)
 
 

@@ -223,6 +223,26 @@ def test_clean_data_have_no_noise():
     assert noise.sd < 1e-3
 
 
+@pytest.mark.parametrize("seed", [12, 36, 200, 206, 281])
+def test_clean_fronts_are_not_taken_for_correlated_noise(seed):
+    """Shocks of Burgers' equation that merge, by the formula of Cole and Hopf."""
+    random = np.random.default_rng(seed)
+    xs, ts = np.linspace(0, 1, 160)[:, None], np.linspace(0, 1, 121)[None]
+    viscosity = random.uniform(0.03, 0.12) / 4
+    speeds, places = np.sort(random.uniform(-1, 1, 3)), random.uniform(-0.3, 0.3, 3)
+    exponents = -np.array(
+        [
+            (c * xs - c**2 * ts / 2 + d) / (2 * viscosity)
+            for c, d in zip(speeds, places, strict=True)
+        ]
+    )
+    weights = np.exp(exponents - exponents.max(axis=0))
+    clean = (speeds[:, None, None] * weights).sum(axis=0) / weights.sum(axis=0)
+    noise = measure_noise(clean)
+    assert noise.white
+    assert noise.sd < 1e-3 * clean.std()
+
+
 @pytest.mark.parametrize("length", [1.0, 2.0])
 def test_correlated_noise_is_recognised_and_can_be_drawn_again(length):
     from benchmarks.screening.screening_data import with_noise

@@ -44,6 +44,13 @@ class GridNoiseSettings:
         clean: share of a field's deviation below which noise is none.
         understood: scatter of the log-power around the law beyond which it is the signal's own
             spectrum.
+        normal: median of the squared coefficients relative to their mean, in units of a coloured
+            law, from which they scatter as noise does: noise has 0.41 to 0.45, the smooth tail of
+            a signal mostly less than 0.3.
+        everywhere: the same of the values that they make, from which these are spread over the
+            whole grid: noise has 0.43 and more, fronts that stay less than 0.25.
+        outlier: standard deviations from which a coefficient is signal, not noise.
+        margin: share of each axis at either end that is left out, where the cosine basis has kinks.
     """
 
     same_step: float = 1e-6
@@ -59,6 +66,10 @@ class GridNoiseSettings:
     floor_share: float = 0.2
     clean: float = 1e-6
     understood: float = 0.6
+    normal: float = 0.35
+    everywhere: float = 0.32
+    outlier: float = 4.0
+    margin: float = 0.1
 
 
 GRID_NOISE = GridNoiseSettings()
@@ -67,6 +78,8 @@ GRID_NOISE = GridNoiseSettings()
 # The medians of |g| and of g² for a standard normal g.
 MEDIAN_TO_SD = 0.6744897501960817
 MEDIAN_TO_POWER = 0.4549364231195724
+# How far below its maximum the log-power of a coloured law is followed; the best fit counts.
+REACHES = (12.0, 8.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -244,7 +257,7 @@ def measure_noise(
         return white
     wave, log_power, counts = binned_spectrum(data)
     outside = ~(wave < GRID_NOISE.signal_box).all(axis=1)
-    fits = [fit_law(wave, log_power, counts, reach, outside) for reach in (12.0, 8.0, 5.0)]
+    fits = [fit_law(wave, log_power, counts, reach, outside) for reach in REACHES]
     coefficients, scatter = min(
         (f for f in fits if f is not None), key=lambda f: f[1], default=(None, 0.0)
     )
@@ -261,7 +274,30 @@ def measure_noise(
     # The tail of a clean signal decays as well; noise worth the name is larger than that.
     coloured = Noise(sd, curvature)
     is_faint = sd < max(2 * white.sd, GRID_NOISE.negligible * float(np.std(data)))
-    return white if is_faint or has_floor(white, coloured, wave, log_power) else coloured
+    if is_faint or has_floor(white, coloured, wave, log_power):
+        return white
+    return coloured if scatters_like_noise(data, coloured) else white
+
+
+def scatters_like_noise(data: np.ndarray, coloured: Noise) -> bool:
+    """Whether what a coloured law describes scatters from coefficient to coefficient and from place
+    to place, as noise does. The tail of a front is smooth, and sits at the front.
+    """
+    shape, settings = data.shape, GRID_NOISE
+    axes = [reshaped((np.arange(n) + 0.5) / n, k, data.ndim) for k, n in enumerate(shape)]
+    is_low = np.ones(shape, dtype=bool)
+    for wave in axes:
+        is_low = is_low & (wave < settings.signal_box)
+    scaled = dctn(data, norm="ortho") / np.sqrt(np.maximum(coloured.power(shape), 1e-300))
+    decay = sum(b * wave**2 for b, wave in zip(coloured.curvature, axes, strict=True))
+    kept = ~is_low & (decay < REACHES[0]) & (np.abs(scaled) < settings.outlier)
+    inner = tuple(slice(int(settings.margin * n), n - int(settings.margin * n)) for n in shape)
+    energy = idctn(np.where(kept, scaled, 0.0), norm="ortho")[inner] ** 2
+    powers = scaled[kept] ** 2
+    return bool(
+        np.median(powers) >= settings.normal * powers.mean()
+        and np.median(energy) >= settings.everywhere * energy.mean()
+    )
 
 
 def has_floor(white: Noise, coloured: Noise, wave: np.ndarray, log_power: np.ndarray) -> bool:
