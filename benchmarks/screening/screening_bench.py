@@ -21,7 +21,12 @@ import numpy as np
 
 from benchmarks.measuring import Board
 from benchmarks.screening import screening_data as cases
-from benchmarks.screening.further_bench import few_frames, identify_strangers, many_sensors
+from benchmarks.screening.further_bench import (
+    few_frames,
+    identify_strangers,
+    many_sensors,
+    other_frames,
+)
 from benchmarks.screening.identification_bench import (
     Identification,
     Record,
@@ -535,6 +540,7 @@ SECTIONS: dict[str, Callable[[Any, int], None]] = {
     "null": null_fields,
     "flow": flows,
     "frames": few_frames,
+    "drawn": other_frames,
     "strangers": identify_strangers,
     "sensors": many_sensors,
     "peer": peers,

@@ -4,7 +4,7 @@ believe a model.
 """
 
 from cffem.screening.contract import Contract
-from cffem.screening.reliability import Doubt, Reliability
+from cffem.screening.doubts import Doubt, Reliability
 from cffem.screening.screening import Screening
 
 __all__ = ["Contract", "Doubt", "Reliability", "Screening"]

@@ -8,7 +8,6 @@ sentence with a measured number; a model is reliable only if none of them speaks
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,84 +15,13 @@ import numpy as np
 from cffem.design.aliasing import AliasGroup
 from cffem.design.design import Design
 from cffem.screening import resampling
-from cffem.screening.detection import Detection, detected, detections
+from cffem.screening.detection import detected, detections
+from cffem.screening.doubts import GATES, PROBE, Doubt, Reliability
 from cffem.screening.exploring import named
+from cffem.screening.left_out import correlated, left_out_gates, open_gate, tolerated
 from cffem.screening.selection import Refit, Selection, score_supports, select
 from cffem.screening.subset import penalty
 from cffem.symbols.fields import VectorField
-
-
-@dataclass(frozen=True)
-class Gates:
-    """Where the gates stand; all shares are relative to the anchor.
-
-    Attributes:
-        win_rate: least share of the bootstrap replicates that the support wins.
-        gap: least EBIC distance to the best rival.
-        idle: what an added term may improve the fit by and still be idle; chance alone gives one.
-        misfit: largest share of unexplained energy, with two error bars.
-        seen_misfit: unexplained energy that counts once it exceeds three error bars.
-        overcorrected: error bars below zero from which the noise that was taken off is too much.
-        seen_overcorrection: energy below zero from which that counts.
-        noise_share: largest ratio of noise to signal in a direction of the support.
-        alias_share: energy of a column outside the span of others below which it may be an alias.
-        heterogeneity: how much more than noise explains the coefficients may drift from block to
-            block.
-        missing_gap: least EBIC distance to a model with terms from outside the library.
-        cautious: standard errors from which a left-out term counts where noise is correlated.
-        discretisation: amplitude that interpolation and quadrature may get wrong without any noise.
-        undetected: largest amplitude that a left-out term may still have.
-        suspected: the same of a left-out term whose interval excludes zero.
-        defect: largest energy by which sums over few readings may fail, unless noise does more.
-        written_out: terms of an alias group up to which all its combinations are written out.
-    """
-
-    win_rate: float = 0.9
-    gap: float = 5.0
-    idle: float = 2.0
-    misfit: float = 0.1
-    seen_misfit: float = 1e-3
-    overcorrected: float = 2.5
-    seen_overcorrection: float = 0.02
-    noise_share: float = 1.0
-    alias_share: float = 0.02
-    heterogeneity: float = 5.0
-    missing_gap: float = 0.0
-    cautious: float = 2.9
-    discretisation: float = 3e-3
-    undetected: float = 0.35
-    suspected: float = 0.07
-    defect: float = 3e-5
-    written_out: int = 4
-
-
-GATES = Gates()
-PROBE = "probe "  # begins the name of a common term that the library lacks
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a model is not believed: `kind` is aliased, misfit, unstable, search, undetected or
-    correlated noise.
-    """
-
-    kind: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
-
-
-@dataclass(frozen=True)
-class Reliability:
-    """The verdict on a selected model with the numbers behind it."""
-
-    reasons: tuple[Doubt, ...]
-    numbers: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def reliable(self) -> bool:
-        return not self.reasons
 
 
 def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
@@ -112,7 +40,9 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     if design.grams.noise is not None:
         reasons += noise_gates(design, chosen.support, numbers)
         reasons += readings_gate(design, numbers)
-    reasons += left_out_gates(design, detections(design, chosen.support), numbers)
+    left_out = detections(design, chosen.support)
+    reasons += left_out_gates(design, left_out, numbers)
+    reasons += open_gate(design, chosen.support, left_out, numbers)
     if design.wider is not None:
         reasons += missing_gate(design, design.wider, chosen, numbers)
     if reasons and correlated(design):
@@ -181,49 +111,6 @@ def zero_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) -> list[Do
     ]
 
 
-def left_out_gates(
-    design: Design, found: dict[int, Detection], numbers: dict[str, Any]
-) -> list[Doubt]:
-    """Terms that were left out although they would differ from zero, or could be large without
-    being seen.
-
-    Correlated noise leaves fewer independent rows than counted, so there the bar is lower.
-    """
-    threshold = resampling.t_threshold(len(design.grams.labels), len(design.names))
-    level = min(threshold, GATES.cautious) if correlated(design) else threshold
-    seen = [d for d in found.values() if d.effect > GATES.discretisation]
-    suspect = max(seen, key=lambda d: d.statistic, default=None)
-    largest = max(found.values(), key=lambda d: d.share / tolerated(d), default=None)
-    numbers["left_out_statistic"] = suspect.statistic if suspect else 0.0
-    numbers["undetected_share"] = largest.share if largest else 0.0
-    reasons = []
-    if suspect is not None and suspect.statistic > level:
-        text = (
-            f"{suspect.name} was left out but is {suspect.statistic:.1f} standard errors from "
-            "zero when added"
-        )
-        reasons.append(Doubt("unstable", text))
-    if (
-        largest is not None
-        and largest.share > tolerated(largest)
-        and design.grams.noise is not None
-    ):
-        low, high = largest.interval
-        range_ = f"coefficient in [{low:.3g}, {high:.3g}]"
-        text = (
-            f"{largest.name} was left out but could carry {largest.share:.0%} of the anchor "
-            f"({range_})"
-        )
-        reasons.append(Doubt("undetected", text))
-    return reasons
-
-
-def tolerated(left_out: Detection) -> float:
-    """The amplitude that a left-out term may still have; less where its interval excludes zero."""
-    low, high = left_out.interval
-    return GATES.undetected if low <= 0 <= high else GATES.suspected
-
-
 def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
     """Tell a flow library that misfits without a pressure where its pressure may have gone."""
     anchor = None if design.library is None else design.library.anchor
@@ -242,11 +129,6 @@ def with_hint(design: Design, reasons: list[Doubt]) -> list[Doubt]:
     )
     number = next(k for k, r in enumerate(reasons) if r.kind == "misfit")
     return [Doubt(r.kind, r.text + hint) if k == number else r for k, r in enumerate(reasons)]
-
-
-def correlated(design: Design) -> bool:
-    """Whether some source found its noise to be correlated."""
-    return any(source.get("correlation_lengths") for source in design.sources)
 
 
 def missing_gate(

@@ -25,9 +25,10 @@ from cffem.design.design import Design
 from cffem.screening import lasso, resampling
 from cffem.screening.contract import Contract, check_contract
 from cffem.screening.detection import detections
+from cffem.screening.doubts import Reliability
 from cffem.screening.exploring import explore
 from cffem.screening.falsity import false_share
-from cffem.screening.reliability import Reliability, assess
+from cffem.screening.reliability import assess
 from cffem.screening.selection import (
     Refit,
     Selection,

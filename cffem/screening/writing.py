@@ -23,9 +23,23 @@ def equation_text(design: Design, coefficients: np.ndarray, digits: int = 4) -> 
     """
     anchor = None if design.library is None else design.library.anchor
     return (
-        f"{'y' if anchor is None else anchor} = "
+        f"{'y' if anchor is None else in_plain_text(anchor)} = "
         f"{combined(design, coefficients, digits, list(design.names), '−')}"
     )
+
+
+def in_plain_text(anchor: Any) -> str:
+    """An anchor in plain text; a derivative of a field with its coordinates as an index.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> in_plain_text(cf.dt(cf.dt(u))), in_plain_text(u.diff(cf.x)), in_plain_text(cf.lap(u))
+        ('u_tt', 'u_x', 'lap(u)')
+    """
+    if not isinstance(anchor, sp.Derivative) or not anchor.expr.is_Atom:
+        return str(anchor)
+    return f"{anchor.expr}_{''.join(str(c) * int(n) for c, n in anchor.variable_count)}"
 
 
 def equation_latex(design: Design, coefficients: np.ndarray, digits: int = 4) -> str:
