@@ -80,7 +80,6 @@ from cffem.symbols.problem.constraint_classes import CurlFree as CurlFree
 from cffem.symbols.problem.constraint_classes import DivergenceFree as DivergenceFree
 from cffem.symbols.problem.constraint_classes import ZeroMean as ZeroMean
 from cffem.symbols.problem.experiment import Experiment as Experiment
-from cffem.symbols.problem.experiment import Window as Window
 from cffem.symbols.problem.interventions import Intervention as Intervention
 from cffem.symbols.problem.interventions import boundary as boundary
 from cffem.symbols.problem.interventions import delete as delete
@@ -103,6 +102,7 @@ from cffem.symbols.problem.observations import Sensors as Sensors
 from cffem.symbols.problem.observations import Series as Series
 from cffem.symbols.problem.observations import Trace as Trace
 from cffem.symbols.problem.system import System as System
+from cffem.symbols.problem.window import Window as Window
 from cffem.symbols.restricted import on as on
 from cffem.verdicts.certification import Certification as Certification
 from cffem.verdicts.decisions import decide as decide

@@ -78,7 +78,8 @@ class Problem:
         """The problem for cffem."""
         from cffem.engine.model import Model
         from cffem.symbols.problem.conditions import Dirichlet, Tangential
-        from cffem.symbols.problem.experiment import Experiment, Window
+        from cffem.symbols.problem.experiment import Experiment
+        from cffem.symbols.problem.window import Window
         from cffem.symbols.problem.library import Library
 
         anchor = {0: None, 1: dt(self.unknown), 2: dt(dt(self.unknown))}[self.order]

@@ -51,7 +51,7 @@ from cffem.symbols.problem.interventions import Intervention, delete
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
-    from cffem.symbols.problem.experiment import Window
+    from cffem.symbols.problem.window import Window
 
 
 QUADRATURE = 10

@@ -39,7 +39,9 @@ from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.store.free_memory import ranks_on_node
+from cffem.engine.time.adaptive import choose_levels
 from cffem.engine.time.in_parts import admit, march_by_spells, spell_ends
+from cffem.engine.time.jumps import note_of_jumps, with_jumps
 from cffem.engine.time.march import Marching, Stage, march
 from cffem.engine.time.projection import project_onto_constraint
 from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
@@ -53,9 +55,9 @@ if TYPE_CHECKING:
     from cffem.engine.deletion.rank_groups import Group
     from cffem.engine.response.observable_values import Measurement
     from cffem.engine.solve.stage_types import PetscOptions
-    from cffem.symbols.problem.experiment import Window
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
+    from cffem.symbols.problem.window import Window
 
 # Told every level (number, state, rate), and every implicit stage, of a march.
 KeepLevel = Callable[[int, np.ndarray, np.ndarray | None], bool | None]
@@ -103,6 +105,9 @@ class Model:
         observer: Observer | None = None,
     ):
         library, experiment = with_known(library, experiment)
+        asked = experiment.time
+        experiment, self.jumps = with_jumps(library, experiment)
+        self.levels_note = note_of_jumps(asked, experiment.time, self.jumps)
         self.library = library
         self.observer = observer or Observer()
         self.trajectories = checked_place(trajectories)
@@ -130,11 +135,13 @@ class Model:
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
         check_weights(self.equation, self._marching.scheme, float(self.times[0]))
+        self._choose_levels()
 
     def _begin(self, lent: bool = False) -> None:
         """Nothing solved yet; who lends spaces and matrices also frees them."""
         self._lent = lent
         self._factual: Solution | None = None
+        self._chosen: Solution | None = None
         self._factual_source: Callable[[], Solution] | None = None
         self._start: tuple[np.ndarray, np.ndarray | None] | None = None
         # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
@@ -159,11 +166,24 @@ class Model:
         result.__dict__.update(self.__dict__)
         result.experiment = dataclasses.replace(self.experiment, time=window)
         check_time(result.library, result.experiment)
+        result.experiment, result.jumps = with_jumps(result.library, result.experiment)
+        result.levels_note = note_of_jumps(window, result.experiment.time, result.jumps)
         result.record = SolveRecord()
         result._owns_norms = False
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
+        result._choose_levels()
         return result
+
+    def _choose_levels(self) -> None:
+        """Let the factual solution choose the time steps, where the window leaves them to it."""
+        if self.experiment.time is not None and self.experiment.time.adaptive:
+            self._chosen = choose_levels(self)
+
+    def use_levels(self, window: Window, note: str) -> None:
+        """Take the levels that were chosen, as a note says, from now on."""
+        self.experiment = dataclasses.replace(self.experiment, time=window)
+        self.levels_note = "; ".join(filter(None, (self.levels_note, note)))
 
     def with_coefficients(self, coefficients: Mapping[str, float]) -> Model:
         """The same model with other coefficients; it shares spaces, forms and matrices with this
@@ -395,6 +415,9 @@ class Model:
 
     def solve_factual(self) -> Solution:
         """Solve the factual problem, whatever is known of its solution."""
+        if self._chosen is not None:  # by the march that chose the time steps
+            found, self._chosen = self._chosen, None
+            return found
         return solved_by_each(self) or self.solve(stages=True)
 
     def take_factual_from(self, source: Callable[[], Solution]) -> None:

@@ -17,7 +17,8 @@ def notes_of(model: Model) -> tuple[str, ...]:
     Args:
         model: the model; what only solves can tell is there after them.
     """
-    return (*_fluxes(model), *_multiplier_terms(model), *_flux_correction(model))
+    levels = [model.levels_note] if model.levels_note else []
+    return (*levels, *_fluxes(model), *_multiplier_terms(model), *_flux_correction(model))
 
 
 def _fluxes(model: Model) -> list[str]:

@@ -149,8 +149,9 @@ def flow_model(
     from cffem.engine.model import Model
     from cffem.symbols.problem.conditions import Dirichlet, Neumann, Tangential
     from cffem.symbols.problem.constraint_classes import DivergenceFree
-    from cffem.symbols.problem.experiment import Experiment, Window
+    from cffem.symbols.problem.experiment import Experiment
     from cffem.symbols.problem.library import Library
+    from cffem.symbols.problem.window import Window
 
     flow, (velocity, pressure) = CASES[case], PAIRS[pair]
     boundary: list[BoundaryCondition] = [

@@ -61,9 +61,10 @@ def test_trajectories_on_any_levels_in_time_are_compared_exactly():
         ),
     )
     ones = np.ones(model.spaces.owned)
+    grids = {n: np.linspace(0, 2, n) for n in (3, 4)}
     # f = 3 t/2 on two steps and g = t/2 on three: ∫ (f − g)² over (0, 2) is 8/3.
     f, g = ([k / n * c * ones for k in range(n + 1)] for n, c in ((2, 3.0), (3, 1.0)))
-    found = gram_matrix(model.norm("L2"), [[(f, 1.0), (g, -1.0)], [(f, 1.0)]], 2.0)
+    found = gram_matrix(model.norm("L2"), [[(f, 1.0), (g, -1.0)], [(f, 1.0)]], grids)
     assert found == pytest.approx(np.array([[8 / 3, 4.0], [4.0, 6.0]]))
 
 

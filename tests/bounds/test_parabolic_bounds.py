@@ -33,7 +33,7 @@ ADVECTIVE_HEAT = cf.Library(anchor=cf.dt(u), terms=dict(LIBRARY.terms))
 FINER = 8
 
 
-def heat_outcomes(count, seed, enriched=False):
+def heat_outcomes(count, seed, enriched=False, uneven=False):
     """Random heat equations with decay, growth below the first eigenvalue, and exponential
     growth beyond it.
     """
@@ -54,6 +54,10 @@ def heat_outcomes(count, seed, enriched=False):
         problem = heat_model(
             domain, coefficients, 1 + case % 2, end, int(random.integers(4, 9)), SCHEMES[case % 3]
         )
+        if uneven:
+            inner = np.sort(random.uniform(0, end, int(random.integers(3, 9))))
+            levels = np.concatenate([[0.0], inner, [end]])
+            problem = problem.at(cf.Window.through(levels, SCHEMES[case % 3]))
         outcomes.append(heat_outcome(problem, ("mixing", "u")[case // 2 % 2], enriched))
         problem.destroy()
     return outcomes
@@ -153,6 +157,17 @@ def test_enriched_bounds_cover_and_are_sharp():
     outcomes = heat_outcomes(6, 34, enriched=True)
     check(outcomes)
     assert np.median([o.factual[1] / o.factual[0] for o in outcomes]) <= 2.5
+
+
+def test_bounds_hold_for_random_steps_that_differ():
+    check(heat_outcomes(3, 31, uneven=True))
+    check(heat_outcomes(1, 32, enriched=True, uneven=True))
+
+
+@pytest.mark.slow
+def test_bounds_hold_for_many_random_steps_that_differ():
+    check(heat_outcomes(48, 33, uneven=True))
+    check(heat_outcomes(12, 34, enriched=True, uneven=True))
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_large_trajectories_go_to_disk_by_themselves_and_small_ones_do_not():
 )
 def test_memory_of_a_sweep_does_not_grow_with_the_time_steps(name, accuracy):
     from benchmarks.sweep.sweep_problems import PROBLEMS as SWEEPS
-    from cffem.engine.deletion.difference import DIFFERENCES
+    from cffem.engine.deletion.difference_systems import DIFFERENCES
 
     def memory(steps, place="disk"):
         """What the factual trajectory holds, and the most that the sweep takes on top of it."""

@@ -20,7 +20,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +31,7 @@ from cffem.bounds.levels.coarser import (
     finer_model,
     interpolated,
 )
-from cffem.bounds.levels.compared import WHOLE, check_compared, gram_matrix, raised_states
+from cffem.bounds.levels.compared import check_compared, gram_matrix, grids, raised_states
 from cffem.bounds.levels.ladders import BOTH, MESH, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
@@ -159,7 +158,7 @@ class LevelsAround:
         scale: float = 0.0,
         residuals: float = 0.0,
         unseen: float = 0.0,
-        until: Fraction = WHOLE,
+        until: float = math.inf,
     ) -> Levels:
         """What the levels say of one field.
 
@@ -170,13 +169,12 @@ class LevelsAround:
             scale: what rounding errors are relative to; zero for the field itself.
             residuals: about how far residuals can have moved the field.
             unseen: about how far data that no level has seen can have moved it.
-            until: the share of the window that is looked at, from its beginning.
+            until: the level to which the window is looked at, from its beginning.
         """
         check_compared(self.model, kind)
         low, middle, high = field
         parts = [[(low, 1.0), (middle, -1.0)], [(middle, 1.0), (high, -1.0)], [(high, 1.0)]]
-        length = float(self.model.times[-1] - self.model.times[0])
-        gram = gram_matrix(self.finest.norm(kind), parts, length, until)
+        gram = gram_matrix(self.finest.norm(kind), parts, grids(self.models), until)
         root = [math.sqrt(max(value, 0.0)) for value in np.diag(gram)]
         combined = root[2]
         given = combined
@@ -316,7 +314,8 @@ class LevelsAround:
         Returns:
             A bound whose score less its margin is the lower bound; None where no part tells.
         """
-        steps = len(self.models[0].times) - 1
+        times = self.models[0].times
+        steps = len(times) - 1
         known = self._known.get(norm)
         if known is None or not math.isfinite(known.error):
             return None
@@ -328,7 +327,8 @@ class LevelsAround:
         whole = self.levels(norm, difference, orders).reported
         count = steps // 2
         while count >= FEWEST_LEVELS:
-            until = Fraction(count, steps)
+            until = float(times[count])
+            share = (until - float(times[0])) / float(times[-1] - times[0])
             found = self.levels(norm, difference, orders, known.combined, residuals, both, until)
             count //= 2
             try:
@@ -341,10 +341,10 @@ class LevelsAround:
                 certificate = self._certificate(margin, norm, known, found, missing)
                 certificate = replace(
                     certificate,
-                    inequality=f"‖u − u_j‖ ≥ ‖u − u_j‖ on {float(until):.3g} of the window "
+                    inequality=f"‖u − u_j‖ ≥ ‖u − u_j‖ on {share:.3g} of the window "
                     f"≳ {found.reported:.4g} − {found.shift:.4g} = {least:.4g}",
                     formula=rf"\|u-u_j\| \gtrsim {least:.4g}",
-                    method=f"{certificate.method}; on the first {float(until):.0%} of the window",
+                    method=f"{certificate.method}; on the first {share:.0%} of the window",
                 )
                 eta = known.error
                 return DeletionBound(name, whole, eta, eta + margin, margin, margin, certificate)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from cffem.engine.model import Model
     from cffem.symbols.fields import Field
-    from cffem.symbols.problem.experiment import Window
+    from cffem.symbols.problem.window import Window
 
 
 # Cells and steps are to become larger by a factor of two; by less than this they are no level.
@@ -55,7 +55,7 @@ def coarser_window(window: Window | None, factor: int) -> Window | None:
     steps = math.ceil(window.steps / factor)
     if steps < FEWEST_STEPS or window.steps < LEAST * steps:
         raise NotCovered(f"{window.steps} time steps are too few for longer ones")
-    return dataclasses.replace(window, steps=steps)
+    return window.resampled(steps)
 
 
 def check_coarser(model: Model) -> None:
@@ -108,7 +108,7 @@ def finer_model(model: Model) -> tuple[Model, dict[Field, sparse.csr_matrix]]:
     domain, parents = refined_domain(model.discretisation.domain)
     window = model.experiment.time
     if window is not None:
-        window = dataclasses.replace(window, steps=2 * window.steps)
+        window = window.divided(2)
     known = refined_known(model, domain, parents)
     changed = dataclasses.replace(model.experiment, mesh=domain, time=window, known=known)
     result = model.in_experiment(changed)

@@ -9,8 +9,8 @@ b′) + (b, a′))/2 + (b, b′)). Every state meets the matrix of the norm once
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from cffem.symbols.fields import Field
 
 
-WHOLE = Fraction(1)
+# Times nearer than this share of the window are the same, up to rounding.
+SAME_TIME = 1e-11
 Part = tuple[Sequence[np.ndarray], float]  # the states of a trajectory and its weight in a sum
 
 
@@ -72,29 +73,55 @@ def raised_states(
     return raised
 
 
+def grids(models: Iterable[Model]) -> dict[int, np.ndarray]:
+    """The time levels of some models of one window, by their number.
+
+    Raises:
+        NotCovered: two of them have as many levels at other times.
+    """
+    found: dict[int, np.ndarray] = {}
+    for model in models:
+        times = np.asarray(model.times, dtype=float)
+        other = found.setdefault(len(times), times)
+        if np.abs(other - times).max() > SAME_TIME * float(np.ptp(times)):
+            raise NotCovered("two levels have as many time steps, but not at the same times")
+    return found
+
+
 def gram_matrix(
-    norm: StateNorm, fields: Sequence[Sequence[Part]], length: float, until: Fraction = WHOLE
+    norm: StateNorm,
+    fields: Sequence[Sequence[Part]],
+    levels: Mapping[int, np.ndarray],
+    until: float = math.inf,
 ) -> np.ndarray:
-    """The inner products of some fields, each a weighted sum of trajectories on equidistant levels
-    of one window; collective.
+    """The inner products of some fields, each a weighted sum of trajectories on levels of one
+    window; collective.
 
     Args:
         norm: the norm in space, a `StateNorm`.
         fields: for each field its trajectories with their weights.
-        length: of the window of time; steady fields have one level.
-        until: the share of the window that is looked at, from its beginning.
+        levels: the time levels of trajectories by their number, see `grids`.
+        until: the level to which the window is looked at, from its beginning.
     """
     counts = {len(states) for field in fields for states, _ in field}
-    # All levels in time of all trajectories together, as shares of the window.
-    every = {Fraction(k, max(n - 1, 1)) for n in counts for k in range(n)}
-    times = sorted({time for time in every if time < until} | ({until} & every))
+    # All levels in time of all trajectories together.
+    every = np.unique(np.concatenate([levels[count] for count in sorted(counts)]))
+    same = SAME_TIME * float(np.ptp(every))
+    times = every[np.append(True, np.diff(every) > same)]
+    times = times[times <= until + same]
     total = np.zeros((len(fields), len(fields)))
     vector, image = norm.matrix.createVecRight(), norm.matrix.createVecLeft()
     before: tuple[np.ndarray, np.ndarray] | None = None
     for n, time in enumerate(times):
         values = np.stack(
             [
-                np.sum([weight * _at(states, time) for states, weight in field], axis=0)
+                np.sum(
+                    [
+                        weight * _at(states, levels[len(states)], time, same)
+                        for states, weight in field
+                    ],
+                    axis=0,
+                )
                 for field in fields
             ]
         )
@@ -108,7 +135,7 @@ def gram_matrix(
             total = own
         elif before is not None:
             cross = before[0] @ images.T
-            step = length * float(time - times[n - 1])
+            step = float(time - times[n - 1])
             total += step / 3 * (before[1] + own + (cross + cross.T) / 2)
         before = values, own
     for thing in (vector, image):
@@ -116,9 +143,10 @@ def gram_matrix(
     return norm.comm.allreduce(total)
 
 
-def _at(states: Sequence[np.ndarray], time: Fraction) -> np.ndarray:
-    """The piecewise linear interpolant of equidistant levels at a share of the window."""
-    place = time * (len(states) - 1)
-    k = int(place)
-    rest = float(place - k)
-    return states[k] if rest == 0 else states[k] + rest * (states[k + 1] - states[k])
+def _at(states: Sequence[np.ndarray], levels: np.ndarray, time: float, same: float) -> np.ndarray:
+    """The piecewise linear interpolant of levels at a time."""
+    k = int(np.searchsorted(levels, time + same, side="right")) - 1
+    if abs(time - levels[k]) <= same:
+        return states[k]
+    share = float((time - levels[k]) / (levels[k + 1] - levels[k]))
+    return states[k] + share * (states[k + 1] - states[k])

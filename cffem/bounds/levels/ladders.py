@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from cffem.engine.solve.stage_types import OptionValue
     from cffem.symbols.fields import Field
     from cffem.symbols.problem.constraint_classes import Constraint
-    from cffem.symbols.problem.experiment import Experiment, Window
+    from cffem.symbols.problem.experiment import Experiment
+    from cffem.symbols.problem.window import Window
 
 
 MESH, DEGREE, TIME, BOTH, RAISED = (
@@ -216,7 +217,7 @@ def first_order(model: Model) -> bool:
 def finer_window(window: Window, factor: int) -> Window:
     """The same window with more steps, by a scheme of second order."""
     scheme = "sdirk2" if window.scheme == "backward-euler" else window.scheme
-    return dataclasses.replace(window, steps=window.steps * factor, scheme=scheme)
+    return dataclasses.replace(window.divided(factor), scheme=scheme)
 
 
 def check_mesh(model: Model) -> None:

@@ -33,7 +33,7 @@ from cffem.bounds.certificate import (
     NotCovered,
     NotSaturated,
 )
-from cffem.bounds.levels.compared import check_compared, gram_matrix, raised_states
+from cffem.bounds.levels.compared import check_compared, gram_matrix, grids, raised_states
 from cffem.bounds.levels.ladders import DEGREE, MESH, TIME, Ladder, first_order
 from cffem.bounds.levels.level_gaps import Gaps, Levels
 from cffem.bounds.levels.roughness import Orders
@@ -165,7 +165,7 @@ class LevelCertifier:
         """
         check_compared(self.model, kind)
         limits = orders or self._orders
-        length = float(self.model.times[-1] - self.model.times[0])
+        levels = grids([self.model, *self.models])
         ways = [(self.way, self.finest.norm(kind), field.space)]
         ways += [(TIME, self.model.norm(kind), field.time)] if len(field.time) > 1 else []
         gaps = []
@@ -175,7 +175,7 @@ class LevelCertifier:
                 [(middle, 1.0), (high, -1.0)],
                 *([[(high, 1.0)]] if combined else []),
             ]
-            gram = gram_matrix(norm, fields, length)
+            gram = gram_matrix(norm, fields, levels)
             first, second, both = (
                 math.sqrt(max(value, 0.0)) for value in (gram[0, 0], gram[1, 1], gram[:2, :2].sum())
             )
@@ -185,7 +185,7 @@ class LevelCertifier:
                 Gaps(way, first, second, both, 0.0, self.degree, self.first_order, shares, order)
             )
         reported = math.sqrt(
-            max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], length)[0, 0], 0.0)
+            max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], levels)[0, 0], 0.0)
         )
         gaps = [
             replace(each, floor=max(ROUNDING * (scale or reported), residuals)) for each in gaps
@@ -193,12 +193,12 @@ class LevelCertifier:
         return Levels(
             tuple(gaps),
             reported,
-            self._combined(kind, field, length) if combined else reported,
+            self._combined(kind, field, levels) if combined else reported,
             residuals,
             unseen,
         )
 
-    def _combined(self, kind: str, field: Trajectories, length: float) -> float:
+    def _combined(self, kind: str, field: Trajectories, levels: Mapping[int, np.ndarray]) -> float:
         """‖w*‖ in the finest space and on the finest time levels."""
         parts = [(field.space[2], 1.0)]
         if len(field.time) > 1:
@@ -206,7 +206,7 @@ class LevelCertifier:
                 field.time[2], self.model.spaces, self.finest.spaces, self._up[0]
             )
             parts += [(raised, 1.0), (field.space[0], -1.0)]
-        return math.sqrt(max(gram_matrix(self.finest.norm(kind), [parts], length)[0, 0], 0.0))
+        return math.sqrt(max(gram_matrix(self.finest.norm(kind), [parts], levels)[0, 0], 0.0))
 
     @property
     def accuracy(self) -> float:

@@ -116,7 +116,7 @@ class EnrichedCertifier(Enriched):
             elements={unknown: ("Lagrange", degree + 1)},
             time=None
             if window is None
-            else dataclasses.replace(window, steps=FINER * window.steps, scheme=SCHEME),
+            else dataclasses.replace(window.divided(FINER), scheme=SCHEME),
         )
         self.richer = model.in_experiment(experiment, model.observer)
         self.certifier: SteadyCertifier | ParabolicCertifier = (

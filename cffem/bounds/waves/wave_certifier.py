@@ -107,6 +107,9 @@ class SecondOrderCertifier(ABC):
         self.model, self.library = model, only_equation(model.library)
         self.unknown = self.library.unknown
         self.constrained = model.experiment.constraint is not None
+        window = model.experiment.time
+        if window is not None and not window.uniform:
+            raise NotCovered("the bounds of waves are proved here for equal time steps only")
         self._check()
         mesh = model.discretisation.mesh
         self.dim, self.components = (

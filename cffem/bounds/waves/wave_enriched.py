@@ -71,7 +71,7 @@ class EnrichedSecondOrderCertifier(Enriched):
             mesh=model.discretisation.mesh,
             elements={unknown: (FAMILIES[element.element_family], element.degree + 1)},
             boundary=[wall],
-            time=dataclasses.replace(window, steps=FINER * window.steps),
+            time=window.divided(FINER),
             constraint=None if experiment.constraint is None else DivergenceFree(unknown),
         )
         self.richer = model.in_experiment(richer, model.observer)

@@ -95,6 +95,15 @@ class Equation:
         result._lent = True
         return result
 
+    def twin(self) -> Equation:
+        """This equation with its present coefficients and a system matrix of its own; terms and
+        their matrices are shared, so it must not outlive this one.
+        """
+        result = self.without({})
+        result._active, result._current = self._active, self._current
+        result._sum_up()
+        return result
+
     # Coefficients
     # ----------------------------------------------------------------------------------------------
 
@@ -148,7 +157,11 @@ class Equation:
         for order in range(3):
             if order in self._sums:
                 self._sums[order].zeroEntries()
-        for factor, part in active:
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Add up the matrices of active ingredients by order in time."""
+        for factor, part in self._active:
             if part.ingredient.by_matrix:
                 for order in range(3):
                     if part.ingredient.jacobians[order] is not None:

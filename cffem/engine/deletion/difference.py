@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -38,17 +37,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from petsc4py import PETSc
 
-from cffem.engine.assembly.ingredients import add
 from cffem.engine.collective import summed
-from cffem.engine.solve.krylov import Advance, Directions, Memory, accumulate
+from cffem.engine.deletion.difference_systems import (
+    DIFFERENCES,
+    DeletedSystem,
+    FactualSystem,
+    incomplete,
+    kept_last,
+)
+from cffem.engine.solve.krylov import Advance, Directions, accumulate
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.solve.petsc_options import reading
-from cffem.engine.solve.presets import incomplete_factors
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
-from cffem.engine.time.stepping import Stepping, Track, time_step
+from cffem.engine.time.stepping import Stepping, Track, time_steps
 from cffem.symbols.problem.interventions import Intervention
-from cffem.symbols.problem.schemes import Scheme
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -57,33 +59,6 @@ if TYPE_CHECKING:
     from cffem.engine.solve.stage_types import StageValues
     from cffem.engine.time.trajectories import Stages
 
-
-@dataclass(frozen=True)
-class DifferenceSettings:
-    """How the systems of differences are solved.
-
-    Attributes:
-        memory: earlier solutions that a start is combined of.
-        mass: 1/√λ_min(D⁻¹M), which is between 1.4 (P1) and 2.0 (P2 on tetrahedra).
-        slow: Krylov steps on average from which it is asked whether the factual factors suit the
-            deleted matrix.
-        worse: times as many steps as for the factual matrix, and it gets factors of its own.
-        most: Krylov steps of one solve beyond which it has failed.
-        ahead: stages whose sources are computed at once: the matrix is read from memory once for
-            all.
-        directions: directions of one solve that are kept orthogonal.
-    """
-
-    memory: int = 6
-    mass: float = 2.0
-    slow: float = 4.0
-    worse: float = 1.5
-    most: int = 200
-    ahead: int = 8
-    directions: int = 30
-
-
-DIFFERENCES = DifferenceSettings()
 
 Kept = Callable[[int, np.ndarray, np.ndarray | None, np.ndarray | None], bool | None]
 
@@ -107,17 +82,6 @@ def is_plain_transient(model: Model, change: Intervention) -> bool:
     if model.comm.allreduce(int(not np.all(model.marching.dynamic == 1))):
         return False
     return model.changes_coefficients_only(change)
-
-
-def incomplete(matrix: PETSc.Mat, dimension: int) -> PETSc.PC:
-    """Incomplete factors of a matrix, on each rank; the caller owns them."""
-    factors = PETSc.PC().create(matrix.comm)
-    factors.setOperators(matrix)
-    options = incomplete_factors(dimension, matrix.size[0])
-    with reading(factors, {"pc_type": "bjacobi", "sub_pc_type": "ilu", **options}, "difference"):
-        factors.setUp()
-        factors.setUpOnBlocks()
-    return factors
 
 
 def score_effect(size: float, length: float, step: float, waves: bool) -> float:
@@ -148,17 +112,10 @@ class Differences(Scope):
         self.essential = self.stage.essential
         self.second_order = model.marching.second_order is not None
         self.length = float(model.times[-1] - model.times[0])
-        stepping = model.marching.stepping(model.times)
-        self.step, self.gamma = stepping.step, stepping.gamma
-        self.weights = self.stage.weights(self.gamma, self.second_order)
+        self.stepping = model.marching.stepping(model.times)
         self.vectors = [self.own(self.equation.new_vector()) for _ in range(4)]
-        zero = self.vectors[0]
-        # The system matrix is the equation's own and will be overwritten.
-        system = self.equation.jacobian(self.weights, (zero, zero, zero), 0.0)
-        self.system = self.own(system.copy())
-        self.factual = self.own(self.equation.eliminated(self.system.copy(), self.essential.rows))
         self.dimension = model.discretisation.mesh.topology.dim
-        self.factors = self.own(incomplete(self.factual, self.dimension))
+        self._systems: dict[float, FactualSystem] = {}
         self.directions = self.own(
             Directions(DIFFERENCES.directions, model.spaces.owned, model.comm)
         )
@@ -179,12 +136,16 @@ class Differences(Scope):
         matrix.mult(self.vectors[0], self.vectors[1])
         return self.vectors[1].array_r
 
-    def usual_steps(self, residual: np.ndarray, allowed: float) -> int:
+    def system(self, gamma: float) -> FactualSystem:
+        """The factual matrices for stages with a γ, kept for the lengths of the last steps."""
+        return kept_last(self, self._systems, gamma, lambda: FactualSystem(self, gamma))
+
+    def usual_steps(self, system: FactualSystem, residual: np.ndarray, allowed: float) -> int:
         """How many steps the factual matrix with its own factors needs for a residual."""
         return self.directions.reduce(
             residual.copy(),
             None,
-            self.preconditioned(self.factors, self.factual),
+            self.preconditioned(system.factors, system.factual),
             self.weighted,
             allowed,
             DIFFERENCES.most,
@@ -220,19 +181,9 @@ class Difference(Scope):
 
     def __init__(self, shared: Differences, change: Intervention, record: SolveRecord):
         self.shared, self.record = shared, record
-        model, equation = shared.model, shared.equation
+        model = shared.model
         self.changes = change.taken(model.coefficients)
-        matrix = shared.system.copy()
-        for name, amount in self.changes.items():
-            part = equation.terms[name]
-            for order, weight in enumerate(shared.weights):
-                if weight and part.ingredient.jacobians[order] is not None:
-                    add(matrix, amount * weight, part.matrix(order))
-        self.matrix = self.own(equation.eliminated(matrix, shared.essential.rows))
-        if self.matrix is not matrix:
-            matrix.destroy()
-        self.factors, self.patience = shared.factors, DIFFERENCES.slow
-        self.memory = Memory(DIFFERENCES.memory, model.spaces.owned, model.comm)
+        self._systems: dict[float, DeletedSystem] = {}
         self.left = np.zeros(model.spaces.owned)
         self.bound = 0.0
 
@@ -283,10 +234,11 @@ class Difference(Scope):
         jacobians = self.shared.equation.terms[name].ingredient.jacobians
         return [order for order in range(3) if jacobians[order] is not None]
 
-    def pulled(self, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
+    def pulled(self, gamma: float, base: np.ndarray, velocity: np.ndarray | None) -> np.ndarray:
         """What the level before does to a stage: A₁ B/γ + A₂ (B/γ + V)/γ with the changed matrices.
 
         Args:
+            gamma: γ.
             base, velocity: B and V, and in the last row their images under the mass matrix where
                 these are followed.
         """
@@ -294,9 +246,9 @@ class Difference(Scope):
         total = np.zeros(len(self.left))
 
         def start(order: int, row: int) -> np.ndarray:
-            result = base[row] * s.gamma**-order
+            result = base[row] * gamma**-order
             if order == 2 and velocity is not None:
-                accumulate(result, 1.0 / s.gamma, velocity[row])
+                accumulate(result, 1.0 / gamma, velocity[row])
             return result
 
         for order in (1,) if velocity is None else (1, 2):
@@ -317,7 +269,9 @@ class Difference(Scope):
                 accumulate(total, factor, s.image(matrix, vector))
         return total
 
-    def solve(self, right: np.ndarray, allowed: float, what: str) -> np.ndarray:
+    def solve(
+        self, right: np.ndarray, allowed: float, what: str, gamma: float, step: float
+    ) -> np.ndarray:
         """Solve one stage to ‖r‖ ≤ `allowed` in D⁻¹ by generalised conjugate residuals.
 
         Solutions are built together with their images under the matrix, so that the residual is the
@@ -326,20 +280,23 @@ class Difference(Scope):
         Raises:
             SolveError: the method does not get there.
         """
-        s = self.shared
+        s, factual = self.shared, self.shared.system(gamma)
+        mine = kept_last(
+            self, self._systems, gamma, lambda: DeletedSystem(s, factual, self.changes)
+        )
         vector = s.vectors[3]
         vector.array[:] = right
         s.essential.restrict(vector)
         # What the stage before left over is made up for now, so that the residuals of all stages do
         # not add up.
         right = vector.array_r + self.left
-        value, product = self.memory.start(right)
+        value, product = mine.memory.start(right)
         residual = right - product
         first = residual.copy()
         steps, size = s.directions.reduce(
             residual,
             value,
-            s.preconditioned(self.factors, self.matrix),
+            s.preconditioned(mine.own_factors or factual.factors, mine.matrix),
             s.weighted,
             allowed,
             DIFFERENCES.most,
@@ -350,15 +307,15 @@ class Difference(Scope):
                 f"{allowed:.1e}"
             )
         self._count(steps)
-        self._suit(steps, first, allowed)
+        self._suit(mine, factual, steps, first, allowed)
         scale = s.weighted(right)
         self.record.worst_residual = max(self.record.worst_residual, size / scale if scale else 0.0)
-        self.memory.keep(value, right - residual)
+        mine.memory.keep(value, right - residual)
         s.essential.complete(value)
         self.bound += score_effect(
             size if s.second_order else s.weighted(residual - self.left),
             s.length,
-            s.step,
+            step,
             s.second_order,
         )
         self.left = residual
@@ -368,25 +325,32 @@ class Difference(Scope):
         self.record.solves += 1
         self.record.iterations += steps
 
-    def _suit(self, steps: int, first: np.ndarray, allowed: float) -> None:
+    def _suit(
+        self,
+        mine: DeletedSystem,
+        factual: FactualSystem,
+        steps: int,
+        first: np.ndarray,
+        allowed: float,
+    ) -> None:
         """Make factors of the deleted matrix where it is that, and not the mesh, which makes the
         factual ones slow.
 
         Args:
+            mine, factual: the matrices.
             steps: of the last solve.
             first: the residual that it started from.
             allowed: the residual that it went to.
         """
-        if self.factors is not self.shared.factors or self.record.iterations <= self.patience * (
-            self.record.solves + 2
-        ):
+        mine.solves, mine.iterations = mine.solves + 1, mine.iterations + steps
+        if mine.own_factors is not None or mine.iterations <= mine.patience * (mine.solves + 2):
             return
-        if steps <= DIFFERENCES.worse * self.shared.usual_steps(first, allowed) + 1:
-            self.patience *= 2.0
+        if steps <= DIFFERENCES.worse * self.shared.usual_steps(factual, first, allowed) + 1:
+            mine.patience *= 2.0
             return
         # The deleted term dominates the factual matrix, so its factors say little about the deleted
         # one.
-        self.factors = self.own(incomplete(self.matrix, self.shared.dimension))
+        mine.own_factors = mine.own(incomplete(mine.matrix, self.shared.dimension))
         self.record.factorisations += 1
 
     # All of them
@@ -406,14 +370,14 @@ class Difference(Scope):
         """
         s = self.shared
         track = difference_track(s.model, 1 if s.mass_order is None else 2)
-        scheme = track.stepping.scheme
         self._keep(0, track, keep)
         for step, index, source in self.sources(stages):
             base, speed = track.bases(index)
-            right = self.pulled(base, speed)
+            gamma, enough = track.gamma(index), allowed(partial(s.weighted, source))
+            right = self.pulled(gamma, base, speed)
             right += source
-            self.left *= inherited(scheme, index)
-            value = self.solve(right, allowed(partial(s.weighted, source)), f"step {step + 1}")
+            self.left *= inherited(track, index)
+            value = self.solve(right, enough, f"step {step + 1}", gamma, track.step)
             rows = [value] if s.mass_order is None else [value, s.image(s.mass, value)]
             if track.take(index, np.array(rows), base, speed):
                 check_finite(s.model.comm, track)
@@ -450,14 +414,16 @@ def difference_track(model: Model, *rows: int) -> Track:
     """
     marching, shape = model.marching, (*rows, model.spaces.owned)
     velocity = None if marching.second_order is None else np.zeros(shape)
-    return Track(Stepping(marching.scheme, time_step(model.times)), np.zeros(shape), velocity)
+    return Track(Stepping(marching.scheme, time_steps(model.times)), np.zeros(shape), velocity)
 
 
-def inherited(scheme: Scheme, index: int) -> float:
+def inherited(track: Track, index: int) -> float:
     """How much what one stage left over weighs in the next: the ratio of what both do to the
     level.
     """
-    return scheme.b[index - 1] / scheme.b[index]
+    weights, steps = track.stepping.scheme.b, track.stepping.steps
+    longer = steps[track.level - 1] / steps[track.level] if index == 0 and track.level else 1.0
+    return weights[index - 1] / weights[index] * float(longer)
 
 
 def check_finite(comm: MPI.Comm, track: Track) -> None:

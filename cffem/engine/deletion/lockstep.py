@@ -23,10 +23,10 @@ from cffem.engine.collective import summed
 from cffem.engine.deletion.difference import (
     check_finite,
     difference_track,
-    incomplete,
     inherited,
     score_effect,
 )
+from cffem.engine.deletion.difference_systems import incomplete
 from cffem.engine.response.tangent import Linearisation
 from cffem.engine.solve.krylov import Directions
 from cffem.engine.solve.linear import SolveError
@@ -93,15 +93,21 @@ class Lockstep(Scope):
         self.weighted = model.norm("L2").dual
         self._iterations, self._solves = 0, 0
 
-    def linearise(self, values: StageValues, time: float) -> None:
+    def linearise(self, step: int, index: int, values: StageValues, time: float) -> None:
         """Linearise at a factual stage, unless an earlier linearisation still serves."""
-        serves = self._solves and self._iterations <= LOCKSTEPS.stale * self._solves
+        gamma = self.about.gamma_of(step, index)
+        serves = (
+            self._solves
+            and self._iterations <= LOCKSTEPS.stale * self._solves
+            and gamma == self.about.gamma
+        )
         self._iterations = self._solves = 0
         if serves:
             return
         if self.exact:
-            self.about.at(values, time)
+            self.about.at(step, index, values, time)
             return
+        self.about.gamma = gamma
         for vector, value in zip(self.vectors[:3], values, strict=True):
             vector.array[:] = 0.0 if value is None else value
         stage, (first, second, third) = self.about.stage, self.vectors[:3]
@@ -169,10 +175,10 @@ class Lockstep(Scope):
                         self.essential.restrict(self.vectors[3])
                         image.axpy(amount * weight, self.vectors[3])
 
-    def factorise(self, values: StageValues, time: float) -> None:
+    def factorise(self, step: int, index: int, values: StageValues, time: float) -> None:
         """Give up incomplete factors, here and for the stages to come."""
         self.exact, self._solves = True, 0
-        self.linearise(values, time)
+        self.linearise(step, index, values, time)
 
     def destroy(self) -> None:
         """Free the factors and the vectors; collective. The matrix belongs to the model."""
@@ -201,7 +207,6 @@ class Deleted:
         model = shared.model
         self.changes = change.taken(model.coefficients)
         self.track = difference_track(model)
-        self.stepping = self.track.stepping
         self.bound = 0.0
         self.left = np.zeros(model.spaces.owned)
         # The last three slopes of each stage of the scheme, the latest first.
@@ -209,6 +214,7 @@ class Deleted:
 
     def residual(
         self,
+        index: int,
         value: np.ndarray,
         base: np.ndarray,
         speed: np.ndarray | None,
@@ -216,7 +222,7 @@ class Deleted:
         time: float,
     ) -> np.ndarray:
         """G(D), zero in essential rows."""
-        s, gamma = self.shared, self.stepping.gamma
+        s, gamma = self.shared, self.track.gamma(index)
         rate = (value - base) / gamma
         s.vectors[0].array[:] = factual[0] + value
         s.vectors[1].array[:] = factual[1] + rate
@@ -227,11 +233,11 @@ class Deleted:
         s.essential.restrict(s.vectors[3])
         return s.vectors[3].array_r.copy()
 
-    def source(self, factual: StageValues, time: float) -> float:
+    def source(self, index: int, factual: StageValues, time: float) -> float:
         """The size of what moves the difference at a factual stage, in D⁻¹."""
         zero = np.zeros(len(self.track.state))
         return self.shared.weighted(
-            self.residual(zero, zero, None if factual[2] is None else zero, factual, time)
+            self.residual(index, zero, zero, None if factual[2] is None else zero, factual, time)
         )
 
     def stage(
@@ -242,16 +248,16 @@ class Deleted:
         Raises:
             SolveError: the iteration does not get there.
         """
-        s = self.shared
+        s, gamma, length = self.shared, self.track.gamma(index), self.track.step
         base, speed = self.track.bases(index)
         slopes = self._slopes.setdefault(index, [])
-        value = base + self.stepping.gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
+        value = base + gamma * combined(EXTRAPOLATED[len(slopes)], slopes)
         s.essential.complete(value)
-        self.left *= inherited(self.stepping.scheme, index)
+        self.left *= inherited(self.track, index)
         mixing = Anderson(LOCKSTEPS.mixed, s.model.comm)
         for iteration in range(LOCKSTEPS.failed):
             # What the stage before left over is made up for now.
-            residual = self.residual(value, base, speed, factual, time) + self.left
+            residual = self.residual(index, value, base, speed, factual, time) + self.left
             size = s.weighted(residual)
             if iteration == 0:
                 first = size
@@ -262,7 +268,7 @@ class Deleted:
             try:
                 step = s.precondition(residual, self.changes, LOCKSTEPS.inner * allowed / size)
             except Unsuitable:
-                s.factorise(factual, time)
+                s.factorise(self.track.level, index, factual, time)
                 step = s.precondition(residual, self.changes, LOCKSTEPS.inner * allowed / size)
             value = mixing.next(value, step)
             s.essential.complete(value)
@@ -277,9 +283,9 @@ class Deleted:
             self.record.worst_residual, size / first if first > 0 else 0.0
         )
         change = size if s.second_order else s.weighted(residual - self.left)
-        self.bound += score_effect(change, s.length, self.stepping.step, s.second_order)
+        self.bound += score_effect(change, s.length, length, s.second_order)
         self.left = residual
-        self._slopes[index] = [(value - base) / self.stepping.gamma, *slopes][:3]
+        self._slopes[index] = [(value - base) / gamma, *slopes][:3]
         ended = self.track.take(index, value, base, speed)
         if ended:
             check_finite(s.model.comm, self.track)

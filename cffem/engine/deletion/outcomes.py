@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cffem.engine.deletion.difference import DIFFERENCES
+from cffem.engine.deletion.difference_systems import DIFFERENCES
 from cffem.engine.solution import Solution
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.errors import InputError

@@ -151,9 +151,8 @@ class Score:
         """
         waves, expected = self.model.marching.second_order is not None, self.expected
         size = 0.0 if expected > 0 else source()
-        return self.demand.allowed(
-            self.strategy, size, expected, self.length, float(self.steps[-1]), waves
-        )
+        step = float(self.steps[min(self.level + 1, len(self.steps) - 1)])
+        return self.demand.allowed(self.strategy, size, expected, self.length, step, waves)
 
     @property
     def expected(self) -> float:
@@ -321,11 +320,11 @@ def _marched_together(
         scores[name].keep(0, deleted.track.state, deleted.track.velocity)
         scores[name].add(0, deleted.track.state)
     for step, index, values, time in shared.about.stages:
-        shared.linearise(values, time)
+        shared.linearise(step, index, values, time)
         for name, deleted in list(live.items()):
             score = scores[name]
             try:
-                allowed = score.allowed(partial(deleted.source, values, time))
+                allowed = score.allowed(partial(deleted.source, index, values, time))
                 if not deleted.stage(index, values, time, allowed, f"step {step + 1}"):
                     continue
                 score.keep(step + 1, deleted.track.state, deleted.track.velocity)

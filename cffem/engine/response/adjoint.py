@@ -103,8 +103,8 @@ def backward(about: Linearisation, measurement: Measurement) -> Iterator[np.ndar
     """
     states, velocities = measurement.gradient(about.solution)
     if about.stepping is None:
-        ((_, _, values, time),) = about.stages
-        about.at(values, time)
+        ((step, index, values, time),) = about.stages
+        about.at(step, index, values, time)
         yield about.solve_transposed(states[0])
         return
     zero = np.zeros(about.model.spaces.owned)
@@ -113,10 +113,10 @@ def backward(about: Linearisation, measurement: Measurement) -> Iterator[np.ndar
     for step in range(len(about.stages) // count - 1, -1, -1):
         state_bar = state_bar + states.get(step + 1, zero)
         velocity_bar = velocity_bar + velocities.get(step + 1, zero)
-        reversal = ReversedStep(about.stepping, about, state_bar, velocity_bar)
+        reversal = ReversedStep(about.stepping, step, about, state_bar, velocity_bar)
         for index in range(count - 1, -1, -1):
             _, _, values, time = about.stages[step * count + index]
-            about.at(values, time)
+            about.at(step, index, values, time)
             yield reversal.stage(index)
         state_bar, velocity_bar = reversal.before()
     with about.starting() as algebraic:

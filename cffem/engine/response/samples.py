@@ -23,6 +23,7 @@ from cffem.engine.response.tangent import unset_at_start
 from cffem.engine.solve.riesz import Riesz
 from cffem.forms.quadrature import polynomial_degree
 from cffem.forms.translation_errors import NotRepresentable
+from cffem.symbols.problem.window import SAME_LEVEL
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -180,6 +181,13 @@ def level_states(solution: Solution, level: int) -> StageVectors:
 
 
 def _difference(values: Sequence[np.ndarray], times: np.ndarray, level: int) -> np.ndarray:
-    """The slope through the neighbours of a level, one-sided at the ends."""
+    """The slope at a level of the parabola through it and its neighbours, one-sided at the ends."""
     low, high = max(level - 1, 0), min(level + 1, len(values) - 1)
-    return (values[high] - values[low]) / (times[high] - times[low])
+    if level in (low, high):
+        return (values[high] - values[low]) / (times[high] - times[low])
+    before, after = times[level] - times[low], times[high] - times[level]
+    if abs(after - before) <= SAME_LEVEL * before:
+        return (values[high] - values[low]) / (times[high] - times[low])
+    first = (values[level] - values[low]) / before
+    second = (values[high] - values[level]) / after
+    return (after * first + before * second) / (before + after)

@@ -46,7 +46,7 @@ class Linearisation(Scope):
 
     Attributes:
         coefficients: the coefficients α of the solution.
-        gamma: γ = a_ii Δt, None for a steady problem.
+        gamma: γ = a_ii Δt of the stage, None for a steady problem.
     """
 
     def __init__(self, solution: Solution, record: SolveRecord):
@@ -60,15 +60,23 @@ class Linearisation(Scope):
         self.equation = self.stage.equation
         marching = self.model.marching
         self.stepping = None if solution.steady else marching.stepping(solution.times)
-        self.gamma = None if self.stepping is None else self.stepping.gamma
+        self.gamma: float | None = None
         vectors = [self.own(self.equation.new_vector()) for _ in range(5)]
         self._states, self._right, self._out = vectors[:3], vectors[3], vectors[4]
         self._place: StageVectors = (None, None, None)
         self._time = 0.0
         self._partials: dict[int, list[tuple[float, PETSc.Mat]]] = {}
 
-    def at(self, values: StageValues, time: float) -> None:
-        """Linearise at the values (W, Ẇ, Ẅ) of a stage."""
+    def gamma_of(self, step: int, index: int) -> float | None:
+        """γ of a stage; None for a steady problem."""
+        return None if self.stepping is None else self.stepping.gamma(step, index)
+
+    def at(self, step: int, index: int, values: StageValues, time: float) -> None:
+        """Linearise at a stage of a step, with the values (W, Ẇ, Ẅ)."""
+        self.gamma = self.gamma_of(step, index)
+        self._linearise(values, time)
+
+    def _linearise(self, values: StageValues, time: float) -> None:
         for vector, value in zip(self._states, values, strict=True):
             if value is not None:
                 vector.array[:] = value
@@ -85,7 +93,7 @@ class Linearisation(Scope):
         """Linearise the equation for the initial values of algebraic fields meanwhile; False
         where there is none.
         """
-        if self.gamma is None or not starts_consistently(self.model):
+        if self.stepping is None or not starts_consistently(self.model):
             yield False
             return
         kept = self.stage, self.gamma
@@ -94,7 +102,7 @@ class Linearisation(Scope):
             Stage(self.equation, essential, self.model.petsc_options, self.stage.record),
             None,
         )
-        self.at((self.solution.states[0], None, None), float(self.solution.times[0]))
+        self._linearise((self.solution.states[0], None, None), float(self.solution.times[0]))
         try:
             yield True
         finally:
@@ -304,8 +312,8 @@ def responses(
         if algebraic:
             starts = {name: about.solve(f * about.term(name)) for name, f in factors.items()}
     paths = {name: ResponsePath(about, start) for name, start in starts.items()}
-    for _, index, values, time in about.stages:
-        about.at(values, time)
+    for step, index, values, time in about.stages:
+        about.at(step, index, values, time)
         for name, path in paths.items():
             path.stage(about, index, factors[name] * about.term(name))
     about.destroy()

@@ -9,7 +9,6 @@ in one stage. These are looked at when a solution has outgrown its start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from cffem.engine.solve_errors import SolveError
 
 if TYPE_CHECKING:
     from cffem.engine.time.march import Stage
+    from cffem.engine.time.stepping import Stepping
 
 # A solution that is so many times larger than its data are has lost all digits to what made it
 # grow.
@@ -31,25 +31,22 @@ class Growth:
 
     Args:
         stage: the stage solver, fields in whose scale are compared.
-        dynamic: over owned unknowns, one for those with a rate.
+        stepping: the scheme and its steps.
         times: all time levels.
         start, velocity: initial state and velocity (owned values).
-        gamma: γ of a stage.
-        stages: where the stages of a step are, as fractions of it.
     """
 
     def __init__(
         self,
         stage: Stage,
-        dynamic: np.ndarray,
+        stepping: Stepping,
         times: np.ndarray,
         start: np.ndarray,
         velocity: np.ndarray | None,
-        gamma: float,
-        stages: Sequence[float] = (),
     ):
-        self.stage, self.dynamic, self.times, self.gamma = stage, dynamic, times, gamma
-        self.start, self.velocity, self.stages = start, velocity, stages
+        assert stepping.dynamic is not None
+        self.stage, self.stepping, self.times = stage, stepping, times
+        self.dynamic, self.start, self.velocity = stepping.dynamic, start, velocity
         self._initial: float | None = None
         self._known = 0  # levels whose data were looked at
         self._data = 0.0
@@ -96,7 +93,7 @@ class Growth:
         steps = [
             (n, share)
             for n in range(self._known, level + 1)
-            for share in {1.0, *self.stages}
+            for share in {1.0, *self.stepping.scheme.c}
             if n or share == 1
         ]
         for n, share in steps:
@@ -104,9 +101,8 @@ class Growth:
             state.set(0.0)
             stage.essential.set_values(state.array, float(time))
             given = stage.size(state.array_r)
-            stage.residual(
-                state, zero, None if self.velocity is None else zero, self.gamma, float(time)
-            )
+            gamma = self.stepping.gamma(max(n - 1, 0), 0)
+            stage.residual(state, zero, None if self.velocity is None else zero, gamma, float(time))
             if stage.solver is not None:
                 stage.solver.solve(
                     stage.right, stage.increment, "the response to the data", ROUGHLY

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solve.linear import SolveRecord
     from cffem.engine.solve.stage_types import StageVectors
-    from cffem.symbols.problem.experiment import Window
+    from cffem.symbols.problem.window import Window
 
 # How far a time may be from a level, relative to the step, to be that level.
 ROUNDING = 1e-8
@@ -108,10 +108,10 @@ def spell_ends(model: Model, change: Intervention) -> list[float]:
     }
     if all(last <= start or first >= end for first, last, _ in change.spells):
         raise InputError(f"{change} lies outside of the window from {start:g} to {end:g}")
-    if not all(_hits(time, start, end, window.steps) for time in inside):
-        steps = steps_that_hit(inside, start, end, window.steps)
-        advice = f"take {steps} steps" if steps else "move them"
+    if not all(window.level_at(time) is not None for time in inside):
+        steps = steps_that_hit(inside, start, end, window.steps) if window.levels is None else None
         shown = ", ".join(f"{time:g}" for time in sorted(inside))
+        advice = f"take {steps} steps" if steps else f"take Window(…).with_levels([{shown}])"
         raise InputError(
             f"{change}: steps must end at {shown}, which the {window.steps} steps from {start:g} "
             f"to {end:g} do not; {advice}"
@@ -167,8 +167,7 @@ def march_by_spells(
         keep, keep_stage: as of `march`.
     """
     ends, times = spell_ends(model, change), model.times
-    step = float(times[-1] - times[0]) / (len(times) - 1)
-    levels = [round((end - times[0]) / step) for end in ends]
+    levels = [int(np.argmin(np.abs(times - end))) for end in ends]
     state: tuple[np.ndarray, np.ndarray | None] = (start, velocity)
     enough: bool | None = False
     for piece, (first, last) in enumerate(pairwise(levels)):

@@ -4,7 +4,7 @@
 Time integration is by diagonally implicit Runge–Kutta schemes on F(w, ẇ, ẅ, t) = 0: stage by stage
 F(W, Ẇ, Ẅ, t) = 0 is solved for W, with the rates of `cffem.engine.time.stepping`. The midpoint rule
 conserves quadratic energies and is Newmark's average acceleration scheme for waves; sdirk2 is
-L-stable and stiffly accurate. All stages share one matrix.
+L-stable and stiffly accurate. Steps of one length share one matrix.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
-from cffem.engine.time.stepping import Stepping, Track, time_step
+from cffem.engine.time.stepping import Stepping, Track, time_steps
 from cffem.symbols.problem.schemes import Scheme
+from cffem.symbols.problem.window import SAME_LEVEL
 
 if TYPE_CHECKING:
     from petsc4py import PETSc
 
     from cffem.engine.solve.stage_types import PetscOptions, StageVectors
+
+# How far from a jump data are looked at on either side, relative to the largest time: a few units
+# of its last place, which is as well as the place of a jump is known.
+ASIDE = 64 * float(np.finfo(float).eps)
 
 
 class Stage(Scope):
@@ -54,6 +59,7 @@ class Stage(Scope):
         self.equation = equation
         self.essential = essential
         self.record = record
+        self.options = options
         self.plan = plan(options, equation, essential)
         self.settings = newton_settings(options)
         self.solver: LinearSolver | None = None
@@ -240,15 +246,29 @@ class Marching:
         dynamic: over owned unknowns, 1 for those with a rate, 0 for algebraic ones.
         second_order: over owned unknowns, 1 for those with a second-order anchor; None if there are
             none.
+        jumps: times at which data jump or have a kink.
     """
 
     scheme: Scheme
     dynamic: np.ndarray
     second_order: np.ndarray | None
+    jumps: tuple[float, ...] = ()
 
     def stepping(self, times: np.ndarray) -> Stepping:
-        """The scheme with the step between these levels."""
-        return Stepping(self.scheme, time_step(times), self.dynamic, self.second_order)
+        """The scheme with the steps between these levels."""
+        return Stepping(self.scheme, time_steps(times), self.dynamic, self.second_order)
+
+    def sides(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The levels as the steps before and after them see data: at a jump from its own side."""
+        before, after = times.copy(), times.copy()
+        if self.jumps:
+            jumps = np.array(self.jumps)
+            aside = ASIDE * float(np.abs(times).max())
+            gaps = np.abs(times[:, None] - jumps[None, :]).min(axis=1)
+            hit = gaps <= SAME_LEVEL * np.diff(times).min()
+            before[hit] -= aside
+            after[hit] += aside
+        return before, after
 
 
 def consistent_start(
@@ -300,41 +320,106 @@ def march(
         keep: called with (level, state, velocity) at every level; a true result ends the march.
         keep_stage: called with (step, stage, (W, Ẇ, Ẅ), time) after every stage solve.
     """
-    equation, scheme = stage.equation, marching.scheme
-    stepping = marching.stepping(times)
+    stepping, (before, after) = marching.stepping(times), marching.sides(times)
     track = Track(stepping, np.array(start), None if velocity is None else np.array(velocity))
     keep(0, track.state.copy(), track.velocity)
-    growth = Growth(stage, marching.dynamic, times, start, velocity, stepping.gamma, scheme.c)
+    growth = Growth(stage, stepping, times, start, velocity)
     with Scope() as scope:
-        guess, base = (scope.own(equation.new_vector()) for _ in range(2))
-        speed = None if velocity is None else scope.own(equation.new_vector())
+        steps = scope.own(StepSolver(stage, marching.scheme, velocity is not None))
         for level in range(1, len(times)):
-            for i, c in enumerate(scheme.c):
-                clock = Clock(
-                    float(times[level - 1]),
-                    stepping.step,
-                    c,
-                    stepping.gamma,
-                    scheme.stiffly_accurate,
-                )
-                base.array[:], before = track.bases(i)
-                # A second-order unknown goes on with its velocity: the better start for Newton, and
-                # irrelevant for a linear solve.
-                guess.array[:] = base.array_r
-                if speed is not None and track.velocity is not None:
-                    speed.array[:] = before
-                    guess.array[:] += clock.gamma * track.velocity
-                stage.essential.set_stage(guess.array, base.array_r, clock)
-                states = stage.solve(
-                    guess, base, speed, clock.gamma, clock.time, f"step {level} of {len(times) - 1}"
-                )
-                _, rate, acceleration = (None if x is None else x.array_r for x in states)
-                track.move(i, guess.array_r, rate, acceleration)
-                if keep_stage is not None:
-                    keep_stage(level - 1, i, states, clock.time)
-            stage.essential.set_values(track.state, times[level])
-            if track.velocity is not None:
-                stage.essential.set_velocities(track.velocity, times[level])
+            what = f"step {level} of {len(times) - 1}"
+            steps.take(track, float(after[level - 1]), float(before[level]), what, keep_stage)
+            steps.finish(track, float(after[level]))
             growth.check(level, track.state)
             if keep(level, track.state.copy(), track.velocity):
                 break
+
+
+class StepSolver(Scope):
+    """Takes steps of a track by solving their stages.
+
+    Args:
+        stage: the implicit stage solver.
+        scheme: the Runge–Kutta scheme.
+        waves: whether there are velocities.
+    """
+
+    def __init__(self, stage: Stage, scheme: Scheme, waves: bool):
+        self.stage, self.scheme = stage, scheme
+        self._guess, self._base = (self.own(stage.equation.new_vector()) for _ in range(2))
+        self._speed = self.own(stage.equation.new_vector()) if waves else None
+        # Parts of a step of other lengths have matrices of their own, which are kept beside the
+        # first where one matrix serves all steps.
+        self._twins: dict[float, Stage] = {scheme.a[0][0]: stage}
+
+    def take(
+        self,
+        track: Track,
+        begin: float,
+        end: float,
+        what: str,
+        keep_stage: Callable[[int, int, StageVectors, float], None] | None = None,
+    ) -> None:
+        """Take one step.
+
+        Args:
+            track: the trajectory, which is moved.
+            begin, end: the ends of the step, as data are seen from within.
+            what: how to call the step in a message.
+            keep_stage: called with (step, stage, (W, Ẇ, Ẅ), time) after every stage solve.
+        """
+        guess, base, number = self._guess, self._base, track.level
+        for i in range(len(self.scheme.b)):
+            clock = clock_of(self.scheme, i, begin, end, track.gamma(i))
+            base.array[:], slow = track.bases(i)
+            # A second-order unknown goes on with its velocity: the better start for Newton, and
+            # irrelevant for a linear solve.
+            guess.array[:] = base.array_r
+            if self._speed is not None and track.velocity is not None:
+                self._speed.array[:] = slow
+                guess.array[:] += clock.gamma * track.velocity
+            self.stage.essential.set_stage(guess.array, base.array_r, clock)
+            states = self._stage(i).solve(guess, base, self._speed, clock.gamma, clock.time, what)
+            _, rate, acceleration = (None if x is None else x.array_r for x in states)
+            track.move(i, guess.array_r, rate, acceleration)
+            if keep_stage is not None:
+                keep_stage(number, i, states, clock.time)
+
+    def finish(self, track: Track, time: float) -> None:
+        """Give the level that is reached its boundary values."""
+        self.stage.essential.set_values(track.state, time)
+        if track.velocity is not None:
+            self.stage.essential.set_velocities(track.velocity, time)
+
+    def _stage(self, index: int) -> Stage:
+        diagonal = self.scheme.a[index][index]
+        if diagonal not in self._twins:
+            linear = self.stage.equation.linear
+            self._twins[diagonal] = self.own(twin(self.stage)) if linear else self.stage
+        return self._twins[diagonal]
+
+
+class Twin(Stage):
+    """A stage solver with a matrix of its own, which it frees."""
+
+    def destroy(self) -> None:
+        """Free the solver and its matrix; collective."""
+        super().destroy()
+        self.equation.destroy()
+
+
+def twin(stage: Stage) -> Twin:
+    """A stage solver of the same equation with a matrix and factors of its own."""
+    equation = stage.equation.twin()
+    result = Twin(equation, stage.essential, stage.options, stage.record)
+    return result
+
+
+def clock_of(scheme: Scheme, index: int, begin: float, end: float, gamma: float) -> Clock:
+    """Where a stage stands: in its step, or in its part of a step that is made of several midpoint
+    rules.
+    """
+    first, share = scheme.span(index)
+    length = end - begin
+    fraction = scheme.c[index] if scheme.stiffly_accurate else 0.5
+    return Clock(begin + first * length, share * length, fraction, gamma, scheme.stiffly_accurate)

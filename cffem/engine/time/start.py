@@ -12,6 +12,7 @@ from cffem.engine.inputs import initial
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Marching, Stage, consistent_start
 from cffem.engine.time.projection import project_onto_constraint
+from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.interventions import Intervention
@@ -34,8 +35,17 @@ def marching_of(model: Model) -> Marching:
         model.discretisation.multiplier is not None and not second
     )
     name = (window.scheme if window else None) or ("sdirk2" if algebraic else "midpoint")
+    scheme = SCHEMES[name]
+    if scheme.composed and len(scheme.b) > 1 and len(dynamic) < len(model.spaces.fields):
+        raise InputError(
+            f"the scheme {name!r} is for fields that all have time derivatives, since the stages "
+            "of a step are at other times than its end; take 'sdirk4', or 'midpoint'"
+        )
     return Marching(
-        SCHEMES[name], model.spaces.mask(dynamic), model.spaces.mask(second) if second else None
+        scheme,
+        model.spaces.mask(dynamic),
+        model.spaces.mask(second) if second else None,
+        model.jumps,
     )
 
 

@@ -2,7 +2,7 @@
 """The stepping core: how levels and stages of a diagonally implicit Runge–Kutta scheme depend on
 each other, forwards and backwards.
 
-With γ = a_ii Δt, the same for all stages, stage i of a step from (w_n, v_n) starts from
+With γ = a_ii Δt, stage i of a step from (w_n, v_n) starts from
 
     B = w_n + Δt Σ_{j<i} a_ij Ẇ_j,      V = v_n + Δt Σ_{j<i} a_ij Ẅ_j,
 
@@ -22,6 +22,10 @@ import numpy as np
 
 from cffem.engine.solve.krylov import accumulate
 from cffem.symbols.problem.schemes import Scheme
+from cffem.symbols.problem.window import SAME_LEVEL, is_uniform
+
+# The lengths of earlier steps that a step is compared with.
+REMEMBERED = 64
 
 
 def combined(weights: Iterable[float], vectors: list[np.ndarray]) -> np.ndarray:
@@ -33,11 +37,11 @@ def combined(weights: Iterable[float], vectors: list[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Stepping:
-    """A scheme with its time step.
+    """A scheme with its time steps.
 
     Attributes:
         scheme: the Runge–Kutta scheme.
-        step: Δt.
+        steps: Δt of each step.
         dynamic: over owned unknowns, 1 for those with a rate, 0 for algebraic ones; None where all
             have a rate.
         second_order: over owned unknowns, 1 for those with a second-order anchor; None if there are
@@ -45,14 +49,13 @@ class Stepping:
     """
 
     scheme: Scheme
-    step: float
+    steps: np.ndarray
     dynamic: np.ndarray | None = None
     second_order: np.ndarray | None = None
 
-    @property
-    def gamma(self) -> float:
-        """γ = a_ii Δt."""
-        return self.scheme.a[0][0] * self.step
+    def gamma(self, step: int, index: int) -> float:
+        """γ = a_ii Δt of a stage of a step."""
+        return self.scheme.a[index][index] * float(self.steps[step])
 
     @property
     def last(self) -> int:
@@ -60,29 +63,46 @@ class Stepping:
         return len(self.scheme.b) - 1
 
 
-def time_step(times: np.ndarray) -> float:
-    """Δt of equal steps: one number for all of them, because differences of rounded times would
-    each ask for a factorisation of their own.
+def time_steps(times: np.ndarray) -> np.ndarray:
+    """Δt between levels: one number for steps that are equal up to the rounding of times, because
+    differences of rounded times would each ask for a factorisation of their own.
+
+    Example:
+        >>> len(set(time_steps(np.linspace(0, 1, 11)).tolist()))
+        1
+        >>> time_steps(np.array([0.0, 0.1, 0.2, 0.3, 1.3])).round(12).tolist()
+        [0.1, 0.1, 0.1, 1.0]
     """
-    return float(times[-1] - times[0]) / (len(times) - 1)
+    if is_uniform(times):
+        return np.full(len(times) - 1, float(times[-1] - times[0]) / (len(times) - 1))
+    steps = np.diff(times)
+    known: list[float] = []
+    for n, step in enumerate(steps):
+        same = next((other for other in known if abs(other - step) <= SAME_LEVEL * step), None)
+        if same is None:
+            known = [float(step), *known][:REMEMBERED]
+        else:
+            steps[n] = same
+    return steps
 
 
 class Track:
     """One trajectory under way: the level that is reached, and the rates of the stages since.
 
     Args:
-        stepping: the scheme and its step.
+        stepping: the scheme and its steps.
         state: the first level; where all unknowns have rates it is changed in place.
         velocity: the velocity there, for second-order anchors only.
 
     Attributes:
         state, velocity: the level that is reached.
+        level: its number.
 
     Example:
         >>> from cffem.symbols.problem.schemes import SCHEMES
-        >>> track = Track(Stepping(SCHEMES["backward-euler"], 0.5), np.array([1.0]))
+        >>> track = Track(Stepping(SCHEMES["backward-euler"], np.array([0.5])), np.ones(1))
         >>> base, speed = track.bases(0)
-        >>> track.take(0, base / (1 + track.stepping.gamma), base, speed)  # of the equation u̇ = −u
+        >>> track.take(0, base / (1 + track.gamma(0)), base, speed)  # of the equation u̇ = −u
         True
         >>> track.state.round(3).tolist()
         [0.667]
@@ -90,14 +110,24 @@ class Track:
 
     def __init__(self, stepping: Stepping, state: np.ndarray, velocity: np.ndarray | None = None):
         self.stepping, self.state, self.velocity = stepping, state, velocity
+        self.level = 0
         self._rates: list[np.ndarray] = []
         self._accelerations: list[np.ndarray] = []
+
+    @property
+    def step(self) -> float:
+        """Δt of the step under way."""
+        return float(self.stepping.steps[self.level])
+
+    def gamma(self, index: int) -> float:
+        """γ of a stage of the step under way."""
+        return self.stepping.gamma(self.level, index)
 
     def bases(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
         """B and V of a stage; they may be the level itself and must not be changed."""
         if not self._rates:
             return self.state, self.velocity
-        row, step = self.stepping.scheme.a[index][:-1], self.stepping.step
+        row, step = self.stepping.scheme.a[index][:-1], self.step
         base = self.state + step * combined(row, self._rates)
         if self.velocity is None:
             return base, None
@@ -107,7 +137,7 @@ class Track:
         self, index: int, value: np.ndarray, base: np.ndarray, speed: np.ndarray | None
     ) -> bool:
         """Take the value of a stage with its B and V; whether that ends the step."""
-        inverse = 1.0 / self.stepping.gamma
+        inverse = 1.0 / self.gamma(index)
         rate = value - base
         rate *= inverse
         acceleration = None
@@ -133,15 +163,16 @@ class Track:
         if self.velocity is not None:
             self.velocity = self._level(self.velocity, self._accelerations)
         self._rates, self._accelerations = [], []
+        self.level += 1
         return True
 
     def _level(self, level: np.ndarray, slopes: list[np.ndarray]) -> np.ndarray:
         """The next level, in place of the last one where nobody else has it."""
         s = self.stepping
         if s.dynamic is not None:
-            return level + s.step * combined(s.scheme.b, slopes)
+            return level + self.step * combined(s.scheme.b, slopes)
         for weight, slope in zip(s.scheme.b, slopes, strict=True):
-            accumulate(level, s.step * weight, slope)
+            accumulate(level, self.step * weight, slope)
         return level
 
 
@@ -166,7 +197,8 @@ class ReversedStep:
     and B̄ and V̄ go to the level before and to earlier stages.
 
     Args:
-        stepping: the scheme and its step, with `dynamic`.
+        stepping: the scheme and its steps, with `dynamic`.
+        step: the number of the step.
         about: the linearised equation, which its owner brings to each stage.
         state_bar, velocity_bar: the derivatives with respect to the level after the step.
     """
@@ -174,29 +206,31 @@ class ReversedStep:
     def __init__(
         self,
         stepping: Stepping,
+        step: int,
         about: LinearisedStage,
         state_bar: np.ndarray,
         velocity_bar: np.ndarray,
     ):
-        self.stepping, self.about = stepping, about
+        self.stepping, self.step, self.about = stepping, step, about
         self.state_bar, self.velocity_bar = state_bar, velocity_bar
         self._bases: dict[int, np.ndarray] = {}
         self._speeds: dict[int, np.ndarray] = {}
 
     def stage(self, index: int) -> np.ndarray:
         """λ of a stage; later stages must have been taken."""
-        s, gamma, about = self.stepping, self.stepping.gamma, self.about
+        s, about = self.stepping, self.about
+        gamma, length = s.gamma(self.step, index), float(s.steps[self.step])
         assert s.dynamic is not None
         zero = np.zeros(len(self.state_bar))
         later = [(s.scheme.a[k][index], k) for k in range(index + 1, s.last + 1)]
         weight = s.scheme.b[index]
         pushed = weight * self.state_bar + sum(a * self._bases[k] for a, k in later)
-        rate_bar = s.step * s.dynamic * pushed
+        rate_bar = length * s.dynamic * pushed
         value_bar = (1 - s.dynamic) * self.state_bar if index == s.last else zero
         speed_bar = zero
         if s.second_order is not None:
             pushed = weight * self.velocity_bar + sum(a * self._speeds[k] for a, k in later)
-            acceleration_bar = s.step * s.second_order * pushed
+            acceleration_bar = length * s.second_order * pushed
             rate_bar = rate_bar + acceleration_bar / gamma
             speed_bar = -acceleration_bar / gamma
         multiplier = about.solve_transposed(value_bar + rate_bar / gamma)

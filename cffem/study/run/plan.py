@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.progress import duration
-from cffem.symbols.problem.experiment import Experiment, Window
+from cffem.symbols.problem.experiment import Experiment
+from cffem.symbols.problem.window import Window
 
 if TYPE_CHECKING:
     from cffem.study.study import Study

@@ -57,11 +57,12 @@ from cffem.symbols.problem.conditions import (
     Robin,
     Tangential,
 )
-from cffem.symbols.problem.experiment import Experiment, Window
+from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.norm_names import Norm
 from cffem.symbols.problem.system import System
+from cffem.symbols.problem.window import Window
 from cffem.symbols.restricted import on
 from cffem.verdicts.certification import Certification
 
@@ -480,15 +481,28 @@ class StudyReader:
         if "time" not in table:
             return None
         entry = table.table("time")
-        options = {
-            "start": entry.number("start", 0),
-            "end": entry.number("end"),
-            "steps": entry.whole("steps", most=MOST_STEPS),
-            "scheme": entry.text("scheme", None),
-        }
+        scheme = entry.text("scheme", None)
+        tolerance = self._tolerance(entry)
+        if "levels" in entry:
+            levels = entry.get("levels")
+            if not isinstance(levels, list) or not 2 <= len(levels) <= MOST_STEPS + 1:
+                raise entry.refuse("levels", "a list of the times at which steps end")
+            entry.done()
+            with entry.naming():
+                return Window.through(levels, scheme, tolerance)
+        start, end = entry.number("start", 0), entry.number("end")
+        steps = entry.whole("steps", most=MOST_STEPS)
         entry.done()
         with entry.naming():
-            return Window(**options)
+            return Window(start, end, steps, scheme, tolerance=tolerance)
+
+    def _tolerance(self, entry: Table) -> float | str | None:
+        """The tolerance of adaptive steps, a number or "auto"."""
+        given = entry.get("tolerance", None)
+        if given is None or given == "auto":
+            return given
+        number: float = entry.number("tolerance")
+        return number
 
     def _constraint(self, parent: Table) -> Constraint:
         table = parent.table("constraint")

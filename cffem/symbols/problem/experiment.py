@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from cffem.symbols.algebra.shapes import shape_of, unify
@@ -26,67 +25,8 @@ from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.observations import Observation
-from cffem.symbols.problem.schemes import SCHEMES
 from cffem.symbols.problem.term_checks import check_symbols
-
-
-@dataclass(frozen=True)
-class Window:
-    """The time window (start, end), divided into equal steps.
-
-    Args:
-        start, end: its ends.
-        steps: the number of time steps.
-        scheme: "midpoint" (second order, conserves quadratic energies; equals Crank–Nicolson for
-            linear problems), "sdirk2", "sdirk3" and "sdirk4" (second, third and fourth order,
-            L-stable, for stiff parabolic problems and constraints), "backward-euler", or one that
-            was added (`cffem.extend.add_scheme`). None: midpoint, or sdirk2 where a constraint with
-            multiplier is declared.
-
-    Example:
-        >>> import cffem as cf
-        >>> cf.Window(0, 1, steps=4).times
-        array([0.  , 0.25, 0.5 , 0.75, 1.  ])
-    """
-
-    start: float
-    end: float
-    steps: int
-    scheme: str | None = None
-
-    def __post_init__(self) -> None:
-        numbers = all(
-            isinstance(end, int | float | np.number | sp.Number) for end in (self.start, self.end)
-        )
-        if not (
-            numbers
-            and math.isfinite(self.start)
-            and math.isfinite(self.end)
-            and self.end > self.start
-        ):
-            raise InputError(
-                f"a time window needs finite start < end, not ({self.start}, {self.end})"
-            )
-        if (
-            not isinstance(self.steps, int | np.integer)
-            or isinstance(self.steps, bool)
-            or self.steps < 1
-        ):
-            raise InputError(
-                f"a time window needs a whole number of steps, at least 1, not {self.steps!r}"
-            )
-        if self.scheme is not None:
-            SCHEMES[self.scheme]  # an unknown one is an error that names those there are
-
-    @property
-    def step(self) -> float:
-        """The length of a time step."""
-        return (self.end - self.start) / self.steps
-
-    @property
-    def times(self) -> np.ndarray:
-        """All time levels, start and end included."""
-        return np.linspace(self.start, self.end, self.steps + 1)
+from cffem.symbols.problem.window import Window
 
 
 @dataclass(frozen=True)
