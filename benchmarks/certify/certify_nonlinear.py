@@ -22,7 +22,7 @@ from mpi4py import MPI
 
 import cffem as cf
 from benchmarks.certify.certify_modal import perturbed, u
-from cffem.bounds.levels.compared import gram_matrix, raised_states
+from cffem.bounds.levels.compared import gram_matrix, grids, raised_states
 from cffem.bounds.levels.ladders import raised_constraint, raised_elements, refined_domain
 from cffem.bounds.levels.prolongation import prolongation
 from cffem.symbols import x, y, z
@@ -177,12 +177,11 @@ def reference(model: Any, name: str, deleted: Any) -> Reference:
             for s in (model.factual, deleted)
         ]
         fine = [solution.states for solution in (finer.factual, finer.solve(cf.delete(name)))]
-        length = float(model.times[-1] - model.times[0])
         fields = [
             [(fine[0], 1.0), (coarse[0], -1.0)],
             [(fine[1], 1.0), (coarse[1], -1.0)],
             [(fine[0], 1.0), (fine[1], -1.0), (coarse[0], -1.0), (coarse[1], 1.0)],
             [(fine[0], 1.0), (fine[1], -1.0)],
         ]
-        squares = gram_matrix(finer.norm("L2"), fields, length).diagonal()
+        squares = gram_matrix(finer.norm("L2"), fields, grids([model, finer])).diagonal()
     return Reference(*(math.sqrt(max(value, 0.0)) for value in squares))

@@ -79,8 +79,8 @@ class Problem:
         from cffem.engine.model import Model
         from cffem.symbols.problem.conditions import Dirichlet, Tangential
         from cffem.symbols.problem.experiment import Experiment
-        from cffem.symbols.problem.window import Window
         from cffem.symbols.problem.library import Library
+        from cffem.symbols.problem.window import Window
 
         anchor = {0: None, 1: dt(self.unknown), 2: dt(dt(self.unknown))}[self.order]
         zero = (0, 0, 0) if self.unknown is E else 0

@@ -178,7 +178,14 @@ class Model:
     def _choose_levels(self) -> None:
         """Let the factual solution choose the time steps, where the window leaves them to it."""
         if self.experiment.time is not None and self.experiment.time.adaptive:
-            self._chosen = choose_levels(self)
+            chosen = Solution(self, Intervention(), self.times, SolveRecord())
+            choose_levels(self, chosen)
+            self._chosen = chosen
+
+    @property
+    def steps_chosen(self) -> bool:
+        """Whether the factual solution is there from the march that chose the time steps."""
+        return self._chosen is not None
 
     def use_levels(self, window: Window, note: str) -> None:
         """Take the levels that were chosen, as a note says, from now on."""

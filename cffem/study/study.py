@@ -20,7 +20,8 @@ from mpi4py import MPI
 
 from cffem.engine.assembly.experiment_checks import checked_coefficients
 from cffem.engine.calibration.calibration_settings import CalibrationSettings
-from cffem.engine.time.in_parts import steps_of_spells
+from cffem.engine.time.adaptive import ADAPTIVE
+from cffem.engine.time.in_parts import window_of_spells
 from cffem.screening.screening import Screening
 from cffem.study.report.report import Report
 from cffem.study.run import settings
@@ -58,6 +59,7 @@ from cffem.symbols.form_terms import forms_among
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.known_values import for_measured_fields
 from cffem.symbols.problem.observables import Observable
+from cffem.symbols.problem.window import LARGEST_TOLERANCE
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
@@ -165,6 +167,7 @@ class Study:
         self.interventions = checked_interventions(interventions or {}, library)
         self.pairs = checked_flag(pairs)
         self.profiles = checked_names(profiles, library)
+        self._set_tolerances()
         self.step_notes = self._hit_spells()
         self.seed = int(seed)
         self.started = False
@@ -218,14 +221,33 @@ class Study:
             window = experiment.time
             if window is None:
                 continue
-            steps = steps_of_spells(self.interventions.values(), window)
-            if steps is not None and steps != window.steps:
-                self.experiments[name] = replace(experiment, time=replace(window, steps=steps))
+            hit = window_of_spells(self.interventions.values(), window)
+            if hit is not window:
+                self.experiments[name] = replace(experiment, time=hit)
                 notes[name] = (
-                    f"the window has {steps} time steps instead of {window.steps}, so that steps "
-                    "end where interventions begin and end"
+                    f"the window has {hit.steps} time steps instead of {window.steps}, so that "
+                    "steps end where interventions begin and end"
                 )
         return notes
+
+    def _set_tolerances(self) -> None:
+        """Give windows whose steps are chosen automatically a tenth of ε as their tolerance.
+
+        Raises:
+            InputError: ε is not relative to the solution, as tolerances are.
+        """
+        for group in (self.experiments, self.candidates):
+            for name, experiment in group.items():
+                window = experiment.time
+                if window is None or window.tolerance != "auto":
+                    continue
+                if not self.certification.relative:
+                    raise InputError(
+                        "tolerance='auto' is a tenth of an ε that is relative to the solution; "
+                        "give the window a number, 1e-3 say, or take relative=True"
+                    )
+                share = min(ADAPTIVE.share * float(self.certification.epsilon), LARGEST_TOLERANCE)
+                group[name] = replace(experiment, time=replace(window, tolerance=share))
 
     def run(
         self, out: str | Path | None = None, resume: bool = False, quiet: bool = False

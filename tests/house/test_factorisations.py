@@ -27,7 +27,7 @@ FROM_OPTIONS = {
 FACTORY = "engine/solve/petsc_options.py"
 # Preconditioners that factorise nothing, or incompletely, whose solves are judged by their
 # residuals.
-ITERATIVE = {"engine/solve/preconditioners.py", "engine/deletion/difference.py"}
+ITERATIVE = {"engine/solve/preconditioners.py", "engine/deletion/difference_systems.py"}
 
 
 def modules():

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cffem.engine.norms import counted
-from cffem.engine.solution import Solution
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError
@@ -40,6 +39,7 @@ from cffem.symbols.problem.window import AUTO, Window
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
+    from cffem.engine.solution import Solution
     from cffem.engine.solve.stage_types import StageVectors
     from cffem.engine.time.trajectories import StageEntry
 
@@ -95,9 +95,13 @@ class Trial:
     order: int = 1
 
 
-def choose_levels(model: Model) -> Solution:
+def choose_levels(model: Model, solution: Solution) -> None:
     """Solve the factual problem with steps of its own choice; the model has the window of these
     steps from then on; collective.
+
+    Args:
+        model: the model.
+        solution: an empty one, which takes the levels and stages.
 
     Raises:
         InputError: the window leaves the tolerance to a study.
@@ -110,7 +114,7 @@ def choose_levels(model: Model) -> Solution:
             "tolerance='auto' is a share of the ε of a study; give a model a number, 1e-3 say"
         )
     with Scope() as scope:
-        return scope.own(_Chooser(model, float(window.tolerance or 0.0))).run(window)
+        scope.own(_Chooser(model, float(window.tolerance or 0.0))).run(window, solution)
 
 
 class _Chooser(Scope):
@@ -267,14 +271,14 @@ class _Chooser(Scope):
     # All steps
     # ----------------------------------------------------------------------------------------------
 
-    def run(self, window: Window) -> Solution:
+    def run(self, window: Window, solution: Solution) -> None:
         """March through a window."""
         model, base = self.model, window.times
         self.length = float(base[-1] - base[0])
         before, after = self.marching.sides(base)
         state, velocity = model.initial(Intervention(), self.stage)
         place = _Place((state, velocity))
-        solution = Solution(model, Intervention(), base, self.record)
+        solution.record = self.record
         stages = solution.stages = model.new_stages()
         levels = [float(base[0])]
         model.observer.solve((), len(base) - 1)
@@ -309,7 +313,6 @@ class _Chooser(Scope):
         solution.times = np.array(levels)
         chosen = Window.through(levels, window.scheme)
         model.use_levels(chosen, self._note(window, levels))
-        return solution
 
     def _tried(
         self, steps: _Steps, place: _Place, begin: float, end: float, sides: _Sides

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ROUNDING = 1e-8
 # By how much at most the number of steps is raised in an advice.
 FINER = 16
+# Up to so many times the steps are taken, all equal, before single steps are divided.
+MORE = 2
 
 
 def admit(model: Model, change: Intervention) -> None:
@@ -138,14 +140,27 @@ def steps_that_hit(times: set[float], start: float, end: float, steps: int) -> i
     return None
 
 
-def steps_of_spells(changes: Iterable[Intervention], window: Window) -> int | None:
-    """The number of steps that hits the ends of all spells within a window; None where none does,
-    or the window has no spells.
+def window_of_spells(changes: Iterable[Intervention], window: Window) -> Window:
+    """A window whose steps end where spells do: with more equal steps where at most twice as many
+    hit all ends, otherwise with steps divided there; itself where nothing is to be done.
+
+    Example:
+        >>> from cffem.symbols.problem.interventions import delete
+        >>> from cffem.symbols.problem.window import Window
+        >>> spell = delete("u", during=(0.0, 0.3))
+        >>> window_of_spells([spell], Window(0, 1, steps=8)).steps
+        10
+        >>> window_of_spells([spell], Window(0, 1, steps=3)).times
+        array([0.        , 0.3       , 0.33333333, 0.66666667, 1.        ])
     """
     start, end = float(window.start), float(window.end)
     spells = [spell for change in changes for spell in change.spells]
     times = {time for first, last, _ in spells for time in (first, last) if start < time < end}
-    return steps_that_hit(times, start, end, window.steps) if times else None
+    if window.levels is None and not window.adaptive and times:
+        steps = steps_that_hit(times, start, end, window.steps)
+        if steps is not None and steps <= MORE * window.steps:
+            return window if steps == window.steps else window.resampled(steps)
+    return window.with_levels(times)
 
 
 def march_by_spells(

@@ -37,7 +37,8 @@ def plan(study: Study) -> str:
         size, price = measured(study, experiment)
         steps = experiment.time.steps if experiment.time else 1
         lines.append(
-            f"{name}: {size} unknowns, {steps} time steps"
+            f"{name}: {size} unknowns, {'at least ' if experiment.time.adaptive else ''}{steps} "
+            "time steps"
             if experiment.time
             else f"{name}: {size} unknowns, steady"
         )

@@ -34,6 +34,7 @@ from cffem.study.run.signals import keep_watching, stop_if_asked
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.problem.interventions import Intervention
+from cffem.symbols.problem.window import Window
 from cffem.symbols.reasons import Code
 
 if TYPE_CHECKING:
@@ -129,16 +130,59 @@ class Run:
 
     def model(self, name: str, coefficients: Mapping[str, float]) -> Model:
         """A model of an experiment that is watched, and whose factual solution is kept."""
-        study, experiment = self.study, self.experiments[name]
         if self.fit is not None:
             case = self.fit.cases[list(self.experiments).index(name)]
             model = case.model.with_coefficients(coefficients)
+            self._keep_levels(name, model, 0.0)
         else:
-            model = Model(
-                study.library, coefficients, experiment, study.petsc_options, observer=self.watch
-            )
+            model = self._stepped(name, coefficients)
         model.take_factual_from(lambda: self.factual(name, model))
         return model
+
+    def _stepped(self, name: str, coefficients: Mapping[str, float]) -> Model:
+        """A model whose time steps are given, known from an earlier run, or chosen now and
+        stored.
+        """
+        experiment, key = self.experiments[name], f"factual/levels/{name}"
+        window = experiment.time
+
+        def made(time: Window | None) -> Model:
+            study = self.study
+            changed = replace(experiment, time=time)
+            return Model(
+                study.library, coefficients, changed, study.petsc_options, observer=self.watch
+            )
+
+        if window is None or not window.adaptive:
+            return made(window)
+        plain = replace(window, tolerance=None)
+        if not any(coefficients.values()):  # before anything is fitted there is nothing to march
+            return made(plain)
+        since = time.perf_counter()
+        if key in self.checkpoint:
+            known = self.checkpoint[key]["value"]
+            model = made(Window.through(known["levels"], window.scheme))
+            model.levels_note = known["note"]
+        else:
+            try:
+                model = made(window)
+            except SolveError as error:
+                model = made(plain)
+                why = f"time steps could not be chosen ({error}): those of the window are taken"
+                model.levels_note = "; ".join(filter(None, (model.levels_note, why)))
+            self._keep_levels(name, model, time.perf_counter() - since)
+        self.experiments[name] = replace(experiment, time=model.experiment.time)
+        return model
+
+    def _keep_levels(self, name: str, model: Model, seconds: float) -> None:
+        """Store the time steps that were chosen, so that a resumed run has the same."""
+        experiment, key = self.experiments[name], f"factual/levels/{name}"
+        if experiment.time is None or not experiment.time.adaptive or key in self.checkpoint:
+            return
+        levels = [float(level) for level in model.times]
+        value = {"levels": levels, "note": model.levels_note}
+        self.checkpoint.store(key, {"value": value, "seconds": round(seconds, 3)})
+        self.experiments[name] = replace(experiment, time=model.experiment.time)
 
     def factual(self, name: str, model: Model) -> Solution:
         """The factual solution of an experiment, from the checkpoint or solved now and stored."""
@@ -260,6 +304,11 @@ def solved_within(model: Model, limits: Mapping[Field, float]) -> Solution:
     Raises:
         ModelGrows: a field leaves its limits.
     """
+    if model.steps_chosen:
+        chosen = model.solve_factual()
+        for level, state in enumerate(chosen.states):
+            check_growth(model, level, state, limits)
+        return chosen
     record = SolveRecord()
     solution = Solution(model, Intervention(), model.times, record)
 

@@ -22,10 +22,11 @@ from cffem.symbols.reasons import Code, Reason
 
 def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
     """Make the models; known coefficients with the wrong sign are refused."""
-    for name in run.experiments:
-        run.models[name] = model = run.model(name, coefficients)
+    for name, experiment in list(run.experiments.items()):
         if run.study.coefficients is not None:
-            check_direction_of_time(run.study.library, coefficients, dimension(model))
+            dim = int(experiment.mesh.mesh.geometry.dim)
+            check_direction_of_time(run.study.library, coefficients, dim)
+        run.models[name] = run.model(name, coefficients)
 
 
 def factual(run: Run) -> dict[str, FactualFact]:
