@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import sympy as sp
 from dolfinx import fem
 
 from cffem.engine.assembly.carried import Release
@@ -45,8 +46,10 @@ class Clock:
     c, with γ = a_ii · step.
 
     Boundary data enter a stage so that the rates they imply are as exact as the scheme: a stiffly
-        accurate scheme takes g at the
-    stage's time, the midpoint rule the mean of g at both ends, which is what Crank–Nicolson does.
+    accurate scheme takes g at the stage's time, the midpoint rule the mean of g at both ends, which
+    is what Crank–Nicolson does. A scheme of third or higher order takes the rate ġ at the stage's
+    time instead, as it does for unknowns with an equation: its stages are of first order, and rates
+    that follow from values at the stages would be, too.
     """
 
     start: float
@@ -54,6 +57,7 @@ class Clock:
     fraction: float
     gamma: float
     stiffly_accurate: bool
+    high: bool = False
 
     @property
     def samples(self) -> tuple[tuple[float, float], ...]:
@@ -204,7 +208,7 @@ class EssentialConditions:
         """
         for entry in self.entries:
             if entry.order == 2:
-                entry.put(velocity, entry.values_at(time, rate=True))
+                entry.put(velocity, entry.values_at(time, 1))
         self.complete(velocity)
         if (
             self.floating is not None
@@ -220,13 +224,25 @@ class EssentialConditions:
         given = np.zeros_like(rate)
         for entry in self.entries:
             if entry.order:
-                entry.put(given, entry.values_at(time, rate=True))
+                entry.put(given, entry.values_at(time, 1))
         rate[self.owned] = np.where(mask[self.owned] != 0, given[self.owned], rate[self.owned])
         self.complete(rate)
 
-    def set_stage(self, state: np.ndarray, base: np.ndarray, clock: Clock) -> None:
+    def set_stage(
+        self,
+        state: np.ndarray,
+        base: np.ndarray,
+        clock: Clock,
+        speed: np.ndarray | None = None,
+    ) -> None:
         """Put boundary values into a stage value W, so that (W − base)/γ and its like are
         accurate rates of the data.
+
+        Args:
+            state: W.
+            base: where the stage starts.
+            clock: where it stands.
+            speed: the velocity there, of fields of second order in time.
         """
         state[self._zero_positions] = 0.0
         for trace in self._traces:
@@ -235,7 +251,14 @@ class EssentialConditions:
             if entry.order == 0:
                 entry.put(state, entry.values_at(clock.time))
                 continue
-            rate = entry.order == 2
+            if clock.high and not entry.timeless and entry.smooth(entry.order):
+                slope = entry.values_at(clock.time, entry.order)
+                if entry.order == 2:
+                    assert speed is not None
+                    slope = speed[entry.mine] + clock.gamma * slope
+                entry.put(state, base[entry.mine] + clock.gamma * slope)
+                continue
+            rate = int(entry.order == 2)
             value = np.zeros(len(entry.mine))
             for weight, time in clock.samples:
                 value += weight * entry.values_at(time, rate)
@@ -306,15 +329,31 @@ class Entry:
         self.mine = self.where[self.where < spaces.owned]
         self._dofs = dofs[self.where < spaces.owned]
         self._function = fem.Function(self.own)
-        self._known: dict[tuple[float, bool], np.ndarray] = {}
+        self._known: dict[tuple[float, int], np.ndarray] = {}
+        self._smooth: dict[int, bool] = {}
         self.timeless = not data.depends_on_time(condition.value)
 
     def put(self, state: np.ndarray, values: np.ndarray) -> None:
         """Write values at the positions this rank owns."""
         state[self.mine] = values
 
-    def values_at(self, time: float, rate: bool = False) -> np.ndarray:
-        """The values at a time, or their time derivatives."""
+    def smooth(self, times: int) -> bool:
+        """Whether the data have so many time derivatives that can be written down."""
+        if times not in self._smooth:
+            value = self._value()
+            formula = not isinstance(value, MeasuredFields) and not (
+                callable(value) and not isinstance(value, sp.Basic)
+            )
+            try:
+                for _ in range(times if formula else 0):
+                    value = data.time_derivative(value, str(self.condition))
+            except InputError:
+                formula = False
+            self._smooth[times] = formula
+        return self._smooth[times]
+
+    def values_at(self, time: float, rate: int = 0) -> np.ndarray:
+        """The values at a time, or their first or second time derivatives."""
         if rate and self.timeless:
             return np.zeros(len(self.mine))
         key = (0.0 if self.timeless else float(time), rate)
@@ -322,9 +361,9 @@ class Entry:
             # A step asks for its two ends and its stages again and again, and for nothing else.
             while len(self._known) >= 6:
                 self._known.pop(next(iter(self._known)))
-            value = (
-                data.time_derivative(self._value(), str(self.condition)) if rate else self._value()
-            )
+            value = self._value()
+            for _ in range(rate):
+                value = data.time_derivative(value, str(self.condition))
             data.interpolate(
                 self._function, value, self.condition.unknown, time, str(self.condition), gaps=True
             )

@@ -32,6 +32,7 @@ from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError
 from cffem.engine.time.growth import Growth
 from cffem.engine.time.march import StepSolver, twin
+from cffem.engine.time.reversible import check_reversible
 from cffem.engine.time.stepping import Stepping, Track
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import Intervention
@@ -286,6 +287,7 @@ class _Chooser(Scope):
         self.sizes = self._sizes(state)
         if velocity is not None:
             self.speeds = self._sizes(velocity)
+        check_reversible(self.stage, self._stepping(base), state, velocity, float(base[0]))
         growth = Growth(self.stage, self._stepping(base), base, state, velocity)
         steps = _Steps(base)
         while not steps.done:

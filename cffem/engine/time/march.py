@@ -26,6 +26,7 @@ from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.consistent import rates_and_values
 from cffem.engine.time.growth import Growth
+from cffem.engine.time.reversible import check_reversible
 from cffem.engine.time.stepping import Stepping, Track, time_steps
 from cffem.symbols.problem.schemes import Scheme
 from cffem.symbols.problem.window import SAME_LEVEL
@@ -323,6 +324,7 @@ def march(
     stepping, (before, after) = marching.stepping(times), marching.sides(times)
     track = Track(stepping, np.array(start), None if velocity is None else np.array(velocity))
     keep(0, track.state.copy(), track.velocity)
+    check_reversible(stage, stepping, start, velocity, float(times[0]))
     growth = Growth(stage, stepping, times, start, velocity)
     with Scope() as scope:
         steps = scope.own(StepSolver(stage, marching.scheme, velocity is not None))
@@ -378,7 +380,7 @@ class StepSolver(Scope):
             if self._speed is not None and track.velocity is not None:
                 self._speed.array[:] = slow
                 guess.array[:] += clock.gamma * track.velocity
-            self.stage.essential.set_stage(guess.array, base.array_r, clock)
+            self.stage.essential.set_stage(guess.array, base.array_r, clock, slow)
             states = self._stage(i).solve(guess, base, self._speed, clock.gamma, clock.time, what)
             _, rate, acceleration = (None if x is None else x.array_r for x in states)
             track.move(i, guess.array_r, rate, acceleration)
@@ -422,4 +424,7 @@ def clock_of(scheme: Scheme, index: int, begin: float, end: float, gamma: float)
     first, share = scheme.span(index)
     length = end - begin
     fraction = scheme.c[index] if scheme.stiffly_accurate else 0.5
-    return Clock(begin + first * length, share * length, fraction, gamma, scheme.stiffly_accurate)
+    exact = scheme.stiffly_accurate
+    return Clock(
+        begin + first * length, share * length, fraction, gamma, exact, exact and scheme.order > 2
+    )
