@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cffem.engine.norms import add_norm
     from cffem.screening.screening import add_screening_method
     from cffem.study.toml.named_data import add_reader
-    from cffem.symbols.problem.schemes import Scheme, add_scheme
+    from cffem.symbols.problem.schemes import Scheme, add_scheme, composed
 
 _HOME = {
     "Scheme": "cffem.symbols.problem.schemes",
@@ -30,6 +30,7 @@ _HOME = {
     "add_scheme": "cffem.symbols.problem.schemes",
     "add_strategy": "cffem.engine.deletion.strategies",
     "add_screening_method": "cffem.screening.screening",
+    "composed": "cffem.symbols.problem.schemes",
 }
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "add_scheme",
     "add_screening_method",
     "add_strategy",
+    "composed",
 ]
 
 

@@ -47,6 +47,9 @@ SQUARE = 'mesh = { shape = "square", h = 0.25 }'
 LINE = 'mesh = { shape = "interval", h = 0.05 }'
 BOX = 'mesh = { shape = "box", h = 0.5 }'
 TIME = "time = { end = 0.1, steps = 4 }"
+UNEVEN = "time = { levels = [0, 0.01, 0.025, 0.045, 0.07, 0.1] }"
+CHOSEN = 'time = { end = 0.1, steps = 2, scheme = "sdirk2", tolerance = 1e-4 }'
+STANDING = 'initial = { u = "sin(pi*x)*sin(pi*y)", "dt(u)" = "0" }'
 TORUS = (
     'boundary = [{ type = "Periodic", on = "right", to = "left" }, '
     '{ type = "Periodic", on = "top", to = "bottom" }]'
@@ -157,5 +160,24 @@ CLASSES = {
         "\n".join([SQUARE, 'elements = { v = ["Lagrange", 2] }', zero("v", value="[0, 0]"),
                    'forcing = { v = ["1", "0"] }']),
         "v[0]",
+    ),
+    "parabolic, steps that differ": study(
+        SCALAR, one("dt(u)", {"lap": "lap(u)", "u": "u"}), "lap = 0.1\nu = 0.5",
+        "\n".join([SQUARE, P2, zero("u"), BUMP, UNEVEN]), "u",
+    ),
+    "parabolic, chosen steps": study(
+        SCALAR, one("dt(u)", {"lap": "lap(u)", "u": "u"}), "lap = 0.1\nu = 0.5",
+        "\n".join([SQUARE, P2, zero("u"), BUMP, CHOSEN]), "u",
+    ),
+    "wave, steps that differ": study(
+        SCALAR, one("dt(dt(u))", {"lap": "lap(u)", "damping": "-dt(u)"}),
+        "lap = 1.0\ndamping = 0.1", "\n".join([SQUARE, P2, zero("u"), STANDING, UNEVEN]), "u",
+    ),
+    "wave, midpoint4": study(
+        SCALAR, one("dt(dt(u))", {"lap": "lap(u)", "damping": "-dt(u)"}),
+        "lap = 1.0\ndamping = 0.1",
+        "\n".join([SQUARE, P2, zero("u"), STANDING,
+                   'time = { end = 0.1, steps = 4, scheme = "midpoint4" }']),
+        "u",
     ),
 }  # fmt: skip

@@ -154,6 +154,20 @@ def test_newton_that_fails_makes_the_step_shorter():
     assert np.isfinite(model.factual.norm())
 
 
+def body_of_ranks(comm):
+    window = cf.Window(0, 1, 8, "sdirk2", tolerance=1e-3)
+    mine, alone = (starting(window, each) for each in (comm, MPI.COMM_SELF))
+    assert mine.times.tolist() == alone.times.tolist()
+    scores = [model.deletions(["u"], accuracy=1e-6)["u"].score for model in (mine, alone)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_chosen_steps_are_the_same_on_ranks(on_ranks, ranks):
+    on_ranks(ranks, body_of_ranks)
+
+
 @pytest.mark.parametrize("tolerance", [0, -1e-3, 2.0, True, "small"])
 def test_tolerances_that_say_nothing_are_refused(tolerance):
     with pytest.raises(cf.InputError, match="tolerance"):

@@ -76,3 +76,27 @@ def test_cheap_strategies_agree_with_solves(scheme):
     assert linear.deletions(accuracy=1e-5)["lap"].score == pytest.approx(
         linear.deletions()["lap"].score, rel=1e-4
     )
+
+
+def moving(scheme: str, steps: int) -> float:
+    """The error of a heat equation whose boundary values move."""
+    exact = sp.sin(2 * x + 1) * sp.exp(-t) * sp.cos(3 * t + x)
+    experiment = cf.Experiment(
+        mesh=create_unit_interval(MPI.COMM_SELF, 4),
+        elements={u: ("Lagrange", 5)},
+        boundary=[cf.Dirichlet(u, exact)],
+        initial={u: exact.subs(t, 0)},
+        forcing={u: exact.diff(t) - 0.3 * exact.diff(x, 2)},
+        time=cf.Window(0, 1, steps, scheme),
+    )
+    model = cf.Model(cf.Library(anchor=dt(u), terms={"lap": lap(u)}), {"lap": 0.3}, experiment)
+    function = model.solve().function(u)
+    nodes = function.function_space.tabulate_dof_coordinates()[:, 0]
+    return float(np.abs(function.x.array - sp.lambdify(x, exact.subs(t, 1))(nodes)).max())
+
+
+@pytest.mark.parametrize("scheme", [name for name, _ in HIGH])
+def test_moving_boundary_values_keep_the_third_order(scheme):
+    coarse, fine = (moving(scheme, steps) for steps in (16, 32))
+    assert np.log2(coarse / fine) > 2.9
+    assert fine < moving("sdirk2", 32) / 5

@@ -19,7 +19,7 @@ PAGE = (TOP / "docs" / "extending.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 # What each block prints.
 PRINTED = [
-    r"^0\.\d+\n$",
+    r"^0\.\d+\n\d+ steps, order of the tangent [12]\.\d+\n0\.\d+\n$",
     r"^\S+ \S+\n$",
     r"^lap own solve\nu first order\n$",
     r"^guaranteed: ‖u − u_h‖ = ‖f − c u_h‖/c = 0\.00\d+",

@@ -139,6 +139,7 @@ def body_of_ranks(comm):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_chosen_steps_do_not_depend_on_the_number_of_ranks(on_ranks, ranks):
     on_ranks(ranks, body_of_ranks)
