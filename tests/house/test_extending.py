@@ -57,7 +57,7 @@ def test_every_registry_has_its_block():
 @pytest.mark.parametrize(
     ("block", "printed"),
     zip(BLOCKS, PRINTED, strict=True),
-    ids=re.findall(r"extend\.(add_\w+)\(", PAGE),
+    ids=dict.fromkeys(re.findall(r"extend\.(add_\w+)\(", PAGE)),
 )
 def test_every_block_runs(block, printed, capsys, tmp_path, monkeypatch, registries_as_before):
     pytest.importorskip("dolfinx")
