@@ -4,7 +4,9 @@ picture, also in a real browser.
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 import re
 import shutil
@@ -12,7 +14,9 @@ import subprocess
 import sys
 import types
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -26,6 +30,7 @@ from cffem.study.report.canvas import MARKS
 from cffem.study.report.page import POLICY
 from cffem.study.report.page_evidence import design
 from cffem.study.report.page_script import CHECKSUM, SCRIPT
+from cffem.study.report.plots.raster import Raster, palette
 from cffem.study.report.report import Report
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -122,6 +127,12 @@ def test_the_page_holds_what_the_report_holds(pages):
     assert "Not part of this report: not part of this example" in words
 
 
+def pictures(page):
+    """The pictures of a page as text."""
+    found = re.findall(r'class="picture"[^>]*base64,([^"]*)"', page)
+    return [base64.b64decode(data).decode() for data in found]
+
+
 def test_pictures_are_written_without_mathematics_that_they_would_not_read(monkeypatch):
     # Names come from users, so dollars and backslashes in pictures are text.
     written = []
@@ -134,9 +145,41 @@ def test_pictures_are_written_without_mathematics_that_they_would_not_read(monke
     saving = matplotlib.figure.Figure.savefig
     monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
     for name in ("known", "screened"):
-        PAGES[name]()
+        for drawn in pictures(PAGES[name]()):
+            written.extend(re.findall(r"<text[^>]*>([^<]*)</text>", drawn))
     assert "|⟨Aⱼ, Aₖ⟩|" in written
+    assert "penalty λ (weaker to the right)" in written
     assert not [text for text in written if "$" in text or "\\" in text]
+
+
+def test_names_in_pictures_are_text_and_no_markup(pages):
+    drawn = pictures(pages["hostile"])
+    assert len(drawn) == 2
+    for sheet in drawn:
+        assert {part.tag.split("}")[1] for part in ElementTree.fromstring(sheet).iter()} <= {
+            "svg", "rect", "line", "path", "text", "circle", "polygon", "image",
+        }  # fmt: skip
+    assert "&lt;script&gt;alert(" in drawn[0]
+
+
+def test_areas_are_filled_with_the_values_of_their_triangles():
+    # Linear functions are linear in pixels, on cells of all sizes, and nothing is drawn outside.
+    points = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0], [1.0, 1.0], [1.9, 0.1]])
+    cells = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
+    raster = Raster(points, cells, 80)
+    assert (raster.width, raster.height) == (80, 40)
+    x, y = np.meshgrid((np.arange(80) + 0.5) / 40, (np.arange(40)[::-1] + 0.5) / 40)
+    found = raster.values(3 * points[:, 0] - points[:, 1])
+    inside = x >= y
+    assert np.isfinite(found[inside]).all()
+    assert np.isnan(found[x < y - 1e-9]).all()
+    assert np.allclose(found[inside], (3 * x - y)[inside], atol=1e-5)
+    image = pytest.importorskip("PIL.Image")
+    address = raster.picture(points[:, 0], 0.0, 2.0, "viridis")
+    shown = image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGBA")
+    assert shown.size == (80, 40)
+    assert shown.getpixel((0, 0))[3] == 0
+    assert shown.getpixel((79, 39)) == (*palette("viridis")[252], 255)
 
 
 def test_columns_that_are_nearly_the_same_are_told_from_columns_that_are():

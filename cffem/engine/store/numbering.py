@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import basix
 import numpy as np
 from dolfinx import la
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from cffem._compat import cell_geometry, cell_name
@@ -58,8 +59,10 @@ class Numbering:
         self.cells: np.ndarray | None = None
         first = collectively(self.comm, lambda: self._number(*zip(*parts, strict=True)))
         self.count = self.comm.bcast(None if first is None else len(self._where))
+        mine = self.comm.scatter(first)
         self._first = np.zeros(self.dofs.shape, dtype=bool)
-        np.put_along_axis(self._first, places, self.comm.scatter(first), axis=1)
+        np.put_along_axis(self._first, places, mine, axis=1)
+        self._taken = self._rows(np.flatnonzero(mine))
 
     def _number(
         self, keys: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]
@@ -77,20 +80,43 @@ class Numbering:
             )
         dofs = np.concatenate(numbers)[self._order]
         self._where = np.sort(np.unique(dofs.ravel(), return_index=True)[1])
+        # Ranks send what first occurs in their cells, in the order of these.
+        cells, places = np.divmod(self._where, dofs.shape[1])
+        self._arrival = np.argsort(self._order[cells] * dofs.shape[1] + places)
         marks = np.zeros(dofs.size, dtype=bool)
         marks[self._where] = True
         return self._split(marks.reshape(dofs.shape))
+
+    def _rows(self, places: np.ndarray) -> sparse.csr_matrix:
+        """The matrix from a local array with ghosts to the coefficients of the sorted cells at some
+        places, which are numbered cell by cell.
+        """
+        cells, rows = np.divmod(places, self.dofs.shape[1])
+        pointers, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        entries = [np.zeros(0)]
+        groups = self._group[cells]
+        for number, matrix in enumerate(self._to):
+            chosen = np.flatnonzero(groups == number)
+            numbers, inside = np.nonzero(matrix[rows[chosen]])
+            pointers.append(chosen[numbers])
+            columns.append(self.dofs[cells[chosen[numbers]], inside])
+            entries.append(matrix[rows[chosen[numbers]], inside])
+        imap = self.space.dofmap.index_map
+        shape = (len(places), imap.size_local + imap.num_ghosts)
+        where = (np.concatenate(pointers), np.concatenate(columns))
+        return sparse.csr_matrix((np.concatenate(entries), where), shape=shape)
 
     def gather(self, values: np.ndarray) -> np.ndarray | None:
         """Values of all unknowns, (count, block), on rank 0; `values` is a local array with
         ghosts.
         """
-        blocks = values.reshape(-1, self.block)[self.dofs]
-        parts = self.comm.gather(self._transformed(blocks, self._to))
+        own = self._taken @ values.reshape(-1, self.block)
+        parts = [own] if self.comm.size == 1 else self.comm.gather(own)
         if parts is None:
             return None
-        everything = np.concatenate(parts)[self._order]
-        return everything.reshape(-1, self.block)[self._where]
+        everything = np.empty((self.count, self.block))
+        everything[self._arrival] = np.concatenate(parts)
+        return everything
 
     def scatter(self, stored: np.ndarray | None) -> np.ndarray:
         """The local array with ghosts of values that rank 0 has."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Drawing without a screen: Matplotlib figures as `<img>` with the picture inside, and the marks
-that stand for verdicts.
+"""Drawing without a screen: sheets of SVG and, for rarer pictures, Matplotlib figures as `<img>`
+with the picture inside, and the marks that stand for verdicts.
 
 Every verdict has a colour (from the palette of Okabe and Ito, which colour-blind people tell
 apart), a shape and a word. Names are the users': they are drawn as they are, never read as
@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from cffem.study.report.plots.sheet import Sheet
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
@@ -83,16 +82,13 @@ def decades(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def picture(
-    draw: Callable[[Figure], None], alt: str, size: tuple[float, float], kind: str = "svg"
-) -> str:
+def picture(draw: Callable[[Figure], None], alt: str, size: tuple[float, float]) -> str:
     """Draw a figure and return it as an image element with its text alternative.
 
     Args:
         draw: draws into a Matplotlib figure.
         alt: what the picture shows, for people who do not see it.
         size: width and height in inches.
-        kind: "svg", or "png" for pictures of many cells.
     """
     try:
         import matplotlib
@@ -110,40 +106,42 @@ def picture(
             )  # glyphs that the font lacks, axes that cannot be tightened
             figure = Figure(figsize=size, layout="constrained")
             draw(figure)
-            if kind == "svg":
-                figure.savefig(out, format="svg", metadata={"Date": None})
-            else:
-                out = with_few_colours(figure)
+            figure.savefig(out, format="svg", metadata={"Date": None})
     except Exception as error:  # a picture is never worth the report
-        return (
-            '<p class="skipped">This picture could not be drawn: '
-            f"{html.escape(f'{type(error).__name__}: {error}')}</p>"
-        )
-    mime = "image/svg+xml" if kind == "svg" else "image/png"
-    data = base64.b64encode(out.getvalue()).decode()
+        return undrawn(error)
+    return image(out.getvalue(), "image/svg+xml", alt, 96 * size[0])
+
+
+def sheet_picture(draw: Callable[[Sheet], None], alt: str, size: tuple[float, float]) -> str:
+    """Draw on a sheet and return it as an image element with its text alternative.
+
+    Args:
+        draw: draws on the sheet.
+        alt: what the picture shows, for people who do not see it.
+        size: width and height in pixels.
+    """
+    sheet = Sheet(round(size[0]), round(size[1]))
+    try:
+        draw(sheet)
+        drawn = sheet.svg().encode()
+    except Exception as error:  # a picture is never worth the report
+        return undrawn(error)
+    return image(drawn, "image/svg+xml", alt, sheet.width)
+
+
+def undrawn(error: Exception) -> str:
+    """A sentence for a picture that cannot be drawn."""
+    said = html.escape(f"{type(error).__name__}: {error}")
+    return f'<p class="skipped">This picture could not be drawn: {said}</p>'
+
+
+def image(drawn: bytes, mime: str, alt: str, width: float) -> str:
+    """An image element with the picture inside."""
+    data = base64.b64encode(drawn).decode()
     return (
-        f'<img class="picture" width="{96 * size[0]:.0f}" src="data:{mime};base64,{data}" '
+        f'<img class="picture" width="{width:.0f}" src="data:{mime};base64,{data}" '
         f'alt="{html.escape(alt, quote=True)}">'
     )
-
-
-def with_few_colours(figure: Figure) -> io.BytesIO:
-    """A figure as PNG with a palette, a quarter of the size and for the eye the same."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
-    small = io.BytesIO()
-    figure.set_dpi(110)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
-    # The palette must reach the rare colours at the ends of a scale too, which the usual one
-    # (median cut) blends into brown.
-    palette = Image.Quantize.MAXCOVERAGE
-    drawn.convert("RGB").quantize(256, method=palette, dither=Image.Dither.NONE).save(
-        small, format="png"
-    )
-    return small
 
 
 def formula(latex: str, text: str) -> str:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cffem.study.report.canvas import decades, label, picture
+from cffem.study.report.canvas import decades, label, picture, sheet_picture
+from cffem.study.report.plots.raster import colour_of
+from cffem.study.report.plots.sheet import SMALL, TEXT, Panel, Sheet, width_of
 from cffem.study.report.summary import plain, up_to_one
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 
 NUMBERS_UP_TO = 14  # columns
+CELL, LARGEST_MAP = 52.0, 780.0  # pixels of an entry, and of all entries
 WIDEST = 1e-5  # smallest penalty that is drawn, of the largest
 LINES = ("-", "--", "-.", ":")
 COLOURS = ("#00598c", "#b34700", "#00664b", "#8a2a6b", "#7a5c00", "#3b3b9e", "#5a5a5a", "#0089a8")
@@ -40,44 +43,53 @@ def coherence_map(design: Mapping[str, Any]) -> str:
         if len(names) > 1
         else ""
     )
-    side = min(1.9 + 0.55 * len(names), 9.0)
     groups = [group["terms"] for group in design.get("alias_groups", ())]
-    return picture(lambda figure: _draw_map(figure, names, values, groups), alt, (side + 1.3, side))
+    cell = min(CELL, LARGEST_MAP / len(names))
+    room = 18 + max(width_of(label(name)) for name in names)
+    side = cell * len(names)
+    size = (room + side + 110, side + 24 + 0.75 * room)
+    return sheet_picture(lambda s: _draw_map(s, names, values, groups, room, cell), alt, size)
 
 
 def _draw_map(
-    figure: Figure, names: Sequence[str], values: np.ndarray, groups: Sequence[Sequence[str]]
+    sheet: Sheet,
+    names: Sequence[str],
+    values: np.ndarray,
+    groups: Sequence[Sequence[str]],
+    room: float,
+    cell: float,
 ) -> None:
-    axes = figure.add_subplot()
-    image = axes.imshow(values, vmin=0, vmax=1, cmap="Blues")
-    labels = [label(name) for name in names]
-    axes.set_xticks(range(len(names)), labels, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(names)), labels)
-    axes.spines[:].set_visible(False)
-    if len(names) <= NUMBERS_UP_TO:
-        for (j, k), value in np.ndenumerate(values):
-            written = up_to_one(value, f"{value:.2f}").replace(" − ", "−\n") if j != k else "1"
-            axes.text(
-                k,
-                j,
-                written,
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if value > 0.6 else "black",
-            )
+    count = len(names)
+    ends = (-0.5, count - 0.5)
+    panel = Panel(sheet, room, 10, cell * count, cell * count, ends, ends[::-1])
+    for (j, k), value in np.ndenumerate(values):
+        colour = colour_of(float(value) if np.isfinite(value) else 0.0, "Blues")
+        h, v = panel.left + k * cell, panel.top + j * cell
+        sheet.add("rect", x=h, y=v, width=cell + 0.3, height=cell + 0.3, fill=colour)
+        if count <= NUMBERS_UP_TO:
+            written = up_to_one(value, f"{value:.2f}").split(" − ") if j != k else ["1"]
+            for line, part in enumerate(written):
+                words = part + ("−" if line < len(written) - 1 else "")
+                place = v + cell / 2 + 4 + 12 * (line - (len(written) - 1) / 2)
+                sheet.text(h + cell / 2, place, words, anchor="middle", size=SMALL,
+                           colour="white" if value > 0.6 else "black")  # fmt: skip
+    labels = [(float(k), label(name)) for k, name in enumerate(names)]
+    panel.ticks_across(labels, turned=True)
+    panel.ticks_up(labels, size=TEXT)
     for number, group in enumerate(groups):
         where = [names.index(term) for term in group if term in names]
+        colour = COLOURS[(number + 1) % len(COLOURS)]
         for j in where:
             for k in where:
-                axes.add_patch(_frame(j, k, COLOURS[(number + 1) % len(COLOURS)]))
-    figure.colorbar(image, ax=axes, shrink=0.85, label="|⟨Aⱼ, Aₖ⟩|")
-
-
-def _frame(j: int, k: int, colour: str) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((k - 0.46, j - 0.46), 0.92, 0.92, fill=False, edgecolor=colour, linewidth=2.2)
+                h, v = panel.left + (k + 0.04) * cell, panel.top + (j + 0.04) * cell
+                sheet.add("rect", x=h, y=v, width=0.92 * cell, height=0.92 * cell, fill="none",
+                          stroke=colour, stroke_width=2.6)  # fmt: skip
+    left, tall = panel.right + 18, panel.height
+    sheet.bar(left, panel.top, 14.0, tall, "Blues")
+    for share in (0.0, 0.5, 1.0):
+        sheet.text(left + 19, panel.bottom - share * tall + 4, f"{share:g}", size=SMALL)
+    middle = panel.top + tall / 2
+    sheet.text(left + 62, middle, "|⟨Aⱼ, Aₖ⟩|", anchor="middle", turn=-90)
 
 
 def regularisation_path(screening: Mapping[str, Any]) -> str:

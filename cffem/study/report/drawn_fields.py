@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from cffem._files import read_arrays
+from cffem.study.report.plots.raster import Raster
 from cffem.symbols.errors import InputError
 
 FORMAT = "cffem-fields/1"
@@ -71,6 +73,11 @@ class Fields:
                 )
         if any(values.shape != (count,) for values in self.maps.values()):
             raise ValueError("a map has a value at each point of the drawing")
+
+    @cached_property
+    def raster(self) -> Raster:
+        """The pixels of an area, which all of its pictures share."""
+        return Raster(self.points, self.cells)
 
     def difference(self, term: str, name: str) -> np.ndarray:
         """Factual minus deleted."""

@@ -13,10 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cffem.study.report.canvas import decades, label, mark, picture
+from cffem.study.report.canvas import label, mark, sheet_picture
 from cffem.study.report.markup import number
+from cffem.study.report.plots.sheet import TEXT, Panel, Sheet, width_of
 from cffem.study.report.scores.score_order import RANKS_DIFFER, equation_of
 from cffem.study.report.summary import plain, term_epsilon
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cffem.study.report.report import Report, TermReport
 
 DECADES = 4.0  # how far below ε the axis goes; what is smaller is named at its edge
+ROW = 40.0  # pixels of a term
 
 
 class Scored(Protocol):
@@ -62,9 +64,8 @@ def score_bars(terms: Sequence[Scored], quantity: str) -> str:
     if not any(_positive(term.deletion) for term in terms):
         return '<p class="skipped">No picture: no deletion has a score.</p>'
     alt = f"{quantity}, against the tolerance. " + " ".join(map(_told, terms))
-    return picture(
-        lambda figure: _draw_bars(figure, terms, quantity), alt, (8.6, 1.3 + 0.42 * len(terms))
-    )
+    size = (826.0, 74 + ROW * len(terms))
+    return sheet_picture(lambda sheet: _draw_bars(sheet, terms, quantity), alt, size)
 
 
 def _told(term: Scored) -> str:
@@ -77,46 +78,29 @@ def _told(term: Scored) -> str:
     )
 
 
-def _draw_bars(figure: Any, terms: Sequence[Scored], quantity: str) -> None:
-    axes = figure.add_subplot()
+def _draw_bars(sheet: Sheet, terms: Sequence[Scored], quantity: str) -> None:
     epsilons = [term.epsilon for term in terms]
-    low, high = _range(terms, [e for e in epsilons if e is not None and _positive(e)])
+    names, beside = [label(term.name) for term in terms], [_beside(term) for term in terms]
+    left = 16 + max(map(width_of, names))
+    right = 18 + max(map(width_of, beside))
+    panel = Panel(
+        sheet, left, 26, max(sheet.width - left - right, 160.0), ROW * len(terms),
+        _range(terms, [e for e in epsilons if e is not None and _positive(e)]),
+        (len(terms) - 0.5, -0.5), (True, False),
+    )  # fmt: skip
+    panel.ticks_across(grid=True, words=quantity)
+    panel.ticks_up(list(enumerate(names)), size=TEXT)
+    panel.frame()
     shared = len(set(epsilons)) == 1
-    if shared and _positive(epsilons[0]):
-        axes.axvline(epsilons[0], color="black", linestyle="--", linewidth=1.2, zorder=1)
-        axes.annotate(
-            f"ε = {epsilons[0]:.3g}",
-            (epsilons[0], 1.0),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="bottom",
-        )
+    if shared and epsilons[0] is not None and _positive(epsilons[0]):
+        panel.line([epsilons[0]] * 2, panel.y, "black", width=1.4, dash="6 4")
+        sheet.text(panel.across(epsilons[0]), 18, f"ε = {epsilons[0]:.3g}", anchor="middle")
     for row, (term, epsilon) in enumerate(zip(terms, epsilons, strict=True)):
-        if not shared and _positive(epsilon):
-            axes.plot(
-                [epsilon, epsilon],
-                [row - 0.38, row + 0.38],
-                color="black",
-                linestyle="--",
-                linewidth=1.2,
-            )
-        _draw_bar(axes, row, term, low)
-        axes.text(
-            1.02,
-            row,
-            _beside(term),
-            transform=axes.get_yaxis_transform(),
-            va="center",
-            color=mark(term.decision).colour,
-        )
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    decades(axes.xaxis)
-    axes.set_ylim(len(terms) - 0.4, -0.6)
-    axes.set_yticks(range(len(terms)), [label(term.name) for term in terms])
-    axes.set_xlabel(quantity)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
+        if not shared and epsilon is not None and _positive(epsilon):
+            panel.line([epsilon] * 2, [row - 0.38, row + 0.38], "black", width=1.4, dash="6 4")
+        _draw_bar(panel, row, term)
+        sheet.text(panel.right + 14, panel.up(row) + 4.5, beside[row],
+                   colour=mark(term.decision).colour)  # fmt: skip
 
 
 def _range(terms: Sequence[Scored], epsilons: Sequence[float]) -> tuple[float, float]:
@@ -133,39 +117,21 @@ def _range(terms: Sequence[Scored], epsilons: Sequence[float]) -> tuple[float, f
     ) * 2.5
 
 
-def _draw_bar(axes: Any, row: int, term: Scored, low: float) -> None:
-    look = mark(term.decision)
+def _draw_bar(panel: Panel, row: int, term: Scored) -> None:
+    look, low = mark(term.decision), panel.x[0]
     if not _positive(term.deletion):
         return
     assert term.deletion is not None
     if term.margin is not None:
         start, end = max(term.deletion - term.margin, low), term.deletion + term.margin
         if end > low:
-            axes.plot(
-                [start, end],
-                [row, row],
-                color=look.colour,
-                linewidth=2.2,
-                solid_capstyle="butt",
-                zorder=2,
-            )
+            panel.line([start, end], [row, row], look.colour, width=2.6)
             for x in [end, *([start] if start > low else [])]:
-                axes.plot(
-                    [x, x], [row - 0.14, row + 0.14], color=look.colour, linewidth=1.6, zorder=2
-                )
+                panel.line([x, x], [row - 0.14, row + 0.14], look.colour, width=1.8)
     face = "white" if term.decision == "unresolved" else look.colour
     where = max(term.deletion, low * 1.02)
     shape = look.marker if term.deletion > low else "<"
-    axes.plot(
-        where,
-        row,
-        marker=shape,
-        color=look.colour,
-        markerfacecolor=face,
-        markersize=8,
-        zorder=3,
-        clip_on=False,
-    )
+    panel.marker(where, row, shape, look.colour, face=face)
 
 
 def _beside(term: Scored) -> str:
@@ -236,61 +202,39 @@ def scatter(report: Report) -> str:
         f"{plain(t.name)}: {t.residual_contribution:.2g} and {t.deletion:.2g}." for t in terms
     )
     ringed = {term.name for pair in pairs for term in pair}
-    return picture(
-        lambda figure: _draw_scatter(figure, terms, ringed),
+    return sheet_picture(
+        lambda sheet: _draw_scatter(sheet, terms, ringed),
         alt + (f" Disagreement: {listed}." if listed else ""),
-        (7.2, 4.6),
+        (690.0, 440.0),
     )
 
 
-def _draw_scatter(figure: Any, terms: Sequence[TermReport], ringed: set[str]) -> None:
-    axes = figure.add_subplot()
-    for term in sorted(terms, key=lambda t: t.deletion or 0.0):
-        look, point = mark(term.decision), (term.residual_contribution, term.deletion)
+def _draw_scatter(sheet: Sheet, terms: Sequence[TermReport], ringed: set[str]) -> None:
+    across = [term.residual_contribution or 0.0 for term in terms]
+    up = [term.deletion or 0.0 for term in terms]
+    panel = Panel(
+        sheet, 92, 30, 580, 362, _widened(across, 0.28), _widened(up, 0.16), (True, True)
+    )  # fmt: skip
+    panel.ticks_across(grid=True, words="residual contribution C (norm of α T[u])")
+    panel.ticks_up(grid=True, words="deletion score δ")
+    panel.frame()
+    for term, x, y in sorted(zip(terms, across, up, strict=True), key=lambda each: each[2]):
+        look = mark(term.decision)
         face = "white" if term.decision == "unresolved" else look.colour
-        axes.plot(
-            *point,
-            marker=look.marker,
-            color=look.colour,
-            markerfacecolor=face,
-            markersize=8,
-            linestyle="none",
-            zorder=3,
-        )
         if term.name in ringed:
-            axes.plot(
-                *point,
-                marker="o",
-                color="black",
-                markerfacecolor="none",
-                markersize=16,
-                linestyle="none",
-                zorder=2,
-            )
-        axes.annotate(
-            label(term.name), point, xytext=(11, 3), textcoords="offset points", fontsize=9.5
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.margins(x=0.28, y=0.16)
-    for axis in (axes.xaxis, axes.yaxis):
-        decades(axis)
-    axes.set_xlabel("residual contribution C (norm of α T[u])")
-    axes.set_ylabel("deletion score δ")
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
+            panel.marker(x, y, "o", "black", size=10.5, face="none")
+        panel.marker(x, y, look.marker, look.colour, face=face)
+        sheet.text(panel.across(x) + 14, panel.up(y) - 3, label(term.name), size=12.5)
     if ringed:
-        axes.plot(
-            [],
-            [],
-            marker="o",
-            color="black",
-            markerfacecolor="none",
-            markersize=11,
-            linestyle="none",
-            label="ranks disagree",
-        )
-        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        sheet.add("circle", cx=320, cy=15, r=7, fill="none", stroke="black", stroke_width=1.3)
+        sheet.text(334, 20, "ranks disagree")
+
+
+def _widened(values: Sequence[float], share: float) -> tuple[float, float]:
+    """Ends of a logarithmic axis that is longer than the values by a share on both sides."""
+    low, high = min(values), max(values)
+    factor = (high / low) ** share if high > low else 3.0
+    return low / factor, high * factor
 
 
 def _positive(value: float | None) -> bool:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.study.report.canvas import label, picture
+from cffem.study.report.canvas import label, sheet_picture
+from cffem.study.report.field_pictures import TALLEST, area_panel, scale_beside
 from cffem.study.report.markup import figure, number, paragraph, skipped, table
+from cffem.study.report.plots.sheet import Panel, Sheet, padded
 from cffem.study.report.summary import plain
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from cffem.study.report.drawn_fields import Fields
     from cffem.study.report.maps.effect_map import EffectMap
     from cffem.study.report.report import Report
 
 MOST = 8  # pictures on a page
 DECADES = 6  # of the density that are shown
+SCALE = "magma"
 
 
 def page_maps(report: Report, drawing: Fields | None) -> str:
@@ -85,57 +85,61 @@ def map_picture(drawing: Fields, name: str, each: EffectMap) -> str:
         f"{_caption(name, each)} 90 % of it lies in {_percent(each.domain_share)} of the domain"
         + ("." if each.window_share is None else f" and {_percent(each.window_share)} of the time.")
     )
+    line = len(drawing.axes) == 1
     extent = np.ptp(drawing.points, axis=0)
-    tall = 2.9 if len(drawing.axes) == 1 else 1.4 + 4.6 * min(extent[1] / max(extent[0], 1e-300), 1)
-    return picture(lambda f: _draw(f, drawing, name, each), alt, (9.6, tall), "png")
+    room = 430.0 if len(each.times) > 1 else 700.0
+    tall = 200.0 if line else min(room * float(extent[-1] / max(extent[0], 1e-300)), TALLEST)
+    wide = room if line else min(room, tall * float(extent[0] / max(extent[-1], 1e-300)))
+    size = (922.0, tall + 86)
+    return sheet_picture(lambda s: _draw(s, drawing, name, each, (wide, tall)), alt, size)
 
 
-def _draw(fig: Figure, drawing: Fields, name: str, each: EffectMap) -> None:
-    transient = len(each.times) > 1
-    panels = fig.subplots(1, 2, width_ratios=(3, 2)) if transient else [fig.subplots(1, 1)]
+def _draw(
+    sheet: Sheet, drawing: Fields, name: str, each: EffectMap, size: tuple[float, float]
+) -> None:
     values = drawing.maps[name]
     if len(drawing.axes) == 1:
         order = np.argsort(drawing.points[:, 0], kind="stable")
-        panels[0].plot(drawing.points[order, 0], values[order], color="#00598c")
-        panels[0].fill_between(drawing.points[order, 0], values[order], color="#00598c", alpha=0.2)
-        panels[0].set_ylim(bottom=0)
+        x = drawing.points[order, 0]
+        ends = (float(x.min()), float(x.max()))
+        panel = Panel(sheet, 78, 30, *size, ends, padded(values, 0.0))
+        panel.ticks_across(words=drawing.axes[0])
+        panel.ticks_up()
+        panel.line(x, values[order], "#00598c", fill=True)
     else:
-        _draw_area(fig, panels[0], drawing, values)
-    panels[0].set_title(f"change by {label(name)}", fontsize=10)
-    panels[0].set_xlabel(drawing.axes[0])
-    if len(drawing.axes) > 1:
-        panels[0].set_ylabel(drawing.axes[1])
-    if not transient:
+        panel = area_panel(sheet, drawing, 66, 30, *size)
+        _draw_area(sheet, panel, drawing, values)
+        panel.ticks_across(words=drawing.axes[0])
+        panel.ticks_up(words=drawing.axes[1])
+    panel.frame()
+    panel.title(f"change by {label(name)}")
+    if len(each.times) < 2:
         return
-    growth = panels[1]
-    growth.plot(each.times, each.growth, color="#b34700")
-    growth.fill_between(each.times, each.growth, color="#b34700", alpha=0.2)
+    times, growth = np.asarray(each.times), np.asarray(each.growth)
+    ends = (float(times.min()), float(times.max()))
+    left, tall = 650.0, max(min(size[1], 260.0), 120.0)
+    curve = Panel(sheet, left, 30, 905 - left, min(tall, size[1]), ends, padded(growth, 0.0))
     if each.interval is not None and (each.window_share or 1.0) < 0.5:
-        growth.axvspan(*each.interval, color="#dddddd", zorder=0)
-    growth.set_ylim(bottom=0)
-    growth.set_title("∫ |u − u_j|² over the domain", fontsize=10)
-    growth.set_xlabel("t")
-    growth.grid(color="#dddddd", linewidth=0.6)
+        first, last = map(curve.across, each.interval)
+        sheet.add("rect", x=first, y=curve.top, width=last - first, height=curve.height,
+                  fill="#dddddd")  # fmt: skip
+    curve.ticks_across(grid=True, words="t")
+    curve.ticks_up(grid=True)
+    curve.frame()
+    curve.line(times, growth, "#b34700", fill=True)
+    curve.title("∫ |u − u_j|² over the domain")
 
 
-def _draw_area(fig: Figure, axes: Axes, drawing: Fields, values: np.ndarray) -> None:
-    from matplotlib.colors import LogNorm
-    from matplotlib.tri import Triangulation
-
-    mesh = Triangulation(drawing.points[:, 0], drawing.points[:, 1], drawing.cells)
+def _draw_area(sheet: Sheet, panel: Panel, drawing: Fields, values: np.ndarray) -> None:
     largest = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
     largest = largest if largest > 0 else 1e-300
     positive = values[np.isfinite(values) & (values > 0)]
     low = max(float(positive.min(initial=largest)), largest * 10.0**-DECADES)
-    image = axes.tripcolor(
-        mesh,
-        np.clip(np.nan_to_num(values), low, largest),
-        shading="gouraud",
-        cmap="magma",
-        norm=LogNorm(low * 0.999, largest),
+    logs = np.log(np.clip(np.nan_to_num(values), low, largest))
+    address = drawing.raster.picture(
+        logs, float(np.log(low * 0.999)), float(np.log(largest)), SCALE
     )
-    axes.set_aspect("equal")
-    colours = fig.colorbar(image, ax=axes, location="right", pad=0.02, shrink=0.9)
-    ticks = (low, float(np.sqrt(low * largest)), largest)
-    colours.set_ticks(ticks, labels=[f"{tick:.1e}" for tick in ticks], fontsize=8)
-    colours.minorticks_off()
+    sheet.image(panel.left, panel.top, panel.width, panel.height, address)
+    middle = float(np.sqrt(low * largest))
+    ticks = [(0.0, f"{low:.1e}"), (0.5, f"{middle:.1e}"), (1.0, f"{largest:.1e}")]
+    scale_beside(sheet, panel, SCALE, ticks)
