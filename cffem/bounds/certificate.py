@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from cffem.symbols.latex_text import document_text
-from cffem.symbols.reasons import Code
+from cffem.symbols.reasons import SIZE_ERROR, Code
 
 GUARANTEED, ESTIMATED = "guaranteed", "estimated"
 
@@ -97,6 +97,13 @@ class Certificate:
         return "\n".join(lines)
 
 
+def without_size(certificate: Certificate) -> dict[str, float]:
+    """The constants of a certificate without what it says of ‖u_h‖, for a bound of something else
+    than u_h.
+    """
+    return {name: value for name, value in certificate.constants.items() if name != SIZE_ERROR}
+
+
 def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
 
@@ -151,6 +158,11 @@ class DeletionBound:
     certificate: Certificate
     best: tuple[float, float] | None = None
     size: float = math.nan
+
+    @property
+    def size_error(self) -> float:
+        """How far ‖u_h‖ can be from ‖u‖."""
+        return min(self.eta_factual, self.certificate.constants.get(SIZE_ERROR, math.inf))
 
     def __repr__(self) -> str:
         kind = self.certificate.kind

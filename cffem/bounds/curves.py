@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dolfinx import fem
 
-from cffem.bounds.certificate import ESTIMATED, Certificate, DeletionBound, NoCertificate
+from cffem.bounds.certificate import (
+    ESTIMATED,
+    Certificate,
+    DeletionBound,
+    NoCertificate,
+    without_size,
+)
 from cffem.bounds.refits import Change, change_on
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
@@ -166,7 +172,7 @@ def curved_certificate(certificate: Certificate, gap: float) -> Certificate:
             *certificate.hypotheses,
             ("Ω is bounded by the curves that the mesh was made from", how),
         ),
-        constants={**certificate.constants, "gap to the curve": gap},
+        constants={**without_size(certificate), "gap to the curve": gap},
         method=f"{certificate.method}, curved cells beside",
     )
 

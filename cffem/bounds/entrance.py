@@ -390,7 +390,7 @@ class Target:
         if not isinstance(bound, DeletionBound):
             return False
         return abs(bound.score - self.threshold) > bound.margin + self.certification.uncertainty(
-            bound.eta_factual
+            bound.size_error
         )
 
 

@@ -33,6 +33,7 @@ from cffem.bounds.certificate import (
     DeletionBound,
     NoCertificate,
     NotCovered,
+    without_size,
 )
 from cffem.bounds.entrance import certifier_for
 from cffem.bounds.levels.prolongation import affine
@@ -219,7 +220,7 @@ def with_losses(bound: DeletionBound, factual: float, deleted: float) -> Deletio
                 "is in the margin",
             ),
         ),
-        constants={**kept.constants, "‖u_θ − u_h‖": factual, "‖v_θ − u_jh‖": deleted},
+        constants={**without_size(kept), "‖u_θ − u_h‖": factual, "‖v_θ − u_jh‖": deleted},
     )
     return replace(
         bound,

@@ -10,6 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# The constant of a certificate that says how far ‖u_h‖ can be from ‖u‖, where that is known to be
+# less than the error of u_h.
+SIZE_ERROR = "error of ‖u_h‖"
+
 
 class Code(StrEnum):
     """What stands between a term and its verdict."""

@@ -64,7 +64,7 @@ def decide_by_refinement(
             budget.
         levels: no more than so many levels.
         relative: whether ε is multiplied by the norm of the factual solution, which each bound then
-            knows as its `size`, up to its `eta_factual`.
+            knows as its `size`, up to its `size_error`.
 
     Returns:
         The verdicts by term, in the order of `names`.
@@ -122,7 +122,7 @@ def _verdict(name: str, epsilon: float, level: int, bound: Any, relative: bool) 
             f"no error bar: {getattr(bound, 'reason', '')}",
         )
     tolerance, uncertainty = (
-        (epsilon * bound.size, epsilon * bound.eta_factual) if relative else (epsilon, 0.0)
+        (epsilon * bound.size, epsilon * bound.size_error) if relative else (epsilon, 0.0)
     )
     return LevelVerdict(
         name,

@@ -16,6 +16,7 @@ import cffem as cf
 from cffem import dt, lap, x, y
 from cffem.bounds.certificate import NoCertificate, NotCovered, NotSaturated
 from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround
+from cffem.bounds.levels.beside import LARGER, SAME, LevelsBeside
 from cffem.bounds.levels.compared import gram_matrix
 from cffem.bounds.levels.estimates import Estimates
 from cffem.bounds.levels.interpolation import interpolation
@@ -68,13 +69,22 @@ def test_trajectories_on_any_levels_in_time_are_compared_exactly():
     assert found == pytest.approx(np.array([[8 / 3, 4.0], [4.0, 6.0]]))
 
 
-def covered(seed, given):
+# The ways to levels about and beside the user's.
+WAYS = {
+    "below": lambda model: LevelsAround(model, BELOW),
+    "about": lambda model: LevelsAround(model, ABOUT),
+    "beside, larger": lambda model: LevelsBeside(model, LARGER),
+    "beside, same": lambda model: LevelsBeside(model, SAME),
+}
+
+
+def covered(seed, way):
     """Bounds of one random problem, how many there are and which missed the truth."""
     model, words = problem(seed)
     names = ["drift", "r", "lap"]
     sweep, truth = model.deletions(names, keep=True), reference(model).deletions(names)
     try:
-        levels = LevelsAround(model, given)
+        levels = WAYS[way](model)
     except (NotCovered, SolveError):
         return 0, []
     count, missed = 0, []
@@ -96,17 +106,17 @@ def covered(seed, given):
 QUICK = (23, 30, 34, 48, 97)
 
 
-@pytest.mark.parametrize("given", [BELOW, ABOUT])
-def test_estimates_cover_much_finer_solutions(given):
-    counts, missed = zip(*(covered(seed, given) for seed in QUICK), strict=True)
+@pytest.mark.parametrize("way", WAYS)
+def test_estimates_cover_much_finer_solutions(way):
+    counts, missed = zip(*(covered(seed, way) for seed in QUICK), strict=True)
     assert sum(counts) >= 6
     assert not [words for found in missed for words in found]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [BELOW, ABOUT])
-def test_estimates_cover_in_99_of_100_problems(given):
-    counts, missed = zip(*(covered(seed, given) for seed in range(150)), strict=True)
+@pytest.mark.parametrize("way", WAYS)
+def test_estimates_cover_in_99_of_100_problems(way):
+    counts, missed = zip(*(covered(seed, way) for seed in range(150)), strict=True)
     words = [one for found in missed for one in found]
     assert sum(counts) > 150
     assert len(words) <= 0.01 * sum(counts), words
@@ -152,8 +162,45 @@ def test_a_finer_level_is_asked_for_what_is_near_epsilon():
     found = Estimates(model, effort=10.0).deletion(
         "u_x", decides=lambda bound: abs(bound.score - epsilon) > bound.margin
     )
+    # The next degree costs less than a finer mesh.
+    assert "elements of the next degree on the same cells" in found.certificate.method
+    assert abs(found.score - epsilon) > found.margin
+    # What it leaves open the finer mesh is asked for.
+    estimates = Estimates(model, effort=10.0)
+    estimates._beside = dict.fromkeys((LARGER, SAME), NoCertificate("it is left out here"))
+    found = estimates.deletion(
+        "u_x", decides=lambda bound: abs(bound.score - epsilon) > bound.margin
+    )
     assert "the given one the middle" in found.certificate.method
     assert abs(found.score - epsilon) > found.margin
+
+
+def test_the_next_degree_decides_where_coarser_cells_resolve_nothing():
+    # Edge elements of first order on a few cells: the coarser ones do not see the field.
+    electric = cf.VectorField("E", dim=3)
+    library = cf.Library(
+        anchor=dt(dt(electric)), terms={"curls": -cf.curl(cf.curl(electric)), "mass": -electric}
+    )
+    start = sp.sin(sp.pi * y) * sp.sin(sp.pi * cf.z)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.box(MPI.COMM_SELF, 0.14),
+        elements={electric: ("N1curl", 1)},
+        boundary=[cf.Tangential(electric, (0, 0, 0))],
+        initial={electric: (start, 0, 0), dt(electric): (0, 0, 0)},
+        time=cf.Window(0, 0.5, steps=8),
+    )
+    model = cf.Model(library, {"curls": 1.0, "mass": 0.5}, experiment)
+    with pytest.raises(NotSaturated, match="does not resolve"):
+        LevelsAround(model, BELOW)
+    estimates = Estimates(model)
+    # E = cos(ω t) start and ω² = 2π² + 0.5; without the term ω² = 2π².
+    times = np.linspace(0, 0.5, 4001)
+    apart = np.cos(np.sqrt(2 * np.pi**2 + 0.5) * times) - np.cos(np.sqrt(2 * np.pi**2) * times)
+    true = 0.5 * np.sqrt(np.trapezoid(apart**2, times))
+    found = estimates.deletion("mass", decides=lambda bound: bound.margin < 0.3 * bound.score)
+    assert "elements of the next degree" in found.certificate.method
+    assert abs(found.score - true) <= found.margin < 0.3 * found.score
+    assert found.size_error < found.eta_factual
 
 
 def test_what_the_effort_does_not_allow_says_what_it_would_cost():
@@ -191,6 +238,7 @@ def test_a_mesh_that_nobody_can_make_again_has_no_coarser_levels():
 def margins(comm):
     model = cf.Model(*transient(h=0.15, steps=8))
     found = [LevelsAround(model, given).deletion("u_x").margin for given in (BELOW, ABOUT)]
+    found.append(LevelsBeside(model, LARGER).deletion("u_x").margin)
     if comm.rank == 0:
         print("MARGINS", *map(repr, found))
 
@@ -201,6 +249,7 @@ def test_ranks_agree_on_the_estimates(on_ranks, capsys):
     lines = [next(row for row in text.splitlines() if "MARGINS" in row) for text in said]
     alone, together = ([float(word) for word in line.split()[1:]] for line in lines)
     assert together[0] == pytest.approx(alone[0], rel=1e-6)
+    assert together[2] == pytest.approx(alone[2], rel=1e-6)
     # How triangles are divided depends on how they are numbered, and so does the finer level.
     assert together[1] == pytest.approx(alone[1], rel=0.05)
 

@@ -24,7 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.bounds.certificate import ESTIMATED, Certificate, DeletionBound, NotCovered, NotSaturated
+from cffem.bounds.certificate import (
+    ESTIMATED,
+    Certificate,
+    DeletionBound,
+    NotCovered,
+    NotSaturated,
+)
 from cffem.bounds.levels.coarser import (
     check_coarser,
     coarser_model,
@@ -47,6 +53,7 @@ from cffem.bounds.refits import Change, change_on
 from cffem.engine.deletion.sweep import Deletion, Demand, run_changes
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import Intervention, delete
+from cffem.symbols.reasons import SIZE_ERROR
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -433,6 +440,7 @@ class LevelsAround:
                 "ρ of u − u_j": found.rest,
                 COMBINED_REST: found.norm_rest,
                 COMBINED: found.combined,
+                SIZE_ERROR: factual.shift,
             },
             cost={
                 "unknowns of the finest space": float(finest.spaces.size),

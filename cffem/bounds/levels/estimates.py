@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Which levels estimate the error of a score: the cheapest that decide, within what may be spent.
 
-First come the levels below the user's, then one above them, then two levels above by the mesh or
-the degree. What a way costs is counted in units of the study, one unit being the factual solve with
-all of its deletions on the user's level: unknowns times time steps of the other levels, relative to
-those of the user's, times the share of problems that are solved there.
+First come the levels below the user's, then elements of the next degree on larger cells and on the
+same, then one level above, then two levels above by the mesh or the degree. What a way costs is
+counted in units of the study, one unit being the factual solve with all of its deletions on the
+user's level: unknowns times time steps of the other levels, relative to those of the user's, times
+the share of problems that are solved there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, OverBudget
 from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround, relative_size
+from cffem.bounds.levels.beside import LARGER, SAME, LevelsBeside, beside_size
 from cffem.bounds.levels.coarser import check_coarser
 from cffem.bounds.levels.ladders import DEGREE, MESH, Ladder, first_order
 from cffem.bounds.levels.three_levels import LevelCertifier
@@ -67,6 +69,7 @@ class Estimates:
         self.spent = 0.0
         self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
         self._around: dict[int, LevelsAround | NoCertificate] = {}
+        self._beside: dict[float, LevelsBeside | NoCertificate] = {}
 
     # What may be spent
     # ----------------------------------------------------------------------------------------------
@@ -128,6 +131,24 @@ class Estimates:
                     return found  # there may be less to do another time
                 self._around[given] = found
         return self._around[given]
+
+    def beside(self, factor: float) -> LevelsBeside | NoCertificate:
+        """The estimates by elements of the next degree on cells larger by a factor, or why there
+        are none; collective.
+        """
+        if factor not in self._beside:
+            try:
+                check_coarser(self.model)
+                ratio = beside_size(self.model, factor)
+                self._check("elements of the next degree", self.size * ratio, ratio)
+                self._beside[factor] = LevelsBeside(self.model, factor)
+                self.spent += self._price(ratio, 1)
+            except (NotCovered, SolveError) as reason:
+                found = NoCertificate.because(reason)
+                if isinstance(reason, OverBudget) and self.budget is None:
+                    return found
+                self._beside[factor] = found
+        return self._beside[factor]
 
     @property
     def _remade(self) -> bool:
@@ -225,6 +246,8 @@ class Estimates:
         reasons: list[NoCertificate] = []
         for ask in (
             lambda: self._by_levels_around(BELOW, name, norm, deleted, change),
+            lambda: self._by_levels_beside(LARGER, name, norm, deleted, change),
+            lambda: self._by_levels_beside(SAME, name, norm, deleted, change),
             lambda: self._by_levels_around(ABOUT, name, norm, deleted, change),
             lambda: self._by_levels_above(name, norm, deleted, change, firm),
         ):
@@ -251,6 +274,19 @@ class Estimates:
         try:
             if not levels.ready(name, change):
                 self.spent += self._price(relative_size(self.model, given), 1)
+            return levels.deletion(name, norm, deleted, change)
+        except (NotCovered, SolveError) as reason:
+            return NoCertificate.because(reason)
+
+    def _by_levels_beside(
+        self, factor: float, name: str, norm: str, deleted: Solution | None, change: Change | None
+    ) -> Found:
+        levels = self.beside(factor)
+        if isinstance(levels, NoCertificate):
+            return levels
+        try:
+            if not levels.ready(name, change):
+                self.spent += self._price(beside_size(self.model, factor), 1)
             return levels.deletion(name, norm, deleted, change)
         except (NotCovered, SolveError) as reason:
             return NoCertificate.because(reason)
@@ -297,6 +333,7 @@ class Estimates:
 
     def destroy(self) -> None:
         """Free the models of all other levels; collective."""
-        for certifier in (*self._certifiers.values(), *self._around.values()):
+        kept = (*self._certifiers.values(), *self._around.values(), *self._beside.values())
+        for certifier in kept:
             if not isinstance(certifier, NoCertificate):
                 certifier.destroy()

@@ -96,6 +96,7 @@ def released(
     coefficients: Mapping[str, float],
     factual: Mapping[str, float],
     times: np.ndarray,
+    judges: dict[Field, Judge | None] | None = None,
 ) -> Release | None:
     """What equations no longer carry of the declared conditions; None where they carry all that the
     factual ones do.
@@ -105,7 +106,10 @@ def released(
         coefficients: α_j of the deleted problem.
         factual: α_j of the factual problem, whose conditions are the user's own choice.
         times: the time levels.
+        judges: the rules of the factual equations with these conditions, as far as they are known;
+            more are added.
     """
+    before = {} if judges is None else judges
     kept: dict[int, tuple[tuple[int | None, np.ndarray], ...]] = {}
     words: list[str] = []
     for unknown, equation in discretisation.library.equations.items():
@@ -130,7 +134,9 @@ def released(
             ):
                 # Traces of these spaces belong to the class, or to derivatives that are left.
                 continue
-            judge.before = judged_or_none(discretisation, unknown, factual, times)
+            if unknown not in before:
+                before[unknown] = judged_or_none(discretisation, unknown, factual, times)
+            judge.before = before[unknown]
             found = {index: judge.kept(condition) for index, condition in mine}
         except NotJudged as reason:
             if str(reason) and not same_diffusion(discretisation, unknown, coefficients, factual):
@@ -400,7 +406,8 @@ class Judge:
             if self.mesh.comm.allreduce(int(not carried.all())):
                 transport = [entry.xreplace(values) for entry in self.symbol.transport]
                 # Where the transport turns in time, values are needed while it enters.
-                for time in self.times:
+                steady = not any(map(changes_in_time, transport))
+                for time in self.times[:1] if steady else self.times:
                     carried = carried | self.inflow(transport, normals, places, float(time))
             self._judged[part] = carried
         return self._judged[part]
@@ -415,15 +422,9 @@ class Judge:
         for i in range(dim):
             for j in range(dim):
                 if self.symbol.diffusion[i, j] != 0:
-                    entry = np.max(
-                        [
-                            self.numbers(
-                                self.symbol.diffusion[i, j].xreplace(values), places, float(s)
-                            )
-                            for s in self.times
-                        ],
-                        axis=0,
-                    )
+                    written = self.symbol.diffusion[i, j].xreplace(values)
+                    times = self.times if changes_in_time(written) else self.times[:1]
+                    entry = np.max([self.numbers(written, places, float(s)) for s in times], axis=0)
                     found += normals[:, i] * normals[:, j] * entry
                     largest = np.maximum(largest, np.abs(entry))
         return found > ROUNDING * self.largest(largest)
@@ -513,6 +514,16 @@ class Judge:
             normals = normals * np.sign(np.sum(normals * outwards, axis=1, keepdims=True))
         lengths = np.linalg.norm(normals, axis=1, keepdims=True)
         return (normals / np.where(lengths > 0, lengths, 1.0))[:, : geometry.dim], middles
+
+
+def changes_in_time(entry: sp.Expr) -> bool:
+    """Whether an expression may have other values at other times.
+
+    Example:
+        >>> changes_in_time(SPACE[0] ** 2), changes_in_time(SPACE[0] * t)
+        (False, True)
+    """
+    return entry.has(t) or bool(entry.atoms(Known, KnownEntry))
 
 
 def _maximum() -> MPI.Op:

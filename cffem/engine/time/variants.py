@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.assembly.carried import Release, released
+from cffem.engine.assembly.carried import Judge, Release, released
 from cffem.engine.assembly.dirichlet import EssentialConditions
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.assembly.experiment_checks import check_conditions, check_open_parts
@@ -23,7 +23,7 @@ from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.time.march import Stage
 from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Component
+from cffem.symbols.fields import Component, Field
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.problem.interventions import Intervention
 
@@ -50,6 +50,7 @@ class Variants:
             ((), False, None): Stage(equation, essential, options, SolveRecord())
         }
         self._releases: dict[Hashable, Release | None] = {}
+        self._judges: dict[Hashable, dict[Field, Judge | None]] = {}
 
     def release(
         self, change: Intervention, factual: Mapping[str, float], times: np.ndarray
@@ -67,7 +68,9 @@ class Variants:
                 discretisation = discretisation.with_conditions(
                     with_changes(discretisation.boundary, change.conditions)
                 )
-            self._releases[key] = released(discretisation, coefficients, factual, times)
+            before = (change.conditions, tuple(sorted(factual.items())))
+            judges = self._judges.setdefault(before, {})
+            self._releases[key] = released(discretisation, coefficients, factual, times, judges)
         return self._releases[key]
 
     def stage(self, change: Intervention, release: Release | None = None) -> Stage:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from cffem.study.report.markup import Raw, text
 from cffem.study.report.summary import term_epsilon
+from cffem.symbols.reasons import SIZE_ERROR
 
 if TYPE_CHECKING:
     from cffem.study.report.report import Report, TermReport
@@ -112,6 +113,8 @@ def limits(report: Report, term: TermReport) -> tuple[float, float] | None:
         return None
     scope = report.sections["scope"]
     norm, eta = scope.get("factual_norm"), term.eta_factual
+    known = ((term.proof or {}).get("constants") or {}).get(SIZE_ERROR)
+    eta = known if eta is not None and known is not None and known < eta else eta
     share = 0.0
     if scope.get("relative"):
         # The scope has the norm of the whole solution of the first experiment, no other one.

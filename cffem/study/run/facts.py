@@ -16,7 +16,7 @@ from cffem.bounds.certificate import DeletionBound, NoCertificate
 from cffem.bounds.levels.three_levels import COMBINED, COMBINED_REST
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.study.run.plain_facts import PlainFact
-from cffem.symbols.reasons import Code, Reason
+from cffem.symbols.reasons import SIZE_ERROR, Code, Reason
 from cffem.verdicts.certification import Certification
 from cffem.verdicts.decisions import UNRESOLVED, decide
 
@@ -83,6 +83,12 @@ class BoundFact:
     cost: Mapping[str, float | None] = field(default_factory=dict)
     missing: Reason | None = None
 
+    @property
+    def size_error(self) -> float | None:
+        """How far ‖u_h‖ can be from the norm that a relative tolerance is relative to."""
+        known = [self.eta_factual, self.constants.get(SIZE_ERROR)]
+        return min((value for value in known if value is not None), default=None)
+
     @classmethod
     def of(cls, bound: DeletionBound | NoCertificate) -> BoundFact:
         """What is kept of a bound."""
@@ -130,7 +136,7 @@ class KnownBound:
     score: float
     margin: float
     size: float | None
-    eta_factual: float | None
+    size_error: float | None
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,7 @@ class JudgedDeletion:
         """
         if self.bound is None or self.score is None:
             return False
-        margin, error = self.bound.margin, self.bound.eta_factual
+        margin, error = self.bound.margin, self.bound.size_error
         if margin is None:
             return True
         moved = asked.uncertainty(math.inf if error is None else error)
@@ -260,8 +266,8 @@ class JudgedDeletion:
         combined, rest = (bound.constants.get(name) for name in (COMBINED, COMBINED_REST))
         if combined is not None and rest is not None and rest + self.fact.error < bound.margin:
             margin = rest + self.fact.error
-            return KnownBound(combined, margin, bound.size, bound.eta_factual)
-        return KnownBound(score, bound.margin, bound.size, bound.eta_factual)
+            return KnownBound(combined, margin, bound.size, bound.size_error)
+        return KnownBound(score, bound.margin, bound.size, bound.size_error)
 
     def refined(self, found: RefinementFact) -> JudgedDeletion:
         """The same with what refinement found."""

@@ -132,7 +132,7 @@ def relative_tolerance(relative: float, bound: BoundFact, epsilon: float) -> tup
         >>> relative_tolerance(0.5, BoundFact(size=2.0, eta_factual=0.1), 1.1)
         (1.0, 0.05)
     """
-    size, error = bound.size, bound.eta_factual
+    size, error = bound.size, bound.size_error
     return (
         epsilon if size is None else relative * size,
         math.inf if error is None else relative * error,
