@@ -210,9 +210,14 @@ class Solution:
         """
         header = read_header(path, model.comm)
         about = header["about"] or {}
+        # Terms with coefficient zero are not there.
+        active = {name: float(value) for name, value in model.coefficients.items() if value}
+        stored = about.get("coefficients")
+        if isinstance(stored, dict):
+            about = {**about, "coefficients": {name: v for name, v in stored.items() if v}}
         for what, here in (
             ("times", [float(time) for time in model.times]),
-            ("coefficients", {name: float(value) for name, value in model.coefficients.items()}),
+            ("coefficients", active),
             ("intervention", str(intervention)),
         ):
             if about.get(what) != here:

@@ -344,6 +344,8 @@ def stations(run: Run) -> tuple[Report, Any]:
     )
     found.next_sensor = next_sensor.next_sensor(run)
     found.proposal = proposing.proposal(run, identification, found.design)
+    if run.checkpoint.edit is not None:
+        run.progress.note(run.reused())
     run.progress.begin("report")
     report = reporting.Reporting(run, found).report(
         lambda decisions: deletions.mapped(found.deletions, decisions)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from cffem._files import find_link, require_file, write_whole
 from cffem.engine.collective import collectively
 from cffem.study.run.description import differences
+from cffem.study.run.edited import Edit, edit_of
 from cffem.study.toml.study_keys import shown
 from cffem.symbols.errors import InputError
 
@@ -52,6 +53,11 @@ RESULTS = (
     "fields.npz",
     FOLDER,
 )
+# Where the report of a study goes that was edited since.
+FORMER = "former"
+MOVED = ("report.json", "report.html", "terms.csv", "interventions.csv")
+# Solutions of a finished study stay for later edits if they take no more bytes than this.
+MOST_KEPT = 2**28
 MOST_FACT = 2**28  # bytes
 log = logging.getLogger("cffem.study")
 
@@ -71,6 +77,10 @@ class Checkpoint:
 
     Attributes:
         restored: whether an earlier run had left facts.
+        edit: how the study was edited since an earlier run, or None.
+        former: facts of that run that do not hold any more as they are, whose solutions do.
+        reused: keys of that run whose facts or solutions are used.
+        doubtful: keys of error bars that hold, but may not decide any more.
 
     Raises:
         OutputError: on all ranks, where the folder cannot be used.
@@ -88,11 +98,16 @@ class Checkpoint:
         self._lock: int | None = None
         self._facts: dict[str, Any] = {}
         self._fields: dict[str, Any] = {}
+        self.edit: Edit | None = None
+        self.former: dict[str, Any] = {}
         if self.folder is not None:
             found = collectively(
                 comm, lambda: self._open(json.loads(json.dumps(description)), resume)
             )
-            self._facts = comm.bcast(found)
+            self._facts, self.edit, self.former = comm.bcast((found, self.edit, self.former))
+        edited = self.edit is not None and self.edit.means
+        self.reused = set(self._facts) if self.edit is not None else set()
+        self.doubtful = {key for key in self._facts if edited and key.startswith("certificates/")}
         self.restored = bool(self._facts)
 
     # Opening, on rank 0
@@ -129,7 +144,8 @@ class Checkpoint:
                     f"{self.folder} leads to {real} by a link; give that folder itself if it is "
                     "meant"
                 )
-            own = [self.folder / name for name in (".lock", *RESULTS)]
+            own = [self.folder / name for name in (".lock", *RESULTS, FORMER)]
+            own += [self.folder / FORMER / name for name in MOVED]
             link = next((str(path) for path in own if path.is_symlink()), None) or find_link(
                 self.base
             )
@@ -176,10 +192,14 @@ class Checkpoint:
         else:
             changed = differences(stored, description)
             if changed:
-                raise OutputError(
-                    f"{base.parent} holds another study ({'; '.join(changed)}); choose another "
-                    "folder"
-                )
+                self.edit = edit_of(stored, description)
+                if self.edit is None:
+                    raise OutputError(
+                        f"{base.parent} holds another study ({'; '.join(changed)}); choose another "
+                        "folder"
+                    )
+                self._sort_out(self.edit)
+                resume = True
             unfinished = not (base.parent / "report.json").exists() and any(
                 (base / "facts").glob("*.json")
             )
@@ -201,6 +221,25 @@ class Checkpoint:
         for leftover in (*base.rglob("*.part"), *base.parent.glob(".*.part")):
             leftover.unlink(missing_ok=True)
         return dict(self._read(path) for path in sorted((base / "facts").glob("*.json")))
+
+    def _sort_out(self, edit: Edit) -> None:
+        """Leave of an earlier run what still holds; its report moves away."""
+        base = self.base
+        for path in sorted((base / "facts").glob("*.json")):
+            key, fact = self._read(path)
+            if edit.keeps(key):
+                continue
+            if edit.lets_stand(key):
+                self.former[key] = fact
+            else:
+                (base / "fields" / f"{slug(key)}.npz").unlink(missing_ok=True)
+            path.unlink()
+        there = [name for name in MOVED if (base.parent / name).is_file()]
+        for name in there:
+            (base.parent / FORMER).mkdir(exist_ok=True)
+            (base.parent / name).replace(base.parent / FORMER / name)
+        for name in ("fields.npz", "maps.npz"):
+            (base.parent / name).unlink(missing_ok=True)
 
     def _stored_description(self) -> dict[str, Any] | None:
         path = self.base / "study.json"
@@ -259,6 +298,7 @@ class Checkpoint:
         Raises:
             OutputError: the disk is full or not writable.
         """
+        self.reused.discard(key)
         # Rank 0's numbers count: they may differ between ranks by what a clock says.
         entry = {"key": key, "fact": fact, "sha256": checksum(key, fact)}
         text = self.comm.bcast(json.dumps(entry) if self.comm.rank == 0 else None)
@@ -318,11 +358,12 @@ class Checkpoint:
         return model.restore(path, intervention) if there else None
 
     def close(self, finished: bool) -> None:
-        """Release the folder; of a finished study the fields are deleted, the facts stay."""
+        """Release the folder; of a finished study the facts stay, and solutions that are small."""
         self._fields.clear()
         if self.folder is not None and self.comm.rank == 0:
-            if finished:
-                shutil.rmtree(self.base / "fields", ignore_errors=True)
+            fields = self.base / "fields"
+            if finished and sum(p.stat().st_size for p in fields.glob("*.npz")) > MOST_KEPT:
+                shutil.rmtree(fields, ignore_errors=True)
             self.release()
 
     def release(self) -> None:

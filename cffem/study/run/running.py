@@ -28,6 +28,7 @@ from cffem.forms.elements import H1, L2, carrier
 from cffem.study.report.drawn_fields import FILE
 from cffem.study.run.checkpoint import Checkpoint
 from cffem.study.run.description import described
+from cffem.study.run.edited import DELETIONS
 from cffem.study.run.measured_fields import largest, measures
 from cffem.study.run.progress import Progress
 from cffem.study.run.signals import keep_watching, stop_if_asked
@@ -121,6 +122,7 @@ class Run:
         self.watch = Watch(progress)
         self._since = time.perf_counter()
         self.models: dict[str, Model] = {}
+        self._restored: set[str] = set()
         # Of a calibration: the fit while this process lasts, and σ where it was estimated.
         self.fit: Calibration | None = None
         self.noise_level: float | None = None
@@ -188,6 +190,7 @@ class Run:
         """The factual solution of an experiment, from the checkpoint or solved now and stored."""
         key = f"factual/{name}"
         found = self.checkpoint.restore_field(key, model, Intervention())
+        self._restored |= {key} if found is not None else set()
         if found is None:
             limits = growth_limits(self.study, name, model)
             found = solved_within(model, limits) if limits else model.solve_factual()
@@ -266,6 +269,21 @@ class Run:
         for key, fact in self.checkpoint.facts.items():
             total[key.split("/")[0]] += fact["seconds"]
         return {station: round(value, 3) for station, value in total.items()}
+
+    def reused(self) -> str:
+        """What of an earlier run the study uses since it was edited, in one sentence."""
+        edit, here = self.checkpoint.edit, self.checkpoint
+        assert edit is not None
+        counts = Counter(
+            "error bars" if key.startswith("certificates/") else "solutions"
+            for key in here.reused | self._restored
+            if key.split("/")[0] in ("factual", "certificates", *DELETIONS)
+        )
+        words = [f"{counts[what]} {what}" for what in ("solutions", "error bars") if counts[what]]
+        return (
+            f"the study was edited ({'; '.join(edit.words)}); of the earlier run in this folder "
+            f"it uses {' and '.join(words) or 'nothing'}"
+        )
 
     def destroy(self) -> None:
         """Free PETSc objects; collective."""

@@ -70,6 +70,7 @@ class CostSection:
                 if WHOLE in each.judged
                 for level in each.judged[WHOLE].tried
             ],
+            **({"reused": self.run.reused()} if self.run.checkpoint.edit is not None else {}),
         }
 
     def _notices(self) -> list[str]:

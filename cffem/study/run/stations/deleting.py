@@ -133,7 +133,11 @@ class Deletions:
         """
         run, model = self.run, self.run.models[name]
         keys = {term: f"{kind}/{name}/{term}" for term in self.names(kind, name)}
-        pending = [term for term in keys if keys[term] not in run.checkpoint]
+        pending = [
+            term
+            for term in keys
+            if keys[term] not in run.checkpoint and not self.taken_up(kind, name, term)
+        ]
         for term in keys:
             if term not in pending:
                 run.progress.skip(self.label(name, [term]))
@@ -154,6 +158,38 @@ class Deletions:
             term: DeletionFact.from_plain(run.checkpoint[key]["value"])
             for term, key in keys.items()
         }
+
+    def taken_up(self, kind: str, name: str, term: str) -> bool:
+        """Whether a solution of an earlier run serves the study as it was edited since; what is
+        wanted of it is stored anew.
+        """
+        run, model, key = self.run, self.run.models[name], f"{kind}/{name}/{term}"
+        if key not in run.checkpoint.former:
+            return False
+        fact = DeletionFact.from_plain(run.checkpoint.former[key]["value"])
+        edit = run.checkpoint.edit
+        # A score that was only found as far as the verdict needed says nothing of another norm.
+        if fact.error and (self.accuracy(model) == 0.0 or (edit is not None and edit.norm)):
+            return False
+        solution = None
+        if fact.solved:
+            change = self.change(kind, name, term, fact)
+            solution = run.checkpoint.restore_field(key, model, change)
+            if solution is None:
+                return False
+            fact = replace(
+                fact,
+                score=float(solution.distance(model.factual, run.study.certification.norm)),
+                scores=self.scores(model, solution),
+            )
+        if kind in (ALONE, NAMED):
+            fact = replace(fact, observables=self.observed(model, solution))
+            if solution is not None:
+                self.photograph(name, term, solution)
+                self.map(name, term, solution)
+        run.store(key, fact.to_plain(), self.label(name, [term]))
+        run.checkpoint.reused.add(key)
+        return True
 
     def changes(
         self,
@@ -288,7 +324,11 @@ class Deletions:
         }
         parts = {term: self.parts(kind, name, term, fact) for term, fact in facts.items()}
         run.progress.done += len(facts) - len(keys) - sum(map(bool, parts.values()))
-        pending = {term: facts[term] for term in keys if keys[term] not in run.checkpoint}
+        pending = {
+            term: facts[term]
+            for term, key in keys.items()
+            if key not in run.checkpoint or not self.still_decided(name, key, facts[term])
+        }
         for term in keys:
             if term not in pending:
                 run.progress.skip(f"error bound of {self.label(name, [term])}")
@@ -303,6 +343,20 @@ class Deletions:
             term: replace(TermDeletion.of(fact, fields, bounds.get(term)), parts=parts[term])
             for term, fact in facts.items()
         }
+
+    def still_decided(self, name: str, key: str, fact: DeletionFact) -> bool:
+        """Whether error bars of an earlier run need not be sharper for the study as it was edited
+        since.
+        """
+        run, wanted = self.run, self.run.study.certification
+        if key not in run.checkpoint.doubtful:
+            return True
+        bounds = by_field(BoundFact.from_plain, run.checkpoint[key]["value"])
+        each = TermDeletion.of(fact, run.study.fields, bounds)
+        return not any(
+            each.judged[field].undecided(wanted.threshold(size or 0.0), wanted)
+            for field, size in self.factual[name].sizes.items()
+        )
 
     def parts(
         self, kind: str, name: str, term: str, fact: DeletionFact
