@@ -386,14 +386,14 @@ PROBLEMS = {
         "advection, diffusion and reaction with variable coefficients",
         PLANE_TEXT,
         Size(0.02, 2, 40),
-        Size(0.02, 3, 100),
+        Size(0.016, 3, 100),
         Size(0.1, 2, 8),
     ),
     "plane-large": StudyProblem(
         "the same on a finer mesh",
         PLANE_TEXT,
         Size(0.0056, 2, 40),
-        Size(0.02, 3, 100),
+        Size(0.016, 3, 100),
         Size(0.08, 2, 8),
     ),
     "solid": StudyProblem(
@@ -407,14 +407,14 @@ PROBLEMS = {
         "Gray–Scott on a disk",
         GRAY_SCOTT,
         Size(0.06, 2, 20),
-        Size(0.06, 3, 50),
+        Size(0.05, 3, 50),
         Size(0.2, 2, 8),
     ),
     "allen-cahn": StudyProblem(
         "Allen–Cahn",
         scalar(ALLEN_CAHN, "square", 5e-3, start='u = "sin(pi*x)*sin(2*pi*y)/2"'),
         Size(0.03, 2, 30),
-        Size(0.03, 3, 75),
+        Size(0.024, 3, 75),
         Size(0.1, 2, 8),
     ),
     "burgers": StudyProblem(
@@ -444,14 +444,14 @@ PROBLEMS = {
         "Boussinesq cavity",
         CAVITY,
         Size(0.06, 2, 16),
-        Size(0.07, 3, 40),
+        Size(0.05, 3, 40),
         Size(0.2, 2, 8),
     ),
     "maxwell": StudyProblem(
         "Maxwell in a box",
         MAXWELL.replace("<shape>", "box").replace("<start>", BOX_START),
         Size(0.14, 1, 20),
-        Size(0.14, 2, 50),
+        Size(0.11, 2, 50),
         Size(0.3, 1, 8),
     ),
     "maxwell-torus": StudyProblem(
@@ -465,7 +465,7 @@ PROBLEMS = {
         "induction with div B = 0",
         INDUCTION,
         Size(0.15, 1, 16),
-        Size(0.17, 2, 40),
+        Size(0.13, 2, 40),
         Size(0.3, 1, 8),
     ),
     "elasticity": StudyProblem(
@@ -492,7 +492,7 @@ PROBLEMS = {
             start='u = "sin(pi*x)*sin(2*pi*y)", "dt(u)" = 0',
         ),
         Size(0.03, 2, 40),
-        Size(0.03, 3, 100),
+        Size(0.024, 3, 100),
         Size(0.1, 2, 12),
     ),
 }

@@ -13,6 +13,9 @@ from enum import StrEnum
 # The constant of a certificate that says how far ‖u_h‖ can be from ‖u‖, where that is known to be
 # less than the error of u_h.
 SIZE_ERROR = "error of ‖u_h‖"
+# What one finer level would cost for a term that is left open, in factual solves with all their
+# deletions.
+NEXT_LEVEL = "a finer level, in sweeps"
 
 
 class Code(StrEnum):

@@ -11,6 +11,7 @@ the share of problems that are solved there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, OverBudget
@@ -22,6 +23,7 @@ from cffem.bounds.levels.three_levels import LevelCertifier
 from cffem.bounds.refits import Change
 from cffem.engine.solve.linear import SolveError
 from cffem.symbols.problem.interventions import delete
+from cffem.symbols.reasons import NEXT_LEVEL
 
 if TYPE_CHECKING:
     from cffem.engine.model import Model
@@ -262,8 +264,14 @@ class Estimates:
             else:
                 bounds.append(found)
         if bounds:
-            return min(bounds, key=lambda bound: bound.margin)
+            return self._with_price(min(bounds, key=lambda bound: bound.margin))
         return NoCertificate.joined(reasons)
+
+    def _with_price(self, bound: DeletionBound) -> DeletionBound:
+        """A bound that does not decide, with what the next finer level would cost for it."""
+        price = self._price(relative_size(self.model, ABOUT), 2)
+        cost = {**bound.certificate.cost, NEXT_LEVEL: price}
+        return replace(bound, certificate=replace(bound.certificate, cost=cost))
 
     def _by_levels_around(
         self, given: int, name: str, norm: str, deleted: Solution | None, change: Change | None

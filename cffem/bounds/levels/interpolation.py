@@ -68,7 +68,8 @@ def interpolation(coarse: fem.FunctionSpace, fine: fem.FunctionSpace) -> sparse.
     matrix = element.interpolation_matrix.reshape(element.dim, values.shape[3], pairs[1])
     weights = _turned_rows(fine, cells, matrix)  # (cells, dofs, components, points)
     chosen = weights[place, which]
-    entries = np.einsum("rdp,rpbd->rpb", chosen, values[place])
+    # Small matrices one after another are multiplied faster than sums over several indices.
+    entries = (values[place] @ chosen.transpose(0, 2, 1)[..., None])[..., 0]
     columns = coarse.dofmap.list[inside.reshape(pairs)[place]]
     rows = np.broadcast_to(numbers[:, None, None], entries.shape)
     return _assembled(coarse, fine, rows.ravel(), columns.ravel(), entries.ravel())
@@ -110,13 +111,13 @@ def _basis(space: fem.FunctionSpace, cells: np.ndarray, local: np.ndarray) -> np
         turns = oriented(space, cells)
         # ψ_i = Σ_j T_ij φ_j turns coefficients of the cell into those of the reference cell.
         matrices = turned(space.element.Tt_apply, values.shape[1], turns)
-        values = np.einsum("nbd,nbc->ncd", values, matrices)
+        values = matrices.transpose(0, 2, 1) @ values
     _, jacobian = affine(space.mesh, cells)
     if element.map_type == basix.MapType.covariantPiola:
-        return np.einsum("nji,nbj->nbi", np.linalg.inv(jacobian), values)
+        return values @ np.linalg.inv(jacobian)
     if element.map_type == basix.MapType.contravariantPiola:
         scaled = jacobian / np.linalg.det(jacobian)[:, None, None]
-        return np.einsum("nij,nbj->nbi", scaled, values)
+        return values @ scaled.transpose(0, 2, 1)
     return values
 
 
@@ -125,10 +126,10 @@ def _pulled_back(kind: Any, values: np.ndarray, jacobian: np.ndarray) -> np.ndar
     cell.
     """
     if kind == basix.MapType.covariantPiola:
-        return np.einsum("cji,cpbj->cpbi", jacobian, values)
+        return values @ jacobian[:, None]
     if kind == basix.MapType.contravariantPiola:
         scaled = np.linalg.inv(jacobian) * np.linalg.det(jacobian)[:, None, None]
-        return np.einsum("cij,cpbj->cpbi", scaled, values)
+        return values @ scaled.transpose(0, 2, 1)[:, None]
     return values
 
 
@@ -137,7 +138,8 @@ def _turned_rows(fine: fem.FunctionSpace, cells: np.ndarray, matrix: np.ndarray)
     if not fine.element.needs_dof_transformations:
         return np.broadcast_to(matrix, (len(cells), *matrix.shape))
     turns = turned(fine.element.Tt_inv_apply, matrix.shape[0], oriented(fine, cells))
-    return np.einsum("cij,jdp->cidp", turns, matrix)
+    size = matrix.shape[0]
+    return (turns @ matrix.reshape(size, -1)).reshape(-1, *matrix.shape)
 
 
 def _assembled(

@@ -2,10 +2,10 @@
 """The plan of a study before it is run: its stations, how many problems are solved, and about how
 long that takes.
 
-On the real mesh one model is set up and one time step solved twice: the second time, without
-compilation, both are the measure. Error bars are counted as the levels that they are expected to
-need (`cffem.bounds.levels.estimates`), each with its set-up, and at most as what the certification
-allows.
+On the real mesh one model is set up and one time step solved twice: the first time factors are
+made, the second one is a step. Error bars are counted as the levels that they are expected to need
+(`cffem.bounds.levels.estimates`), each with its set-up, and at most as what the certification
+allows; rows, pages and what else does not grow with the problem as `Overheads` says.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plan(study: Study) -> str:
     up_to = "" if known else "up to "
     classes = 2 if study.refit == "remaining" else 1
     lines = [f"library: {', '.join(study.library.names)}"]
-    total = bars = most = 0.0
+    total, bars, most, rest = 0.0, 0.0, 0.0, OVERHEADS.page(terms)
     for name, experiment in study.experiments.items():
         size, price = measured(study, experiment)
         steps = experiment.time.steps if experiment.time else 1
@@ -42,19 +42,50 @@ def plan(study: Study) -> str:
             if experiment.time
             else f"{name}: {size} unknowns, steady"
         )
-        others = terms + len(study.observables)
         changed = classes * terms + more_problems(study, terms)
-        total += price.set_up + price.step * steps * (1 + changed + others)
+        total += price.sweep(steps, changed) + price.others(steps, terms, len(study.observables))
+        rest += price.rows(steps, terms)
         bars += price.bars(steps, changed)
         most += study.certification.effort * price.sweep(steps, changed)
     lines += stations(study, terms, up_to, classes)
-    lines.append(priced(total, bars, most))
+    lines.append(priced(total, bars, most, rest))
     return "\n".join(lines)
 
 
 def more_problems(study: Study, terms: int) -> int:
     """How many changed problems there are besides single deletions: named ones and pairs."""
     return len(study.interventions) + (terms * (terms - 1) // 2 if study.pairs else 0)
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """What a study takes besides its solves, as measured on studies of `cffem bench study`.
+
+    Attributes:
+        drawn: seconds of a page without pictures.
+        picture: seconds of the pictures of one term.
+        level: seconds of two models on other levels, whose forms are compiled.
+        rows: regression rows and residual scores, relative to the solves for all terms.
+        compared: what comparing levels takes, relative to the solves; steady fields have one level.
+        changed: what a deletion takes of a nonlinear solve, whose factors all deletions share.
+        linearised: what a linearised response takes of one, which has no Newton steps.
+    """
+
+    drawn: float = 0.4
+    picture: float = 0.05
+    level: float = 0.3
+    rows: float = 1.0
+    compared: float = 0.4
+    compared_steady: float = 0.05
+    changed: float = 0.35
+    linearised: float = 0.12
+
+    def page(self, terms: int) -> float:
+        """Seconds of the page of a study with so many terms."""
+        return self.drawn + self.picture * terms
+
+
+OVERHEADS = Overheads()
 
 
 @dataclass(frozen=True)
@@ -66,12 +97,18 @@ class Price:
         step: one time step, or one steady solve.
         ratio: unknowns times time steps of the levels of an error bar, relative to the user's.
         meshes: the same without the time steps, which their set-up goes with.
+        begin: what the first time step takes longer than others, which factors its matrix.
+        compared: what comparing the levels of an error bar takes, relative to the solves.
+        linear: whether the problem is.
     """
 
     set_up: float
     step: float
     ratio: float
     meshes: float
+    begin: float = 0.0
+    compared: float = 0.0
+    linear: bool = True
 
     def sweep(self, steps: int, deletions: int) -> float:
         """The factual solve with its deletions.
@@ -80,38 +117,60 @@ class Price:
             >>> Price(1.0, 0.1, 0.25, 0.5).sweep(10, 2), Price(1.0, 0.1, 0.25, 0.5).bars(10, 2)
             (4.0, 1.25)
         """
-        return self.set_up + self.step * steps * (1 + deletions)
+        changed = deletions * (1.0 if self.linear else OVERHEADS.changed)
+        return self.set_up + self.begin + self.step * steps * (1 + changed)
+
+    def others(self, steps: int, terms: int, adjoints: int) -> float:
+        """Linearised responses and adjoint solves."""
+        share = 1.0 if self.linear else OVERHEADS.linearised
+        return self.step * steps * share * (terms + adjoints)
+
+    def rows(self, steps: int, terms: int) -> float:
+        """Regression rows and residual scores."""
+        share = OVERHEADS.rows if self.linear else OVERHEADS.linearised
+        return share * self.step * steps * terms
 
     def bars(self, steps: int, deletions: int) -> float:
         """The levels of the error bars that are expected to decide."""
-        return self.meshes * self.set_up + self.ratio * self.step * steps * (1 + deletions)
+        solves = self.sweep(steps, deletions) - self.set_up - self.begin
+        levels = self.meshes * (self.set_up + self.begin) + self.ratio * solves
+        return levels + (self.compared * solves + OVERHEADS.level if self.compared else 0.0)
 
     @classmethod
-    def of(cls, model: Model, set_up: float, step: float) -> Price:
+    def of(cls, model: Model, set_up: float, step: float, begin: float = 0.0) -> Price:
         """With the levels that a model has: below the user's if they exist, else two above."""
         dimension = model.discretisation.mesh.topology.dim
         below = model.discretisation.domain.remade is not None
         levels = (-1, -2) if below else (1, 2)
         meshes = sum(2.0 ** (dimension * level) for level in levels)
         if model.experiment.time is None:
-            return cls(set_up, step, meshes, meshes)
-        if below:
-            return cls(
-                set_up, step, sum(2.0 ** ((dimension + 1) * level) for level in levels), meshes
-            )
-        return cls(set_up, step, meshes + 2.0 + 4.0, meshes)
+            kind = OVERHEADS.compared_steady
+            return cls(set_up, step, meshes, meshes, begin, kind, model.equation.linear)
+        times = 2.0 + 4.0
+        ratio = (
+            sum(2.0 ** ((dimension + 1) * level) for level in levels) if below else meshes + times
+        )
+        kind = OVERHEADS.compared if model.equation.linear else OVERHEADS.compared_steady
+        return cls(set_up, step, ratio, meshes, begin, kind, model.equation.linear)
 
 
-def priced(solves: float, bars: float, most: float) -> str:
+def priced(solves: float, bars: float, most: float, rest: float) -> str:
     """What a study costs, in one sentence.
 
+    Args:
+        solves, bars: seconds of the solves, and of the error bars that are expected to decide.
+        most: seconds that error bars may take.
+        rest: seconds of rows, scores and the report.
+
     Example:
-        >>> priced(10.0, 2.0, 40.0)
-        'about 10 s for the solves and 2 s for error bars, 40 s at most where these do not decide'
+        >>> priced(10.0, 2.0, 40.0, 1.0)
+        'about 13 s: 10 s for the solves and 2 s for error bars (40 s at most where these do not \
+decide), 1 s for rows and the report'
     """
     return (
-        f"about {duration(solves)} for the solves and {duration(bars)} for error bars, "
-        f"{duration(max(most, bars))} at most where these do not decide"
+        f"about {duration(solves + bars + rest)}: {duration(solves)} for the solves and "
+        f"{duration(bars)} for error bars ({duration(max(most, bars))} at most where these do not "
+        f"decide), {duration(rest)} for rows and the report"
     )
 
 
@@ -161,12 +220,20 @@ def measured(study: Study, experiment: Experiment) -> tuple[int, Price]:
         pass  # the first one compiles
     start = time.perf_counter()
     with Model(study.library, coefficients, short, study.petsc_options) as model:
-        set_up, seconds = time.perf_counter() - start, 0.0
-        try:
-            for _ in range(2):
-                start = time.perf_counter()
-                model.solve()
-                seconds = time.perf_counter() - start
-        except SolveError:
-            seconds = 0.0
-        return model.spaces.size, Price.of(model, set_up, seconds)
+        set_up = time.perf_counter() - start
+        return model.spaces.size, timed(model, set_up)
+
+
+def timed(model: Model, set_up: float) -> Price:
+    """The price of a model of one time step, or of a steady one, which is solved twice;
+    collective.
+    """
+    seconds = []
+    try:
+        for _ in range(1 if model.experiment.time is None else 2):
+            start = time.perf_counter()
+            model.solve()
+            seconds.append(time.perf_counter() - start)
+    except SolveError:
+        return Price.of(model, set_up, 0.0)
+    return Price.of(model, set_up, seconds[-1], max(seconds[0] - seconds[-1], 0.0))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,14 +75,28 @@ class Watch(Observer):
     def __init__(self, progress: Progress):
         self.progress = progress
         self.label: Callable[[Sequence[str]], str] | None = None
+        self.silent = False
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Show nothing of what is solved meanwhile."""
+        self.silent = True
+        try:
+            yield
+        finally:
+            self.silent = False
 
     def solve(self, names: Sequence[str], levels: int) -> None:
+        if self.silent:
+            return
         if self.label is not None and names:
             self.progress.work(self.label(names), levels)
         else:
             self.progress.solve(levels)
 
     def level(self, level: int, record: SolveRecord) -> None:
+        if self.silent:
+            return
         self.progress.step(level, record.iterations + record.newton_steps)
 
     def stop(self, comm: MPI.Comm) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cffem.study.run.facts import NO_BOUND, BoundFact, JudgedDeletion
 from cffem.study.run.identified_facts import AliasFact, NullFact
-from cffem.symbols.reasons import Code, Reason
+from cffem.symbols.reasons import NEXT_LEVEL, Code, Reason
 from cffem.verdicts.decisions import IRRELEVANT, RELEVANT, UNRESOLVED, decide
 
 Facts = dict[str, Any]
@@ -351,7 +351,14 @@ def reaching(margin: float, spread: float, fact: JudgedDeletion) -> Reason:
             Code.MARGIN_COEFFICIENTS,
             "the error bar reaches ε; most of it comes from the intervals of the coefficients",
         )
-    return Reason(Code.MARGIN_DISCRETISATION, fact.unrefined or "the error bar reaches ε")
+    price = None if fact.bound is None else fact.bound.cost.get(NEXT_LEVEL)
+    more = (
+        ""
+        if price is None
+        else f"; cells and time steps half as large cost about {price:.2g} times the factual solve "
+        "with its deletions for this term (refine, or a larger effort)"
+    )
+    return Reason(Code.MARGIN_DISCRETISATION, fact.unrefined or f"the error bar reaches ε{more}")
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:

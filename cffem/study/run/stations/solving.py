@@ -13,11 +13,15 @@ from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_direction_of_time
 from cffem.study.run.facts import FactualFact
-from cffem.study.run.plan import Price, more_problems, priced
+from cffem.study.run.plan import OVERHEADS, Price, more_problems, priced, timed
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
+from cffem.symbols.problem.experiment import Window
 from cffem.symbols.problem.norm_names import of_field
 from cffem.symbols.reasons import Code, Reason
+
+# With fewer steps than this the factual solve itself is waited for.
+FEW_STEPS = 6
 
 
 def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
@@ -36,6 +40,9 @@ def factual(run: Run) -> dict[str, FactualFact]:
     run.progress.begin("factual", len(run.models))
     found, start = {}, time.perf_counter()
     kept = [name for name in run.models if f"factual/{name}" in run.checkpoint]
+    prices = {} if kept else step_prices(run)
+    if prices:
+        announce(run, prices)
     for name, model in run.models.items():
         plain = run.once(
             f"factual/{name}",
@@ -44,29 +51,51 @@ def factual(run: Run) -> dict[str, FactualFact]:
             len(model.times) - 1,
         )
         found[name] = FactualFact.from_plain(plain)
-    if not kept:
-        announce(run, time.perf_counter() - start)
+    if not kept and not prices and run.models:
+        share = (time.perf_counter() - start) / len(run.models)
+        announce(
+            run,
+            {
+                name: Price.of(model, 0.0, share / max(len(model.times) - 1, 1))
+                for name, model in run.models.items()
+            },
+        )
     for name, fact in found.items():
         if fact.unsolved is not None:
             run.models.pop(name).destroy()
     return found
 
 
-def announce(run: Run, seconds: float) -> None:
-    """Say what the rest of the study costs, from what the factual solves took."""
-    study, models = run.study, list(run.models.values())
-    if not models:
-        return
-    share, solves, bars, most = seconds / len(models), 0.0, 0.0, 0.0
+def step_prices(run: Run) -> dict[str, Price]:
+    """What one time step of each experiment takes on its real mesh; nothing where one is steady,
+    which is solved as a whole first.
+    """
+    found = {}
+    for name, model in run.models.items():
+        window = model.experiment.time
+        if window is None or window.steps < FEW_STEPS:
+            return {}
+        end = window.start + window.step
+        with run.watch.quietly(), model.at(Window(window.start, end, 1, window.scheme)) as short:
+            found[name] = timed(short, 0.0)
+    return found
+
+
+def announce(run: Run, prices: Mapping[str, Price]) -> None:
+    """Say what the study costs, from what one step or a whole solve took."""
+    study, total, bars, most = run.study, 0.0, 0.0, 0.0
     classes = 2 if study.refit == "remaining" else 1
-    for model in models:
+    terms = max((len(model.active) for model in run.models.values()), default=0)
+    rest = OVERHEADS.page(terms)
+    for name, price in prices.items():
+        model = run.models[name]
         steps, count = max(len(model.times) - 1, 1), len(model.active)
-        price = Price.of(model, 0.0, share / steps)
         changed = classes * count + more_problems(study, count)
-        solves += share * (count + changed + len(study.observables))
+        total += price.sweep(steps, changed) + price.others(steps, count, len(study.observables))
         bars += price.bars(steps, changed)
         most += study.certification.effort * price.sweep(steps, changed)
-    run.progress.note(priced(solves, bars, most))
+        rest += price.rows(steps, count)
+    run.progress.note(priced(total, bars, most, rest))
 
 
 def solved(run: Run, name: str, model: Model) -> FactualFact:
