@@ -329,3 +329,76 @@ def test_a_verdict_that_is_reached_before_a_blow_up_holds():
     said = certify_sweep(model, {"sink": early}, cf.Certification(epsilon=epsilon))["sink"]
     assert "lower bound" in said.reason
     assert "unsolvable" not in said.reason
+
+
+SOLVERS = {
+    "direct": None,
+    "amg": {"preset": "amg"},
+    "gmres": {"ksp_type": "gmres", "pc_type": "ilu"},
+    "cg": {"ksp_type": "cg", "pc_type": "jacobi"},
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"lap": cf.lap(u), "pull": 1 - u},
+        {"lap": cf.lap(u), "pull": 1 - u**3},
+        {"lap": cf.div((1 + u**2) * cf.grad(u)), "pull": 1 - u},
+    ],
+    ids=["linear", "cubic", "nonlinear left"],
+)
+def test_a_start_without_a_residual_does_not_hide_that_there_are_other_solutions(terms, solver):
+    """u = 1 solves the factual problem and each of its terms alone; without `pull` every constant
+    does.
+    """
+    library = cf.Library(terms=terms, unknown=u)
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 5),
+        elements={u: ("Lagrange", 1)},
+        boundary=[cf.Neumann(u, 0)],
+        initial={u: 0.5},
+    )
+    with cf.Model(library, dict.fromkeys(terms, 1.0), experiment, SOLVERS[solver]) as model:
+        found = model.deletions()
+    assert found["pull"].status == "unsolvable"
+    # A Krylov solver may see before that nothing fits the rounding of a residual.
+    assert found["pull"].cause in ("singular", *(() if solver == "direct" else ("tolerance",)))
+    assert found["lap"].status == "solved"
+    assert found["lap"].score < 1e-9
+
+
+def test_a_field_that_nothing_determines_any_more_is_no_zero_score():
+    """Nothing moves, so Newton's method has nothing to do at any step, and w is free without its
+    own term.
+    """
+    w = cf.ScalarField("w")
+    system = cf.System(
+        {
+            "u": cf.Library(cf.dt(u), {"lap": cf.lap(u), "cubic": w - u**3}),
+            "w": cf.Library(terms={"own": 1 - w, "lap": 0.5 * cf.lap(w)}, unknown=w),
+        }
+    )
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 4),
+        elements={u: ("Lagrange", 1), w: ("Lagrange", 1)},
+        boundary=[cf.Neumann(u, 0), cf.Neumann(w, 0)],
+        initial={u: 1},
+        time=cf.Window(0, 0.1, steps=2),
+    )
+    with cf.Model(system, dict.fromkeys(system.names, 1.0), experiment) as model:
+        found = model.deletions(["w/own", "w/lap"])
+    assert found["w/own"].cause == "singular"
+    assert found["w/lap"].score < 1e-12
+
+
+def test_a_large_problem_that_is_solved_iteratively_is_found_to_be_singular():
+    library = cf.Library(terms={"lap": cf.lap(u), "pull": 1 - u}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=unit("triangle", 60), elements={u: ("Lagrange", 1)}, boundary=[cf.Neumann(u, 0)]
+    )
+    with cf.Model(library, {"lap": 1.0, "pull": 1.0}, experiment, {"preset": "amg"}) as model:
+        found = model.deletions()
+    assert found["pull"].cause in ("singular", "tolerance")
+    assert found["lap"].score < 1e-9

@@ -12,6 +12,7 @@ options are merged over them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from petsc4py import PETSc
 
 from cffem.engine.solve.factorisation import WORKSPACE, failure, sound
 from cffem.engine.solve.petsc_options import new_ksp, reading, warn_of_unread
-from cffem.engine.solve.presets import SolverPlan, plan, symmetric
+from cffem.engine.solve.presets import SolverPlan, factorised, plan, symmetric
 from cffem.engine.solve.scaling import MatrixEquilibration, row_sizes
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError, as_raised, petsc_words
@@ -42,11 +43,16 @@ class LinearSettings:
             their rounding leaves: refinement gains nothing.
         singular: condition number, after row scaling, beyond which fewer than three digits of a
             solution are left.
+        share: a right-hand side without structure has about 1/√n of its size along a null vector of
+            the transposed matrix, which stays in the residual; this share of that is to go away.
+        tries: iterations that a Krylov solver has for it, at least; then a factorisation decides.
     """
 
     direct: float = 1e-9
     rounded: float = 1e-15
     singular: float = 1e13
+    share: float = 0.03
+    tries: int = 300
 
 
 LINEAR = LinearSettings()
@@ -240,6 +246,65 @@ class LinearSolver:
                 f"{singular} to working precision (condition number {condition:.0e})",
                 cause="singular",
             )
+
+    def check_regular(self, what: str = "the linear system") -> None:
+        """Refuse a singular matrix, with which a Krylov solver finds one of many solutions where
+        the right-hand side happens to be compatible.
+
+        A right-hand side without structure is not. Where the solver does not converge soon for it,
+        a factorisation decides; after one nothing is left to do.
+
+        Raises:
+            SolveError: the matrix is singular to working precision.
+        """
+        if self.direct:
+            return
+        relative = self._unstructured_residual()
+        if relative <= LINEAR.share / np.sqrt(self.matrix.size[0]):
+            return
+        if self.plan.automatic:
+            self._give_way(f"{what} may be singular")
+            self._set_up(what)
+            return
+        matrix, held = self.matrix, self.plan.held
+        if self.plan.floating is not None:
+            matrix, copied = self.matrix.copy(), copy.copy(self.plan)
+            copied.give_way(matrix)
+            held = copied.held
+        equation = self.plan.equation
+        solver = LinearSolver(matrix, None if equation is None else factorised(equation, held))
+        try:
+            solver.refresh(what)
+        finally:
+            solver.destroy()
+            if matrix is not self.matrix:
+                matrix.destroy()
+
+    def _unstructured_residual(self) -> float:
+        """The relative residual that the solver leaves of a right-hand side without structure."""
+        right = self._residual.duplicate()
+        rows = 1.0 if self.scaling is None else self.scaling.rows
+        right.array[:] = row_sizes(self.operator)[0] * self._signs() / rows
+        self.plan.balance(right)
+        right.array[:] *= rows
+        tolerances = self.ksp.getTolerances()
+        goal = 0.5 * LINEAR.share / np.sqrt(self.matrix.size[0])
+        most = max(LINEAR.tries, 3 * self.ksp.getIterationNumber())
+        self.ksp.setTolerances(rtol=goal, atol=0.0, max_it=most)
+        try:
+            with as_raised():
+                self.ksp.solve(right, self._correction)
+            self.record.iterations += self.ksp.getIterationNumber()
+            self.operator.mult(self._correction, self._residual)
+            self._residual.axpy(-1.0, right)
+            size = float(right.norm())
+            relative = float(self._residual.norm()) / size if size else np.inf
+        except PETSc.Error:
+            relative = np.inf
+        finally:
+            self.ksp.setTolerances(*tolerances)
+            right.destroy()
+        return relative if np.isfinite(relative) else np.inf
 
     def without_structure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The largest entry of each row, signs without structure, whose product meets every null

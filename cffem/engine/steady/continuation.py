@@ -212,6 +212,11 @@ class SolutionBranch:
             if goal == 1.0 and error.cause in FINAL:
                 raise
             return None
+        if goal == self.settings.end:
+            # A start without a residual is a solution, but perhaps not the only one.
+            if not newton.moves:
+                stage.refresh(self._state, None, None, None, 0.0)
+            stage.see_regular("the steady problem")
         found = self._state.array_r.copy()
         moves = newton.moves
         contracts = len(moves) < 2 or moves[1] <= settings.contraction * moves[0]

@@ -64,6 +64,7 @@ class Stage(Scope):
         self.plan = plan(options, equation, essential)
         self.settings = newton_settings(options)
         self.solver: LinearSolver | None = None
+        self._regular = False  # whether a matrix of the present problem was seen to be so
         self.rate, self.acceleration, self.right, self.increment = (
             self.own(equation.new_vector()) for _ in range(4)
         )
@@ -154,7 +155,7 @@ class Stage(Scope):
         """Begin a problem: its solves are counted in a record, and a preset that gave way in
         another one has its chance again.
         """
-        self.record = record
+        self.record, self._regular = record, False
         if self.plan.restore() and self.solver is not None:
             self.solver.destroy()
             self.solver, self.equation.holds = None, None
@@ -181,10 +182,26 @@ class Stage(Scope):
         """
         if self.equation.affine:
             self._solve_linear(state, base, velocity, gamma, time, what)
+            self.see_regular(what)
         else:
-            self.newton(base, velocity, gamma, time, what).solve(state)
+            newton = self.newton(base, velocity, gamma, time, what)
+            newton.solve(state)
+            if not newton.moves and not self._regular:
+                self.refresh(state, base, velocity, gamma, time)
+            self.see_regular(what)
         self.essential.centre(state.array)
         return self.rates(state, base, velocity, gamma)
+
+    def see_regular(self, what: str) -> None:
+        """See once in each problem that the matrix is regular: a solve that had nothing to do, or
+        whose right-hand side was compatible with a singular one, does not tell.
+
+        Raises:
+            SolveError: the matrix is singular to working precision.
+        """
+        if not self._regular and self.solver is not None:
+            self.solver.check_regular(what)
+            self._regular = True
 
     def _solve_linear(
         self,
