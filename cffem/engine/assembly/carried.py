@@ -2,7 +2,7 @@
 """Which essential conditions an equation can carry once terms have been deleted: Fichera's rule.
 
 Write what is left of an equation as ∂_t u = div(A∇u) − b·∇u + …, A ≥ 0. On a facet with outer
-normal n a prescribed value is carried where n·A n > 0; where n·A n = 0 it is carried at inflow
+normal n a prescribed value is carried where n·A n ≠ 0; where n·A n = 0 it is carried at inflow
 only, b·n < 0 (with −∂_j a_ij n_i in b where A varies); elsewhere nothing in the equation can take
 it up, and keeping it makes a layer that no mesh resolves. So diffusion keeps all values, transport
 those at its inflow, a reaction none. Nonlinear transport is judged at the prescribed values
@@ -28,13 +28,13 @@ import numpy as np
 import sympy as sp
 
 from cffem.engine.assembly.natural_conditions import no_longer_carried
-from cffem.engine.inputs.numeric import numeric
+from cffem.engine.inputs.place_values import NoNumbers, numbers
 from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
-from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.fields import Component, Field, VectorField
+from cffem.symbols.coordinates import SPACE
+from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.form_terms import FormTerm
-from cffem.symbols.known import Known, KnownEntry, KnownTensor
+from cffem.symbols.known import KnownTensor
 from cffem.symbols.operators import Inverse, as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.restricted import Indicator, split_parts
@@ -239,7 +239,7 @@ def within(term: sp.Expr, boundary: Boundary) -> sp.Expr:
 
 
 def is_elliptic(symbol: Symbol) -> bool:
-    """Whether the diffusion is constant and positive definite.
+    """Whether the diffusion is constant and definite.
 
     Example:
         >>> is_elliptic(Symbol(sp.Matrix([[2, 0], [0, 1]]), sp.zeros(2, 1)))
@@ -250,7 +250,7 @@ def is_elliptic(symbol: Symbol) -> bool:
     if symbol.diffusion.free_symbols or not all(entry.is_number for entry in symbol.diffusion):
         return False
     values = np.linalg.eigvalsh(np.array(symbol.diffusion.tolist(), dtype=float))
-    return bool(values[0] > ROUNDING * abs(values[-1]))
+    return bool(values[0] * values[-1] > 0 and min(abs(values)) > ROUNDING * max(abs(values)))
 
 
 @lru_cache(maxsize=1024)
@@ -402,7 +402,7 @@ class Judge:
             normals, middles = self.normals(facets)
             places = Places(middles, self.cells(facets))
             values = self.boundary_values(part)
-            carried = self.positive(normals, places, values)
+            carried = self.diffusive(normals, places, values)
             if self.mesh.comm.allreduce(int(not carried.all())):
                 transport = [entry.xreplace(values) for entry in self.symbol.transport]
                 # Where the transport turns in time, values are needed while it enters.
@@ -412,21 +412,24 @@ class Judge:
             self._judged[part] = carried
         return self._judged[part]
 
-    def positive(
+    def diffusive(
         self, normals: np.ndarray, places: Places, values: Mapping[sp.Symbol, np.ndarray]
     ) -> np.ndarray:
-        """Whether n·A n is positive."""
+        """Whether n·A n is not zero at some time. A steady equation may be written with either
+        sign; one in time with the wrong one is not solved at all.
+        """
         dim = normals.shape[1]
-        found = np.zeros(len(normals))
-        largest = np.zeros(len(normals))
-        for i in range(dim):
-            for j in range(dim):
-                if self.symbol.diffusion[i, j] != 0:
-                    written = self.symbol.diffusion[i, j].xreplace(values)
-                    times = self.times if changes_in_time(written) else self.times[:1]
-                    entry = np.max([self.numbers(written, places, float(s)) for s in times], axis=0)
-                    found += normals[:, i] * normals[:, j] * entry
-                    largest = np.maximum(largest, np.abs(entry))
+        pairs = [(i, j) for i in range(dim) for j in range(dim) if self.symbol.diffusion[i, j] != 0]
+        written = {pair: self.symbol.diffusion[pair].xreplace(values) for pair in pairs}
+        moving = any(map(changes_in_time, written.values()))
+        found, largest = np.zeros(len(normals)), np.zeros(len(normals))
+        for time in (self.times if moving else self.times[:1]) if pairs else ():
+            along = np.zeros(len(normals))
+            for (i, j), expr in written.items():
+                entry = self.numbers(expr, places, float(time))
+                along += normals[:, i] * normals[:, j] * entry
+                largest = np.maximum(largest, np.abs(entry))
+            found = np.maximum(found, np.abs(along))
         return found > ROUNDING * self.largest(largest)
 
     def inflow(
@@ -444,26 +447,12 @@ class Judge:
 
     def numbers(self, entry: sp.Expr, places: Places, time: float) -> np.ndarray:
         """An expression in the coordinates and known fields at the middles of facets."""
-        middles, known = (
-            places.middles,
-            entry.atoms(KnownEntry) | {k for k in entry.atoms(Known) if not k.shape},
-        )
-        strange = (entry.free_symbols - {*SPACE, t} - entry.atoms(Known, KnownEntry)) | entry.atoms(
-            Field, Component, sp.Derivative
-        )
-        if strange:
+        try:
+            return numbers(entry, self.discretisation.known, places.middles, places.cells, time)
+        except NoNumbers as unknown:
             raise NotJudged(
-                f"its transport depends on {min(map(str, strange))}, which is not known on the "
-                "boundary"
-            )
-        given = sorted(known, key=str)
-        plain = {symbol: sp.Dummy() for symbol in given}
-        values = [
-            self.discretisation.known.at(symbol, middles, places.cells, time) for symbol in given
-        ]
-        function = numeric(entry.xreplace(plain), (*SPACE, t, *plain.values()))
-        found = np.asarray(function(*middles.T, time, *values), dtype=float)
-        return np.broadcast_to(found, (len(middles),))
+                f"its transport depends on {unknown}, which is not known on the boundary"
+            ) from None
 
     def cells(self, facets: np.ndarray) -> np.ndarray:
         """The cell at each facet of the boundary."""

@@ -375,9 +375,6 @@ class Equation:
     def anchor_diagonal(self) -> np.ndarray | None:
         """The diagonal of the matrices of weighted anchors at the present time, zero for other
         unknowns (owned values); None where no anchor has a weight.
-
-        Raises:
-            InputError: a weight is negative somewhere.
         """
         equations = self.discretisation.library.equations
         total = None
@@ -387,10 +384,6 @@ class Equation:
             name = f"anchor of {unknown}"
             (part,) = (a for _, a in self.fixed if a.ingredient.name == name)
             diagonal = part.matrix(equation.time_order).getDiagonal()
-            if self.comm.allreduce(int((diagonal.array_r < 0).any())):
-                raise InputError(
-                    f"the weight of the {name}, {equation.anchor}, is negative somewhere"
-                )
             total = diagonal.array_r + (0.0 if total is None else total)
             diagonal.destroy()
         return total

@@ -47,11 +47,9 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
     from cffem.engine.assembly.discretisation import Discretisation
-    from cffem.engine.assembly.equation import Equation
     from cffem.engine.mesh.boundary_parts import Boundary
     from cffem.engine.mesh.meshes import MeshData
     from cffem.symbols.problem.library import Library
-    from cffem.symbols.problem.schemes import Scheme
     from cffem.symbols.problem.system import System
 
 # Below this share of n_i² a side counts as parallel to the axis; rounding of coordinates leaves
@@ -379,25 +377,6 @@ def check_has_effect(
     if essential(conditions, equation, carrier(elements[equation]).space):
         raise InputError(
             f"{what} acts on {part!r}, where {equation} is given, and has no effect there"
-        )
-
-
-def check_weights(equation: Equation, scheme: Scheme, start: float) -> None:
-    """Weights of time derivatives are positive, or zero where a scheme can bear that.
-
-    Where a weight vanishes the equation is algebraic, and a scheme whose steps do not end in a
-    stage lets such unknowns swing.
-    """
-    equation.discretisation.time.value = start
-    diagonal = equation.anchor_diagonal()
-    if diagonal is None or scheme.stiffly_accurate:
-        return
-    spaces, unknowns = equation.spaces, equation.discretisation.library.equations
-    weighted = spaces.mask([u for u, library in unknowns.items() if library.is_weighted]) > 0
-    if equation.comm.allreduce(int((diagonal[weighted] == 0).any())):
-        raise InputError(
-            "the weight of a time derivative vanishes in a part of the domain, which the scheme "
-            "cannot bear; take Window(…, scheme='sdirk2')"
         )
 
 

@@ -35,7 +35,7 @@ from cffem.engine.response.sensitivities import (
     unanchored,
 )
 from cffem.engine.solve_errors import SolveError
-from cffem.engine.time.wellposed import why_backward
+from cffem.engine.time.wellposed import backward_model
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.observations import Observation
 
@@ -296,10 +296,7 @@ class Calibration:
         for certain.
         """
         case = self._problem.cases[0]
-        if case.experiment.time is None:
-            return ""
-        dimension = case.model.discretisation.mesh.geometry.dim
-        words = why_backward(case.library, coefficients, dimension)
+        words = backward_model(case.model, coefficients)
         return f"{words}; give the fit bounds that keep their sign" if words else ""
 
     def profile(self, name: str) -> CoefficientProfile:

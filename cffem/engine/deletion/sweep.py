@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from cffem.engine.deletion.outcomes import HANDED, OWN, Deletion, Demand, Sweep
 from cffem.engine.deletion.rank_groups import expected_efforts, group_of, number_of_groups
 from cffem.engine.deletion.strategies import Score, by_own_solve, cheaper
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.time.wellposed import why_backward
+from cffem.engine.time.wellposed import backward_change, backward_model
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -69,12 +68,11 @@ def _one_by_one(
     solved themselves.
     """
     done = set()
-    backward = partial(why_backward, model.library, dim=model.spaces.mesh.geometry.dim)
+    # A factual problem that runs backward in time is the user's own choice.
+    own_choice = bool(backward_model(model))
     for name, change in changes.items():
-        words = backward(change.everything().apply(model.coefficients))
-        if words and not backward(
-            model.coefficients
-        ):  # a factual problem that does so is the user's own choice
+        words = "" if own_choice else backward_change(model, change)
+        if words:
             done.add(name)
             yield Score(model, change, name, demand, OWN).unsolvable(
                 SolveError(words, cause="backward")

@@ -114,7 +114,10 @@ def put(model: Model, state: np.ndarray, unknown: Field, value: object) -> None:
     own, _ = model.spaces.own(unknown)
     function = fem.Function(own)
     what = f"the initial value of {unknown}"
-    initial.put(function, value, unknown, float(model.times[0]), what, model.discretisation.sharp)
+    discretisation = model.discretisation
+    start = float(model.times[0])
+    given = (discretisation.sharp, discretisation.known)
+    initial.put(function, value, unknown, start, what, *given)
     dofs = model.spaces.dofs(unknown)
     mine = dofs < model.spaces.owned
     state[dofs[mine]] = function.x.array[mine]

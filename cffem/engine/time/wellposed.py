@@ -2,71 +2,128 @@
 """Whether an equation runs backward in time: dt(u) = −0.1 lap(u) makes the finest ripples grow
 fastest.
 
-The second derivatives of Σ_j α_j T_j make up its principal symbol σ(ξ) = Σ_kl A_kl ξ_k ξ_l. Where
-σ(ξ) is negative for some direction ξ, solutions of dt(u) = Σ_j α_j T_j do not depend continuously
-on their data (Hadamard), and the same holds for dt(dt(u)). Only what is certain is told: second
-derivatives are the highest, their coefficients are numbers, and in a vector equation every
-polarisation grows, so that no constraint can forbid it.
+The highest derivatives of Σ_j α_j T_j make up its principal symbol: σ(ξ) = Σ_kl A_kl ξ_k ξ_l for
+second ones. Where σ(ξ) has an eigenvalue with negative real part for some direction ξ at some place
+and time, solutions of dt(u) = Σ_j α_j T_j do not depend continuously on their data (Hadamard,
+Petrovskii), and the same holds for dt(dt(u)). With a positive weight of the rate it is so as well.
+Only what is certain is told:
+
+* the coefficients of the highest derivatives, the second or the fourth ones, are numbers, or
+  functions of place and time, known fields included, which are looked at in every cell;
+* in a vector equation with a constraint every polarisation grows, so that the constraint cannot
+  forbid it;
+* equations of a System are judged together where the highest derivatives couple them, and not at
+  all where one of them has no rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 
-from cffem.symbols.algebra.analysis import canonical, jet, orders
+from cffem.engine.inputs.place_values import NoNumbers
+from cffem.engine.time.anchor_weights import place_values
+from cffem.engine.time.boundary_rates import why_wall_grows
+from cffem.engine.time.in_parts import admit, spell_ends
+from cffem.symbols.algebra.analysis import canonical, jet
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import VectorField
+from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.operators import Inverse
+from cffem.symbols.restricted import Indicator, split_parts
 
 if TYPE_CHECKING:
-    from cffem.symbols.fields import Field
+    from cffem.engine.inputs.place_values import PlaceValues
+    from cffem.engine.model import Model
+    from cffem.symbols.problem.interventions import Intervention
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
-
+# Relative to the largest coefficient, what is smaller is zero up to rounding errors.
 ROUNDING = 1e-12
+# Directions ξ in which symbols of vector equations are tried beside the axes and diagonals.
+DIRECTIONS = 32
 
 
-def check_direction_of_time(
-    library: Library | System, coefficients: Mapping[str, float], dim: int
-) -> None:
-    """Refuse a library whose coefficients make it the heat or wave equation with the wrong sign.
+class NotCertain(Exception):
+    """The symbol says nothing for certain."""
 
-    Args:
-        library: a `Library`; a `System` is not looked at, since its equations can stabilise each
-            other.
-        coefficients: α_j by term name.
-        dim: the dimension of space.
+
+# Asked of a model
+# --------------------------------------------------------------------------------------------------
+
+
+def backward_model(model: Model, coefficients: Mapping[str, float] | None = None) -> str:
+    """Why a model with these coefficients (default: its own) runs backward in time; empty where it
+    is not certain to do so. Collective.
+    """
+    if model.experiment.time is None:
+        return ""
+    constrained = model.experiment.constraint is not None
+    discretisation = model.discretisation
+    places = place_values(model)
+    surfaces = {*discretisation.boundary.tags, *discretisation.boundary.surfaces}
+    chosen = model.coefficients if coefficients is None else coefficients
+    dim = discretisation.mesh.geometry.dim
+    words = why_backward(model.library, chosen, dim, places, constrained, frozenset(surfaces))
+    return words or why_wall_grows(model, chosen)
+
+
+def backward_change(model: Model, change: Intervention) -> str:
+    """Why the problem that an intervention makes of a model runs backward in time, at some time;
+    empty where it is not certain to do so. Collective.
+    """
+    if model.experiment.time is None:
+        return ""
+    admit(model, change)
+    ends = spell_ends(model, change)
+    for part in [change.between(a, b) for a, b in pairwise(ends)] or [change]:
+        words = backward_model(model, part.apply(model.coefficients))
+        if words:
+            return words
+    return ""
+
+
+def check_model_direction(model: Model, coefficients: Mapping[str, float]) -> None:
+    """Refuse coefficients with which a model runs backward in time; collective.
 
     Raises:
-        InputError: the equation runs backward in time; the message names the terms.
-
-    Example:
-        >>> import cffem as cf
-        >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(anchor=cf.dt(u), terms={"lap": cf.lap(u), "u": u})
-        >>> check_direction_of_time(library, {"lap": -0.1, "u": 1.0}, 2)
-        Traceback (most recent call last):
-        ...
-        cffem.symbols.errors.InputError: the coefficients make the second derivatives of u negative
-            (-0.1 lap): ...
+        InputError: it does; the message names the terms.
     """
-    words = why_backward(library, coefficients, dim)
+    words = backward_model(model, coefficients)
     if words:
         raise InputError(f"{words}; change the sign")
 
 
-def why_backward(library: Library | System, coefficients: Mapping[str, float], dim: int) -> str:
+# Symbols
+# --------------------------------------------------------------------------------------------------
+
+
+def why_backward(
+    library: Library | System,
+    coefficients: Mapping[str, float],
+    dim: int,
+    places: PlaceValues | None = None,
+    constrained: bool = False,
+    surfaces: frozenset[str] = frozenset(),
+) -> str:
     """Why a library with these coefficients runs backward in time; empty where it is not certain to
     do so.
+
+    Args:
+        library: a `Library` or `System`.
+        coefficients: α_j by term name.
+        dim: the dimension of space.
+        places: where coefficients that are functions are looked at; without it they are not.
+        constrained: whether a constraint may forbid some polarisations.
+        surfaces: parts that are no subdomains, where terms are integrals over facets.
 
     Example:
         >>> import cffem as cf
@@ -79,71 +136,278 @@ def why_backward(library: Library | System, coefficients: Mapping[str, float], d
         >>> why_backward(library, {"lap": 0.0, "steep": 0.1}, 2)[:72]
         'the coefficients make the second derivatives of u negative (0.1 steep): '
     """
-    if len(library.equations) != 1 or not library.time_order:
+    if not library.time_order:
         return ""
-    (equation,) = library.equations.values()
-    rate = equation.unknown.diff(t, equation.time_order)
-    if equation.anchor is None or equation.anchor.as_coeff_Mul()[1] != rate:
-        return ""  # with a tensor or a function as weight the symbol is another one
-    (unknown,) = library.unknowns
-    size = dim if isinstance(unknown, VectorField) else 1
-    parameters = {
-        symbol: value for symbol, value in library.parameters.items() if value is not None
-    }
     active = {name: float(value) for name, value in coefficients.items() if value}
-    symbols = {
-        name: principal_symbol(library[name].xreplace(parameters), unknown, dim, size)
+    values = {symbol: v for symbol, v in library.parameters.items() if v is not None}
+    terms = {
+        name: _inside(library[name].xreplace(values), surfaces)
         for name in active
+        if not library[name].has(FormTerm)
     }
-    if not symbols or any(symbol is None for symbol in symbols.values()):
-        return ""
-    scale = max(abs(value) * float(np.abs(symbols[name]).max()) for name, value in active.items())
-    for direction in product((-1, 0, 1), repeat=dim):
-        parts = {
-            name: value * np.einsum("ijkl,k,l", symbols[name], direction, direction)
-            for name, value in active.items()
-        }
-        whole = sum(parts.values())
-        if np.linalg.eigvalsh((whole + whole.T) / 2).max() < -ROUNDING * scale:
-            guilty = ", ".join(
-                f"{active[name]:g} {name}" for name, part in parts.items() if np.trace(part) < 0
-            )
-            return (
-                f"the coefficients make the second derivatives of {unknown} negative ({guilty}): "
-                "such an equation runs backward in "
-                "time, and its finest ripples grow without bound"
-            )
+    forms = {library.locate(name)[0] for name in active if name not in terms}
+    for fields in _coupled(library, terms, dim):
+        if forms & {*fields}:
+            continue  # whose derivatives no formula tells
+        try:
+            words = _judged(library, fields, terms, active, dim, places, constrained)
+        except (NotCertain, NoNumbers):
+            continue
+        if words:
+            return words
     return ""
 
 
-@lru_cache(maxsize=1024)
-def principal_symbol(expr: sp.Expr, unknown: Field, dim: int, size: int) -> np.ndarray | None:
-    """A_ijkl, the coefficient of ∂_k ∂_l u_j in the i-th component; None where it is not
-    constant or not the highest order.
-    """
-    if expr.has(Inverse, FormTerm):
-        return None
-    entries = canonical(expr, dim)
-    if orders(expr, dim)[0] > 2 or len(entries) != size:
-        return None
-    parts = (
-        [unknown]
-        if size == 1 and not isinstance(unknown, VectorField)
-        else [unknown[j] for j in range(size)]
+def _inside(term: sp.Expr, surfaces: frozenset[str]) -> sp.Expr:
+    """What of a term acts inside the domain, in a subdomain times its indicator."""
+    plain, parts = split_parts(term)
+    return sp.Add(plain, *(Indicator(p) * inner for p, inner in parts.items() if p not in surfaces))
+
+
+def _base(value: sp.Expr) -> Field:
+    expr = getattr(value, "expr", value)
+    return expr.field if isinstance(expr, Component) else expr
+
+
+def _order(value: sp.Expr) -> tuple[int, int]:
+    """Orders in space and time of a derivative."""
+    counts = dict(getattr(value, "variable_count", ()))
+    in_time = int(counts.get(t, 0))
+    return int(sum(counts.values())) - in_time, in_time
+
+
+def _coupled(
+    library: Library | System, terms: Mapping[str, sp.Expr], dim: int
+) -> list[tuple[Field, ...]]:
+    """The fields in groups that second or higher derivatives couple."""
+    groups = {unknown: {unknown} for unknown in library.unknowns}
+    for name, term in terms.items():
+        home = library.locate(name)[0]
+        for value in () if term.has(Inverse) else jet(canonical(term, dim)):
+            other = _base(value)
+            if _order(value)[0] > 1 and other in groups and groups[other] is not groups[home]:
+                groups[home] |= groups[other]
+                for member in groups[home]:
+                    groups[member] = groups[home]
+    distinct = {id(group): group for group in groups.values()}
+    return [tuple(u for u in library.unknowns if u in group) for group in distinct.values()]
+
+
+def _judged(
+    library: Library | System,
+    fields: tuple[Field, ...],
+    terms: Mapping[str, sp.Expr],
+    active: Mapping[str, float],
+    dim: int,
+    places: PlaceValues | None,
+    constrained: bool,
+) -> str:
+    """Why equations that belong together run backward in time."""
+    time_orders = {library.equations[unknown].time_order for unknown in fields}
+    if len(time_orders) > 1 or 0 in time_orders:
+        return ""
+    mine = {name: term for name, term in terms.items() if library.locate(name)[0] in fields}
+    for term in mine.values():
+        others = {_base(v) for v in ([] if term.has(Inverse) else jet(canonical(term, dim)))}
+        if any(f in library.equations and not library.equations[f].time_order for f in others):
+            return ""  # what an algebraic field stands for is another equation's business
+    parts = tuple(
+        unknown[j] if isinstance(unknown, VectorField) else unknown
+        for unknown in fields
+        for j in range(dim if isinstance(unknown, VectorField) else 1)
     )
-    symbol = np.zeros((size, size, dim, dim))
+    rows = {unknown: _rows_of(unknown, parts) for unknown in fields}
+    found = {
+        name: principal_symbol(term, rows[library.locate(name)[0]], parts, dim)
+        for name, term in mine.items()
+    }
+    entries = [entry for symbol in found.values() for entry in symbol]
+    rates = max((entry[1] for entry in entries), default=0)
+    if rates and time_orders == {1}:
+        return ""  # dt(u) − lap(dt(u)) = … has no fastest growth
+    # Diffusion of a rate outweighs what stands without it, if its sign is right.
+    found = {name: tuple(e for e in symbol if e[1] == rates) for name, symbol in found.items()}
+    order = max((entry[0] for symbol in found.values() for entry in symbol), default=0)
+    if order not in (2, 4):
+        return ""  # first derivatives are no diffusion, and third ones disperse
+    return _negative(fields, parts, found, active, order, dim, places, constrained)
+
+
+def _rows_of(unknown: Field, parts: tuple[sp.Expr, ...]) -> tuple[int, ...]:
+    return tuple(i for i, part in enumerate(parts) if _base(part) == unknown)
+
+
+Key = tuple[int, int, tuple[int, ...]]  # row, part, variables
+Table = dict[Key, np.ndarray]  # coefficients at each time and point
+Entry = tuple[int, int, int, int, tuple[int, ...], sp.Expr]
+
+
+@lru_cache(maxsize=1024)
+def principal_symbol(
+    term: sp.Expr, rows: tuple[int, ...], parts: tuple[sp.Expr, ...], dim: int
+) -> tuple[Entry, ...]:
+    """The derivatives of second and higher order in a term: order in space and in time, row, part,
+    the variables by number, and the coefficient.
+
+    Raises:
+        NotCertain: a coefficient depends on the unknowns, or the term is not expanded.
+    """
+    if term.has(Inverse):
+        raise NotCertain
+    entries = canonical(term, dim)
+    found: list[Entry] = []
     dummies = {value: sp.Dummy() for value in jet(entries)}
-    for i, entry in enumerate(entries):
+    for row, entry in zip(rows, entries, strict=True):
         plain = entry.xreplace(dummies)
         for value, dummy in dummies.items():
-            variables = getattr(value, "variables", ())
-            if len(variables) != 2 or not {*variables} <= {*SPACE}:
+            in_space, in_time = _order(value)
+            if in_space < 2:
                 continue
             slope = sp.expand(plain.diff(dummy))
-            if slope != 0 and (not slope.is_number or value.expr not in parts):
-                return None
-            if slope != 0:
-                first, second = (SPACE.index(v) for v in variables)
-                symbol[i, parts.index(value.expr), first, second] += float(slope) / 2
-                symbol[i, parts.index(value.expr), second, first] += float(slope) / 2
-    return symbol
+            if slope == 0:
+                continue
+            if slope.atoms(sp.Dummy) & {*dummies.values()} or value.expr not in parts:
+                raise NotCertain
+            variables = tuple(SPACE.index(v) for v in value.variables if v != t)
+            found.append((in_space, in_time, row, parts.index(value.expr), variables, slope))
+    return tuple(found)
+
+
+def _negative(
+    fields: tuple[Field, ...],
+    parts: tuple[sp.Expr, ...],
+    found: Mapping[str, tuple[Entry, ...]],
+    active: Mapping[str, float],
+    order: int,
+    dim: int,
+    places: PlaceValues | None,
+    constrained: bool,
+) -> str:
+    """Where the symbol has the wrong sign, in words."""
+    # dt(u) = A ∂∂u needs A ≥ 0, and dt(u) = B ∂∂∂∂u needs B ≤ 0.
+    sign = 1.0 if order == 2 else -1.0
+    tables: dict[str, Table] = {}
+    for name, entries in found.items():
+        for in_space, _, row, part, variables, slope in entries:
+            if in_space == order:
+                table, key = tables.setdefault(name, {}), (row, part, variables)
+                values = sign * active[name] * _values(slope, places)
+                table[key] = table[key] + values if key in table else values
+    sizes = [np.abs(v).max(initial=0.0) for table in tables.values() for v in table.values()]
+    scale = max(sizes, default=0.0)
+    scale = scale if places is None else places.largest(np.array([scale]))
+    least, where = np.inf, ""
+    guilty: list[str] = []
+    for growth in _growths(tables.values(), len(parts), order, dim, constrained):
+        here, place = _least(growth.values, places)
+        if here < min(least, -ROUNDING * scale):
+            least, where = here, place
+            alone = {name: growth.of(table) for name, table in tables.items()}
+            guilty = [
+                f"{active[name]:g} {name}"
+                for name, values in alone.items()
+                if _least(values, places)[0] < -ROUNDING * scale
+            ]
+    if least == np.inf:
+        return ""
+    guilty = guilty or [f"{active[name]:g} {name}" for name in tables]
+    return (
+        f"the coefficients make the {'second' if order == 2 else 'fourth'} derivatives of "
+        f"{' and '.join(map(str, fields))} {'negative' if order == 2 else 'positive'}{where} "
+        f"({', '.join(guilty)}): such an equation runs backward in time, and its finest ripples "
+        "grow without bound"
+    )
+
+
+def _values(slope: sp.Expr, places: PlaceValues | None) -> np.ndarray:
+    if slope.is_number:
+        return np.full((1, 1), float(slope))
+    if places is None:
+        raise NotCertain
+    return places(slope)
+
+
+def _least(values: np.ndarray, places: PlaceValues | None) -> tuple[float, str]:
+    return (float(values.min()), "") if places is None else places.least(values)
+
+
+@dataclass(frozen=True)
+class SymbolGrowth:
+    """Minus the rate at which ripples grow, divided by a power of their number, at each time and
+    point.
+
+    Attributes:
+        values: of the whole symbol.
+        of: the same of the symbol of one term.
+    """
+
+    values: np.ndarray
+    of: Callable[[Table], np.ndarray]
+
+
+def _growths(
+    tables: Iterable[Table], size: int, order: int, dim: int, constrained: bool
+) -> Iterator[SymbolGrowth]:
+    """For one scalar equation of second order the least eigenvalue of A; else the least real part
+    of an eigenvalue of σ(ξ) for some directions ξ, or where a constraint may forbid some
+    polarisations, the largest eigenvalue of its symmetric part.
+    """
+    every = list(tables)
+    if size == 1 and order == 2:
+
+        def form(*chosen: Table) -> np.ndarray:
+            matrix = _matrix(chosen, dim, lambda key: (key[2], 1.0))
+            return np.asarray(
+                np.linalg.eigvalsh((matrix + np.swapaxes(matrix, -1, -2)) / 2)[..., 0]
+            )
+
+        yield SymbolGrowth(form(*every), form)
+        return
+    for direction in _directions(dim):
+
+        def along(*chosen: Table, direction: np.ndarray = direction) -> np.ndarray:
+            matrix = _matrix(
+                chosen, size, lambda key: (key[:2], float(np.prod(direction[list(key[2])])))
+            )
+            if constrained:
+                symmetric = (matrix + np.swapaxes(matrix, -1, -2)) / 2
+                return np.asarray(np.linalg.eigvalsh(symmetric)[..., -1])
+            return np.asarray(np.linalg.eigvals(matrix).real.min(axis=-1))
+
+        def trace(table: Table, direction: np.ndarray = direction) -> np.ndarray:
+            matrix = _matrix(
+                [table], size, lambda key: (key[:2], float(np.prod(direction[list(key[2])])))
+            )
+            return np.asarray(np.linalg.eigvals(matrix).real.min(axis=-1))
+
+        yield SymbolGrowth(along(*every), trace)
+
+
+def _matrix(
+    tables: Iterable[Table],
+    size: int,
+    place: Callable[[Key], tuple[tuple[int, ...], float]],
+) -> np.ndarray:
+    """A matrix at each time and point, from entries with the place of each and a factor."""
+    chosen = [(place(key), values) for table in tables for key, values in table.items()]
+    shape = np.broadcast_shapes((1, 1), *(values.shape for _, values in chosen))
+    matrix = np.zeros((*shape, size, size))
+    for ((i, j), factor), values in chosen:
+        matrix[..., i, j] += factor * values
+    return matrix
+
+
+@lru_cache(maxsize=8)
+def _directions(dim: int) -> tuple[np.ndarray, ...]:
+    """Directions ξ, up to their sign: axes, diagonals, and some spread evenly."""
+    corners = [d for d in product((-1, 0, 1), repeat=dim) if d > tuple(-c for c in d)]
+    found = [np.array(d) / np.linalg.norm(d) for d in corners]
+    if dim == 2:
+        angles = np.pi * (np.arange(DIRECTIONS) + 0.5) / DIRECTIONS
+        found += list(np.column_stack([np.cos(angles), np.sin(angles)]))
+    if dim == 3:
+        heights = (np.arange(DIRECTIONS) + 0.5) / DIRECTIONS
+        angles = np.pi * (1 + 5**0.5) * np.arange(DIRECTIONS)
+        radii = np.sqrt(1 - heights**2)
+        found += list(np.column_stack([radii * np.cos(angles), radii * np.sin(angles), heights]))
+    return tuple(found)

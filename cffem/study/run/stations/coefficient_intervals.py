@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.engine.time.wellposed import check_model_direction
 from cffem.study.run.facts import DeletionFact, DeletionFacts
 from cffem.study.run.identified_facts import AdjointFact, SpreadFact, SpreadFacts
 from cffem.study.run.running import Run
@@ -90,11 +90,7 @@ def spread(
         at_end = set_coefficient(term, end) if end else delete(term, conditions=asked.conditions)
         try:
             # Growth without bound need not overflow within the window.
-            check_direction_of_time(
-                run.study.library,
-                at_end.apply(model.coefficients),
-                model.discretisation.mesh.geometry.dim,
-            )
+            check_model_direction(model, at_end.apply(model.coefficients))
             there = model.solve(at_end)
             moved = max(moved, there.distance(model.factual, norm))
             for name, (change, fact) in solved.items():

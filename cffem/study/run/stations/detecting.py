@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.engine.time.wellposed import check_model_direction
 from cffem.study.run.identified_facts import LimitFact, ScreeningFacts
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
@@ -64,11 +64,7 @@ def effect(run: Run, model: Model, term: str, ends: Sequence[float]) -> LimitFac
     for coefficient in (largest, -largest):
         change = set_coefficient(term, coefficient)
         try:
-            check_direction_of_time(
-                run.study.library,
-                change.apply(model.coefficients),
-                model.discretisation.mesh.geometry.dim,
-            )
+            check_model_direction(model, change.apply(model.coefficients))
             moved = model.solve(change)
         except (SolveError, InputError):
             continue

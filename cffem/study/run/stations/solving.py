@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.engine.time.wellposed import check_direction_of_time
+from cffem.engine.time.wellposed import check_model_direction, why_backward
 from cffem.study.run.facts import FactualFact
 from cffem.study.run.plan import OVERHEADS, Price, more_problems, priced, timed
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Window
+from cffem.symbols.problem.known_values import with_known
 from cffem.symbols.problem.norm_names import of_field
 from cffem.symbols.reasons import Code, Reason
 
@@ -28,9 +29,14 @@ def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
     """Make the models; known coefficients with the wrong sign are refused."""
     for name, experiment in list(run.experiments.items()):
         if run.study.coefficients is not None:
-            dim = int(experiment.mesh.mesh.geometry.dim)
-            check_direction_of_time(run.study.library, coefficients, dim)
-        run.models[name] = run.model(name, coefficients)
+            # What formulas tell is told before time steps are chosen by solving anything.
+            library = with_known(run.study.library, experiment)[0]
+            words = why_backward(library, coefficients, int(experiment.mesh.mesh.geometry.dim))
+            if words:
+                raise InputError(f"{words}; change the sign")
+        run.models[name] = model = run.model(name, coefficients)
+        if run.study.coefficients is not None:
+            check_model_direction(model, coefficients)
 
 
 def factual(run: Run) -> dict[str, FactualFact]:
@@ -111,7 +117,7 @@ def solved(run: Run, name: str, model: Model) -> FactualFact:
     )
     try:
         if run.study.coefficients is None:
-            check_direction_of_time(run.study.library, model.coefficients, dimension(model))
+            check_model_direction(model, model.coefficients)
         solution = model.factual
     except InputError as error:
         if run.study.coefficients is not None:
@@ -139,8 +145,3 @@ def solved(run: Run, name: str, model: Model) -> FactualFact:
             *([run.study.step_notes[name]] if name in run.study.step_notes else []),
         ),
     )
-
-
-def dimension(model: Model) -> int:
-    """The dimension of space."""
-    return int(model.discretisation.mesh.geometry.dim)
