@@ -23,7 +23,6 @@ from cffem.engine.assembly.equation import Equation
 from cffem.engine.assembly.experiment_checks import (
     check_open_parts,
     check_time,
-    check_weights,
     checked_coefficients,
 )
 from cffem.engine.assembly.natural_conditions import check_carried
@@ -40,6 +39,7 @@ from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.store.free_memory import ranks_on_node
 from cffem.engine.time.adaptive import choose_levels
+from cffem.engine.time.anchor_weights import check_weights
 from cffem.engine.time.in_parts import admit, march_by_spells, spell_ends
 from cffem.engine.time.jumps import note_of_jumps, with_jumps
 from cffem.engine.time.march import Marching, Stage, march
@@ -49,7 +49,7 @@ from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_p
 from cffem.engine.time.variants import Variants
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import Intervention, joint
-from cffem.symbols.problem.known_values import with_known
+from cffem.symbols.problem.known_values import change_with_known, with_known
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.rank_groups import Group
@@ -134,7 +134,7 @@ class Model:
         self._owns_norms = True
         self._variants = Variants(self.equation, self.essential, self.petsc_options)
         self._begin()
-        check_weights(self.equation, self._marching.scheme, float(self.times[0]))
+        check_weights(self)
         self._choose_levels()
 
     def _begin(self, lent: bool = False) -> None:
@@ -172,6 +172,7 @@ class Model:
         result._owns_norms = False
         result._variants = Variants(self.equation, self.essential, self.petsc_options)
         result._begin(lent=True)
+        check_weights(result)
         result._choose_levels()
         return result
 
@@ -263,7 +264,7 @@ class Model:
             SolveError: a solve missed its tolerance, Newton's method failed, or the solution is not
                 finite.
         """
-        change = joint(intervention)
+        change = change_with_known(joint(intervention), self.experiment)
         admit(self, change)
         record = SolveRecord()
         solution = Solution(self, change, self.times, record)
@@ -281,7 +282,8 @@ class Model:
             path: the file.
             intervention: the intervention whose solution it is.
         """
-        return Solution.restored(self, path, joint(intervention))
+        change = change_with_known(joint(intervention), self.experiment)
+        return Solution.restored(self, path, change)
 
     def run(
         self,

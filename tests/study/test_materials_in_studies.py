@@ -243,3 +243,28 @@ def test_coefficients_of_terms_with_formulas_are_identified_from_fields(tmp_path
     library = cf.Library(dt(U), {"diffusion": div(K * grad(U))})
     with pytest.raises(cf.InputError, match="contains a known field"):
         cf.Design.from_fields(library, [measured_heat()], "weak")
+
+
+def test_initial_and_boundary_values_take_known_fields_that_no_formula_gives(tmp_path):
+    """Values by subdomain and a file in the place of the numbers that they stand for."""
+    text = TOML.replace('"sin(pi*x/2)"', '"sin(pi*x/2) + 0.1*w[0]"').replace(
+        "value = 0, on", 'value = "0.1*w[0]*k/2.25", on', 1
+    )
+    assert (
+        main(["run", str(folder(tmp_path, text)), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    )
+    plain = TOML.replace('"sin(pi*x/2)"', '"sin(pi*x/2) + 0.1*(1 - x**2)"').replace(
+        "value = 0, on", "value = 0.1, on", 1
+    )
+    assert (
+        main(["run", str(folder(tmp_path, plain)), "--out", str(tmp_path / "two"), "--quiet"]) == 0
+    )
+    found, expected = (
+        {
+            term["name"]: term["deletion"]
+            for term in json.loads((tmp_path / name / "report.json").read_text())["terms"]
+        }
+        for name in ("one", "two")
+    )
+    # The file has nine points, between which it is linear.
+    assert found == pytest.approx(expected, rel=2e-2)

@@ -25,6 +25,7 @@ from cffem.engine.assembly.floating import FloatingConstant, floating_constant
 from cffem.engine.assembly.periodic.elimination import Periodicity
 from cffem.engine.assembly.trace_values import trace_values
 from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.known_data import KnownData, has_known
 from cffem.engine.mesh.boundary_parts import Boundary
 from cffem.forms.elements import HDIV, L2, carrier
 from cffem.symbols.errors import InputError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from petsc4py import PETSc
 
     from cffem.engine.assembly.spaces import Spaces
+    from cffem.engine.inputs.known_fields import KnownFields
     from cffem.symbols.problem.conditions import Periodic
 
 
@@ -99,6 +101,7 @@ class EssentialConditions:
     ):
         self.spaces = discretisation.spaces
         self.boundary = discretisation.boundary
+        self._known = discretisation.known
         self.periodicity: Periodicity | None = discretisation.periodicity
         declared = self.boundary.declared if conditions is None else conditions
         orders = {
@@ -114,7 +117,7 @@ class EssentialConditions:
             for i, c in given
             for entry in self._entries(i, c, orders.get(c.unknown, 0), release)
         ]
-        self.steady = not any(data.depends_on_time(entry.condition.value) for entry in self.entries)
+        self.steady = all(entry.timeless for entry in self.entries)
         followers = [*discretisation.followers, *(a.field for a in discretisation.auxiliaries)]
         zeros = [self._zeros(discretisation, follower) for follower in followers]
         if released and discretisation.multiplier is not None:
@@ -170,9 +173,9 @@ class EssentialConditions:
         not carry all of it.
         """
         if release is None or index not in release.kept:
-            return [Entry(self.spaces, self.boundary, condition, order)]
+            return [Entry(self.spaces, self.boundary, condition, order, self._known)]
         return [
-            Entry(self.spaces, self.boundary, condition, order, facets, part)
+            Entry(self.spaces, self.boundary, condition, order, self._known, facets, part)
             for part, facets in release.kept[index]
         ]
 
@@ -305,6 +308,7 @@ class Entry:
         boundary: Boundary,
         condition: BoundaryCondition,
         order: int,
+        known: KnownFields,
         facets: np.ndarray | None = None,
         component: int | None = None,
     ):
@@ -329,9 +333,19 @@ class Entry:
         self.mine = self.where[self.where < spaces.owned]
         self._dofs = dofs[self.where < spaces.owned]
         self._function = fem.Function(self.own)
-        self._known: dict[tuple[float, int], np.ndarray] = {}
+        self._found: dict[tuple[float, int], np.ndarray] = {}
         self._smooth: dict[int, bool] = {}
-        self.timeless = not data.depends_on_time(condition.value)
+        self._facets = boundary.facets_of(condition.on) if facets is None else facets
+        self._given = (
+            KnownData(self._value(), condition.unknown, known, str(condition))
+            if has_known(condition.value)
+            else None
+        )
+        self.timeless = (
+            not data.depends_on_time(condition.value)
+            if self._given is None
+            else self._given.timeless
+        )
 
     def put(self, state: np.ndarray, values: np.ndarray) -> None:
         """Write values at the positions this rank owns."""
@@ -344,6 +358,8 @@ class Entry:
             formula = not isinstance(value, MeasuredFields) and not (
                 callable(value) and not isinstance(value, sp.Basic)
             )
+            # Known fields that move have one derivative, as measurements have.
+            formula = formula and (self._given is None or self.timeless)
             try:
                 for _ in range(times if formula else 0):
                     value = data.time_derivative(value, str(self.condition))
@@ -357,16 +373,11 @@ class Entry:
         if rate and self.timeless:
             return np.zeros(len(self.mine))
         key = (0.0 if self.timeless else float(time), rate)
-        if key not in self._known:
+        if key not in self._found:
             # A step asks for its two ends and its stages again and again, and for nothing else.
-            while len(self._known) >= 6:
-                self._known.pop(next(iter(self._known)))
-            value = self._value()
-            for _ in range(rate):
-                value = data.time_derivative(value, str(self.condition))
-            data.interpolate(
-                self._function, value, self.condition.unknown, time, str(self.condition), gaps=True
-            )
+            while len(self._found) >= 6:
+                self._found.pop(next(iter(self._found)))
+            self._fill(time, rate)
             values = self._function.x.array[self._dofs].copy()
             comm = self.own.mesh.comm
             missing, many = (
@@ -378,8 +389,18 @@ class Entry:
                     "values on the boundary; give "
                     "data that cover it, without missing values there"
                 )
-            self._known[key] = values
-        return self._known[key]
+            self._found[key] = values
+        return self._found[key]
+
+    def _fill(self, time: float, rate: int) -> None:
+        """Put the values at a time, or their rates, into the function; collective."""
+        if self._given is not None:
+            self._given.put(self._function, time, rate, self._facets)
+            return
+        value, what = self._value(), str(self.condition)
+        for _ in range(rate):
+            value = data.time_derivative(value, what)
+        data.interpolate(self._function, value, self.condition.unknown, time, what, gaps=True)
 
     def _value(self) -> object:
         field = self.condition.field

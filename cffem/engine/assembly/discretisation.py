@@ -98,7 +98,9 @@ class Discretisation:
         self.boundary = Boundary(domain, experiment.boundary)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
         self.time = Time(self.mesh, PETSc.ScalarType(0))
-        self.known = KnownFields(domain, experiment.known, self.time, experiment.time is None)
+        window = experiment.time
+        span = None if window is None else (float(window.start), float(window.end))
+        self.known = KnownFields(domain, experiment.known, self.time, span)
         checks.check_fields(library, experiment)
         elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
         self.multiplier = self._multiplier(elements)
@@ -117,8 +119,7 @@ class Discretisation:
         self.state, self.rate, self.acceleration = (
             fem.Function(space, name=name) for name in ("state", "rate", "acceleration")
         )
-        window = experiment.time
-        span = (0.0, 0.0) if window is None else (float(window.start), float(window.end))
+        span = span or (0.0, 0.0)
         self.sharp, self.sharp_boundary = (
             SharpData(self.mesh, self.time, span),
             SharpBoundary(self.mesh, self.time, span),

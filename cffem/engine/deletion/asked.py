@@ -18,6 +18,7 @@ from cffem.engine.response.questions import chosen
 from cffem.engine.time.in_parts import admit
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.interventions import CARRIED, Intervention, joint
+from cffem.symbols.problem.known_values import change_with_known
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.profile import Profile
@@ -130,7 +131,9 @@ def interventions(
         True
     """
     parsed(norm, model.discretisation)
-    made = {name: joint(change) for name, change in changes.items()}
+    made = {
+        name: change_with_known(joint(change), model.experiment) for name, change in changes.items()
+    }
     for change in made.values():
         admit(model, change)
         change.apply(model.coefficients)

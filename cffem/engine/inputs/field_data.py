@@ -79,6 +79,12 @@ def evaluator(
     if callable(value) and not isinstance(value, sp.Basic):
         return lambda points, time: _checked_values(value(points), points, shape, dimension, what)
     parts = components(value, shape, dimension, what)
+    for part in parts:
+        if part.has(Known):
+            raise InputError(
+                f"{what} contains the known field {min(map(str, part.atoms(Known)))}, which is not "
+                "given by a formula; give a DOLFINx function or an expression in x, y, z, t"
+            )
     functions = [numeric(part, (*SPACE, t)) for part in parts]
 
     def evaluate(points: np.ndarray, time: float) -> np.ndarray:
@@ -302,11 +308,6 @@ def check_on_mesh(
             raise InputError(
                 f"{what} contains I, but fields are real; write a complex field as two real ones, "
                 "its real and its imaginary part"
-            )
-        if callables and part.has(Known):
-            raise InputError(
-                f"{what} contains the known field {min(map(str, part.atoms(Known)))}, which is not "
-                "given by a formula; give a DOLFINx function or an expression in x, y, z, t"
             )
         for coordinate in SPACE[dimension:]:
             if coordinate in part.atoms(sp.Symbol):

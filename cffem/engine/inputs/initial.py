@@ -10,6 +10,9 @@ the mass. A projected step overshoots near the jump as every L2 projection does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 import sympy as sp
 import ufl
@@ -19,15 +22,20 @@ from petsc4py import PETSc
 
 from cffem import _compat
 from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.known_data import KnownData, has_known
 from cffem.engine.inputs.sharp_data import SharpData
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.stage_types import PetscOptions
-from cffem.forms.elements import HCURL, HDIV, carrier
+from cffem.forms.elements import HCURL, HDIV, L2, carrier
 from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import t
 from cffem.symbols.fields import Field
 from cffem.symbols.operators import as_expr
+
+if TYPE_CHECKING:
+    from cffem.engine.inputs.known_fields import KnownFields
+    from cffem.symbols.known import Known
 
 MASS: PetscOptions = {"ksp_type": "cg", "pc_type": "jacobi", "ksp_rtol": 1e-13}
 # Smooth data whose interpolant is farther from their projection than this share of its norm are
@@ -37,11 +45,20 @@ FAR, FAR_BY_INTEGRALS = 0.1, 0.9
 
 
 def put(
-    function: fem.Function, value: object, unknown: Field, time: float, what: str, sharp: SharpData
+    function: fem.Function,
+    value: object,
+    unknown: Field,
+    time: float,
+    what: str,
+    sharp: SharpData,
+    known: KnownFields,
 ) -> None:
     """Set a function of a field's own space to initial values; collective, and so are its
     errors.
     """
+    if has_known(value):
+        _put_known(function, KnownData(value, unknown, known, what), value, time, sharp)
+        return
     data.interpolate(function, value, unknown, time, what)
     given = data.as_data(value)
     if isinstance(given, fem.Function | data.MeasuredFields | data.Interpolated) or (
@@ -74,14 +91,38 @@ def _projected(
     return found.x.array.copy() if far else None
 
 
-def projection(space: fem.FunctionSpace, expr: sp.Expr, sharp: SharpData) -> fem.Function:
-    """The L2 projection of an expression, with moments that no step or peak escapes; collective."""
+def _put_known(
+    function: fem.Function, given: KnownData, value: object, time: float, sharp: SharpData
+) -> None:
+    """Values with known fields: projected where these jump and the field does not."""
+    given.put(function, time)
+    space = function.function_space
+    if given.jumps and carrier(space.ufl_element()).space != L2:
+        given.known.time.value = time
+        expr = as_expr(value).xreplace({t: sp.Float(time)})
+        function.x.array[:] = projection(space, expr, sharp, given.known.values).x.array
+
+
+def projection(
+    space: fem.FunctionSpace,
+    expr: sp.Expr,
+    sharp: SharpData,
+    known: Mapping[Known, object] | None = None,
+) -> fem.Function:
+    """The L2 projection of an expression, with moments that no step or peak escapes; collective.
+
+    Args:
+        space: the space.
+        expr: the expression.
+        sharp: what integrates steps and peaks.
+        known: UFL expressions for known fields in it.
+    """
     trial, test, dx = (
         ufl.TrialFunction(space),
         ufl.TestFunction(space),
         ufl.dx(domain=space.mesh.ufl_domain()),
     )
-    context = Context(space.mesh.ufl_domain())
+    context = Context(space.mesh.ufl_domain(), dict(known or {}))
     given = Lowering(sharp.context(expr, context, test))(expr)
     scope, comm = Scope(), space.mesh.comm
     matrix = scope.own(_compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * dx, comm)))

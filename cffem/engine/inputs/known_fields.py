@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import basix
@@ -24,6 +24,7 @@ from dolfinx import fem
 
 from cffem import _compat
 from cffem.engine.inputs import field_data as data
+from cffem.engine.inputs.numeric import numeric
 from cffem.engine.inputs.sharp_data import Time
 from cffem.engine.mesh.meshes import MeshData
 from cffem.forms.lowering import Context, Lowering
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 DEGREE = 2
 # Bytes of values at several times that are kept for each known field that changes in time.
 MEMORY = 50_000_000
+# Step of the differences that give the rate of a Python function, relative to the window: its error
+# and rounding are both about 1e-10 there.
+RATE_STEP = 1e-5
+# (points, cells, time) → values, one row for each point.
+PointValues = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 
 
 class KnownFields:
@@ -53,7 +59,7 @@ class KnownFields:
         domain: the mesh with its named subdomains.
         given: the values of each known field.
         time: the time in forms.
-        steady: whether there is no time window.
+        window: start and end of the time window; None for a steady problem.
 
     Attributes:
         values: the UFL expression for each known field and its twin.
@@ -61,11 +67,23 @@ class KnownFields:
         moving: the functions that follow the time.
     """
 
-    def __init__(self, domain: MeshData, given: Mapping[Known, Any], time: Time, steady: bool):
+    def __init__(
+        self,
+        domain: MeshData,
+        given: Mapping[Known, Any],
+        time: Time,
+        window: tuple[float, float] | None,
+    ):
+        steady = window is None
+        self.window = window or (0.0, 0.0)
         self.domain, self.mesh, self.time = domain, domain.mesh, time
         self.values: dict[Known, Any] = {}
         self.elements: dict[Known, _ElementBase] = {}
         self.moving: set[Any] = set()
+        # Values at points as they are given, where functions only stand for them in forms.
+        self._given: dict[Known, PointValues] = {}
+        self._moving_keys: set[Known] = set()
+        self._rates: dict[Known, PointValues] = {}
         for key, value in given.items():
             if is_formula(value) and len(key.shape) < 2:
                 continue
@@ -78,6 +96,8 @@ class KnownFields:
                     f"{self.mesh.geometry.dim}"
                 )
             made = self._made(key, value, what)
+            if is_timed(value) or made in self.moving:
+                self._moving_keys.add(key)
             self.values |= {key: made, key.twin: made}
             if isinstance(made, fem.Function):
                 element = made.function_space.ufl_element()
@@ -85,6 +105,8 @@ class KnownFields:
 
     def _made(self, key: Known, value: Any, what: str) -> Any:
         if is_formula(value):
+            self._given[key] = self._formula_at(key, [(None, value)])
+            self._rates[key] = self._formula_at(key, [(None, value)], 1)
             return self._lowered(value, what)
         if isinstance(value, Mapping):
             cells = self._named_cells(value, what)
@@ -162,6 +184,8 @@ class KnownFields:
             )
         if all(_is_constant(value) for _, value in parts):
             return self._piecewise_constant(key, parts)
+        self._given[key] = self._formula_at(key, parts)
+        self._rates[key] = self._formula_at(key, parts, 1)
         total = None
         for cells, value in parts:
             indicator = self._piecewise_constant(Known("indicator"), [(cells, sp.S.One)])
@@ -200,18 +224,51 @@ class KnownFields:
     ) -> np.ndarray:
         """Values of a known scalar or entry at points (rows) in given cells of this rank."""
         whole = known.known if isinstance(known, KnownEntry) else known
-        self.time.value = time
-        value = self.values[whole]
-        if not isinstance(value, fem.Function):
-            shown = fem.Function(self._space("moments", DEGREE, whole))
-            shown.interpolate(
-                fem.Expression(value, _compat.interpolation_points(shown.function_space))
-            )
-            value = shown
         size = int(np.prod(whole.shape, dtype=int))
-        found = value.eval(points, cells).reshape(len(cells), size) if len(cells) else None
         place = np.ravel_multi_index(known.index, whole.shape) if whole.shape else 0
-        return np.zeros(0) if found is None else found[:, place]
+        given = self._given.get(whole.plain)
+        if given is not None:
+            found = given(points, cells, time).reshape(len(cells), size)
+        else:
+            self.time.value = time
+            value = self.values[whole]
+            if not len(cells):
+                return np.zeros(0)
+            found = value.eval(points, cells).reshape(len(cells), size)
+        return np.asarray(found[:, place], dtype=float)
+
+    def rate_at(
+        self, known: Known | KnownEntry, points: np.ndarray, cells: np.ndarray, time: float
+    ) -> np.ndarray:
+        """Time derivatives of a known scalar or entry at points (rows) in given cells."""
+        whole = known.known if isinstance(known, KnownEntry) else known
+        place = np.ravel_multi_index(known.index, whole.shape) if whole.shape else 0
+        size = int(np.prod(whole.shape, dtype=int))
+        found = self._rates[whole.plain](points, cells, time).reshape(len(cells), size)
+        return np.asarray(found[:, place], dtype=float)
+
+    def moves(self, known: Known) -> bool:
+        """Whether a known field changes in time."""
+        return known.plain in self._moving_keys
+
+    def _formula_at(
+        self, key: Known, parts: Sequence[tuple[np.ndarray | None, Any]], order: int = 0
+    ) -> PointValues:
+        """Formulas, or their derivatives in time, each on its own cells (None: on all of them), as
+        values at points.
+        """
+        size = int(np.prod(key.shape, dtype=int))
+
+        def evaluate(points: np.ndarray, cells: np.ndarray, time: float) -> np.ndarray:
+            found = np.zeros((len(cells), size))
+            for mine, value in parts:
+                here = slice(None) if mine is None else np.isin(cells, mine)
+                for i, entry in enumerate(np.array(value, dtype=object).ravel()):
+                    function = numeric(sp.diff(entry, t, order), (*SPACE, t))
+                    found[here, i] = function(*points[here].T, time)
+            return found
+
+        return evaluate
 
     # Functions, measurements and Python functions
     # ----------------------------------------------------------------------------------------------
@@ -273,6 +330,14 @@ class KnownFields:
             put(0.0)
         else:
             self._follow(function, put)
+            rate = value.derivative()
+
+            def rates(points: np.ndarray, cells: np.ndarray, time: float) -> np.ndarray:
+                found = rate.at(stand_in, points.T, time, what)
+                data.require_values(found, points.T, what)
+                return np.asarray(found).T
+
+            self._rates[key] = rates
         return function
 
     def _field_of(self, key: Known, value: MeasuredFields, what: str) -> Field:
@@ -321,6 +386,9 @@ class KnownFields:
 
             return evaluate
 
+        def at_points(points: np.ndarray, cells: np.ndarray, time: float) -> np.ndarray:
+            return evaluated(time)(points.T).T
+
         def put(time: float) -> None:
             problems.clear()
             function.interpolate(evaluated(time))
@@ -334,6 +402,18 @@ class KnownFields:
             self._follow(function, put)
         else:
             put(0.0)
+        self._given[key] = at_points
+
+        def rates(points: np.ndarray, cells: np.ndarray, time: float) -> np.ndarray:
+            # Second order, from inside the window only, where the function must be defined.
+            start, end = self.window
+            step = RATE_STEP * (end - start)
+            middle = min(max(time, start + step), end - step)
+            before, now, after = (at_points(points, cells, middle + k * step) for k in (-1, 0, 1))
+            bend = (after - 2 * now + before) / step**2
+            return (after - before) / (2 * step) + (time - middle) * bend
+
+        self._rates[key] = rates
         return function
 
     def _follow(self, function: fem.Function, put: Callable[[float], None]) -> None:
@@ -399,7 +479,7 @@ def content_of(key: Known, value: Any, domain: MeshData) -> str:
         if callable(value) and _takes_time(value):
             return _sampled(value, domain)
         time = Time(domain.mesh, 0.0)
-        made = KnownFields(domain, {key: value}, time, steady=True).values[key]
+        made = KnownFields(domain, {key: value}, time, None).values[key]
     if not isinstance(made, fem.Function):
         return ""
     space = made.function_space

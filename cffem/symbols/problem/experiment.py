@@ -20,7 +20,7 @@ from cffem.symbols.coordinates import COORDINATES, SPACE, t
 from cffem.symbols.errors import InputError, LibraryError, ShapeError
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field, fields_of
-from cffem.symbols.known import Known
+from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
@@ -174,7 +174,7 @@ def check_data(value: object, what: str) -> None:
         not math.isfinite(float(number)) for number in expr.atoms(sp.Float)
     ):
         raise InputError(f"{what} is not finite: {expr}")
-    strange = expr.free_symbols - {*SPACE, t} - {*expr.atoms(Known)}
+    strange = expr.free_symbols - {*SPACE, t} - {*expr.atoms(Known, KnownEntry)}
     if fields_of(expr) or strange:
         names = ", ".join(sorted(map(str, strange | fields_of(expr))))
         raise InputError(f"{what} may contain x, y, z, t and numbers only, but contains {names}")

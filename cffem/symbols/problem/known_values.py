@@ -29,6 +29,7 @@ from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
     from cffem.symbols.problem.experiment import Experiment
+    from cffem.symbols.problem.interventions import Intervention
 
 
 def checked_known(known: Any) -> dict[Known, Any]:
@@ -206,13 +207,7 @@ def with_known(
     given = [e for lib in library.equations.values() for e in lib.expressions]
     data = [part for part in _data_of(experiment) if isinstance(part, sp.Basic)]
     for known in sorted(frozenset().union(*map(known_in, [*given, *data])), key=str):
-        if known.plain not in rule:
-            same = next((k for k in rule if k.name == known.name), None)
-            hint = f"; {same} is given with shape {same.shape}, not {known.shape}" if same else ""
-            raise InputError(
-                f"the known field {known} has no values: give them in Experiment(…, "
-                f"known={{{known}: …}}){hint}"
-            )
+        _require_values(known, rule)
     if not rule:
         return library, experiment
     if isinstance(library, System):
@@ -225,6 +220,41 @@ def with_known(
         initial={key: _in_data(value, rule) for key, value in experiment.initial.items()},
         boundary=[_in_condition(condition, rule) for condition in experiment.boundary],
         constraint=_in_constraint(experiment.constraint, rule),
+    )
+
+
+def change_with_known(change: Intervention, experiment: Experiment) -> Intervention:
+    """An intervention whose data have formulas in the place of the known fields that are given so.
+
+    Raises:
+        InputError: a known field has no values.
+    """
+    rule = formulas(experiment)
+    found = [value for _, value in (*change.forcing, *change.initial)]
+    for condition in change.conditions:
+        found += [getattr(condition, f.name) for f in fields(condition)]
+    parts = [part for value in found for part in (value if isinstance(value, tuple) else (value,))]
+    used = [known_in(part) for part in parts if isinstance(part, sp.Basic)]
+    for known in sorted(frozenset().union(*used), key=str):
+        _require_values(known, rule)
+    if not any(used):
+        return change
+    return replace(
+        change,
+        forcing=tuple((key, _in_data(value, rule)) for key, value in change.forcing),
+        initial=tuple((key, _in_data(value, rule)) for key, value in change.initial),
+        conditions=tuple(_in_condition(condition, rule) for condition in change.conditions),
+    )
+
+
+def _require_values(known: Known, rule: Mapping[Known, Any]) -> None:
+    if known.plain in rule:
+        return
+    same = next((k for k in rule if k.name == known.name), None)
+    hint = f"; {same} is given with shape {same.shape}, not {known.shape}" if same else ""
+    raise InputError(
+        f"the known field {known} has no values: give them in Experiment(…, "
+        f"known={{{known}: …}}){hint}"
     )
 
 

@@ -31,7 +31,8 @@ def set_up(run: Run, coefficients: Mapping[str, float]) -> None:
         if run.study.coefficients is not None:
             # What formulas tell is told before time steps are chosen by solving anything.
             library = with_known(run.study.library, experiment)[0]
-            words = why_backward(library, coefficients, int(experiment.mesh.mesh.geometry.dim))
+            dim, bound = int(experiment.mesh.mesh.geometry.dim), experiment.constraint is not None
+            words = why_backward(library, coefficients, dim, constrained=bound)
             if words:
                 raise InputError(f"{words}; change the sign")
         run.models[name] = model = run.model(name, coefficients)
