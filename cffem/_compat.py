@@ -201,8 +201,35 @@ def form(ufl_form: ufl.Form, comm: MPI.Comm, **kwargs: Any) -> fem.Form:
     """`dolfinx.fem.form` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    with compiling(comm, ufl_form) as options:
-        return fem.form(ufl_form, jit_options=options, **kwargs)
+    tagged = with_common_tags(ufl_form)
+    with compiling(comm, tagged) as options:
+        return fem.form(tagged, jit_options=options, **kwargs)
+
+
+def with_common_tags(ufl_form: ufl.Form) -> ufl.Form:
+    """A form whose integrals of one kind all carry the tags that some of them need: DOLFINx takes
+    one set of tags for each kind, and a sum of forms may have integrals without any.
+    """
+    import ufl
+
+    if not isinstance(ufl_form, ufl.Form):
+        return ufl_form
+    tags: dict[object, object] = {}
+    for integral in ufl_form.integrals():
+        if integral.subdomain_data() is not None:
+            key = (integral.ufl_domain(), integral.integral_type())
+            tags.setdefault(key, integral.subdomain_data())
+    bare = [i for i in ufl_form.integrals() if i.subdomain_data() is None]
+    if not any((i.ufl_domain(), i.integral_type()) in tags for i in bare):
+        return ufl_form
+    return ufl.Form(
+        [
+            i.reconstruct(subdomain_data=tags.get((i.ufl_domain(), i.integral_type())))
+            if i.subdomain_data() is None
+            else i
+            for i in ufl_form.integrals()
+        ]
+    )
 
 
 def expression(ufl_expression: Expr, points: np.ndarray, comm: MPI.Comm) -> fem.Expression:

@@ -333,7 +333,7 @@ class Model:
         stage.equation.use(
             change.apply(self.coefficients), forcing, constrained=not change.released
         )
-        stage.begin(record)
+        stage.begin(record, factual=change == Intervention())
         return stage
 
     def release(self, change: Intervention) -> Release | None:

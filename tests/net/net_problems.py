@@ -392,7 +392,7 @@ def declared(
     u = unknown_of(family)
     terms = {term.name: term.symbols(u, family.dimension) for term, _ in problem.terms}
     anchor = problem.anchor(u)
-    named = any(sp.sympify(term).has(STRENGTH) for term in terms.values())
+    named = any(isinstance(term, sp.Basic) and term.has(STRENGTH) for term in terms.values())
     library = cf.Library(
         anchor=anchor,
         terms=terms,

@@ -4,6 +4,7 @@ to 1e-9, in any strategy that is asked for all digits.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
+import ufl
 from net_compare import ROUNDING, SINGULAR, TOLERANCE
+from net_materials import MaterialFamily, MaterialReference, drawn_material
 from net_problems import Family, declared, drawn
 from net_reference import Reference
 
@@ -104,3 +107,92 @@ def test_groups_and_scalings_agree_with_separate_solves_by_hand(family):
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_many_groups_and_scalings_agree_with_separate_solves_by_hand(family):
     check(family, range(1000, 1040))
+
+
+# In a part
+# --------------------------------------------------------------------------------------------------
+
+PARTS = {MaterialFamily("interval", ("Lagrange", 2), "scalar", 3): 4}
+MORE_PARTS = [
+    MaterialFamily("triangle", ("Lagrange", 1), "scalar"),
+    MaterialFamily("triangle", ("Lagrange", 1), "vector"),
+    MaterialFamily("quadrilateral", ("Lagrange", 2), "scalar"),
+    MaterialFamily("tetrahedron", ("N1curl", 1), "curl", 1),
+]
+# Terms without traces, which by hand are integrals over cells only.
+WITHIN = (
+    "k u",
+    "k source",
+    "drift",
+    "entry",
+    "growing",
+    "k square",
+    "damping",
+    "reaction",
+    "k v",
+    "T v",
+    "w",
+    "friction",
+    "carried",
+)
+
+
+def in_air(term):
+    """The same term by hand, integrated over the air only."""
+
+    def by_hand(h):
+        part = copy.copy(h)
+        part.dx = ufl.Measure("dx", domain=h.domain.mesh, subdomain_data=h.domain.cell_tags)(2)
+        return term.by_hand(part)
+
+    return replace(term, by_hand=by_hand)
+
+
+def compared_in_a_part(problem):
+    """A term that is deleted in the glass: what differs, and whether anything was compared."""
+    inside = [term for term, _ in problem.terms if term.name in WITHIN]
+    if not inside:
+        return [], 0
+    domain, chosen = problem.mesh(), inside[0]
+    reference = MaterialReference(problem, domain)
+    terms = tuple((in_air(term) if term is chosen else term, c) for term, c in problem.terms)
+    other = MaterialReference(replace(problem, terms=terms, deleted=None), domain)
+    try:
+        model = declared(problem, domain, reference.force, reference.hand.flux, reference.hand)
+        found = model.interventions({"part": cf.delete(chosen.name, on="glass")})["part"]
+    except (cf.InputError, cf.SolveError):
+        return [], 0
+    with np.errstate(all="ignore"):
+        try:
+            (states, _), (others, _) = reference.solve(), other.solve()
+        except (ArithmeticError, np.linalg.LinAlgError):
+            return [], 0
+    model.destroy()
+    condition = max(reference.condition, other.condition)
+    if found.status == "unsolvable":
+        fails = condition < SINGULAR and found.cause not in ("fold", "backward")
+        return [f"{problem}: {found.reason}"] if fails else [], 0
+    size = reference.score(states, [0 * s for s in states])
+    expected = reference.score(states, others)
+    loss = max(TOLERANCE, ROUNDING * condition)
+    if abs(found.score - expected) > loss * max(size, expected, 1e-12):
+        return [f"{problem}, {chosen.name}: {found.score}, by hand {expected}"], 1
+    return [], 1
+
+
+def check_parts(family, seeds):
+    found = [compared_in_a_part(drawn_material(family, seed)) for seed in seeds]
+    wrong = [text for texts, _ in found for text in texts]
+    assert not wrong, "\n".join(wrong)
+    assert sum(count for _, count in found) >= len(seeds) / 3
+
+
+@pytest.mark.parametrize("family", PARTS, ids=str)
+def test_deletions_in_a_part_agree_with_integrals_over_the_rest_by_hand(family):
+    check_parts(family, range(PARTS[family]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [*PARTS, *MORE_PARTS], ids=str)
+def test_many_deletions_in_a_part_agree_with_integrals_over_the_rest_by_hand(family):
+    check_parts(family, range(1000, 1030))

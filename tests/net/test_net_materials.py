@@ -10,12 +10,15 @@ pytest.importorskip("dolfinx")
 
 from net_compare import check_seeds
 from net_materials import MaterialFamily
+from net_stresses import FormFamily, StressFamily
 
 FAMILIES = {
     MaterialFamily("interval", ("Lagrange", 2), "scalar", 3): 12,
     MaterialFamily("triangle", ("Lagrange", 1), "scalar"): 14,
     MaterialFamily("triangle", ("Lagrange", 1), "vector"): 8,
     MaterialFamily("triangle", ("N1curl", 1), "curl"): 10,
+    StressFamily("triangle", ("Lagrange", 1), "vector"): 4,
+    FormFamily("triangle", ("Lagrange", 1), "scalar"): 4,
 }
 MORE = [
     MaterialFamily("triangle", ("Lagrange", 2), "scalar"),
@@ -23,6 +26,10 @@ MORE = [
     MaterialFamily("tetrahedron", ("Lagrange", 1), "scalar"),
     MaterialFamily("tetrahedron", ("N1curl", 1), "curl", 1),
     MaterialFamily("hexahedron", ("Lagrange", 1), "scalar"),
+    StressFamily("quadrilateral", ("Lagrange", 2), "vector"),
+    StressFamily("tetrahedron", ("Lagrange", 1), "vector"),
+    FormFamily("interval", ("Lagrange", 3), "scalar", 3),
+    FormFamily("hexahedron", ("Lagrange", 1), "scalar"),
 ]
 
 

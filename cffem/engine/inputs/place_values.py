@@ -171,5 +171,5 @@ def mapped_points(mesh: Mesh, points: np.ndarray, cells: np.ndarray) -> np.ndarr
     element = mesh.ufl_domain().ufl_coordinate_element()
     element = getattr(element, "_sub_element", element)
     table = np.asarray(element.tabulate(0, points))[0]
-    nodes = mesh.geometry.x[np.asarray(mesh.geometry.dofmap)[cells]]
+    nodes = mesh.geometry.x[_compat.cell_geometry(mesh)[0][cells]]
     return np.asarray(np.einsum("pn,cnk->cpk", table, nodes))

@@ -247,6 +247,11 @@ class LinearSolver:
                 cause="singular",
             )
 
+    @property
+    def up_to_gradients(self) -> bool:
+        """Whether the preset AMS was asked for where a curl-curl matrix has no mass."""
+        return self.plan.name == "ams" and bool(getattr(self._helper, "without_mass", False))
+
     def check_regular(self, what: str = "the linear system") -> None:
         """Refuse a singular matrix, with which a Krylov solver finds one of many solutions where
         the right-hand side happens to be compatible.

@@ -65,6 +65,7 @@ class Stage(Scope):
         self.settings = newton_settings(options)
         self.solver: LinearSolver | None = None
         self._regular = False  # whether a matrix of the present problem was seen to be so
+        self._factual = False
         self.rate, self.acceleration, self.right, self.increment = (
             self.own(equation.new_vector()) for _ in range(4)
         )
@@ -151,11 +152,11 @@ class Stage(Scope):
         scaled = values if scaling is None else values / scaling.columns
         return math.sqrt(float(summed(self.equation.comm, scaled @ scaled)))
 
-    def begin(self, record: SolveRecord) -> None:
+    def begin(self, record: SolveRecord, factual: bool = False) -> None:
         """Begin a problem: its solves are counted in a record, and a preset that gave way in
         another one has its chance again.
         """
-        self.record, self._regular = record, False
+        self.record, self._regular, self._factual = record, False, factual
         if self.plan.restore() and self.solver is not None:
             self.solver.destroy()
             self.solver, self.equation.holds = None, None
@@ -200,7 +201,9 @@ class Stage(Scope):
             SolveError: the matrix is singular to working precision.
         """
         if not self._regular and self.solver is not None:
-            self.solver.check_regular(what)
+            # A factual problem that is solved up to gradients is the user's own choice.
+            if not (self._factual and self.solver.up_to_gradients):
+                self.solver.check_regular(what)
             self._regular = True
 
     def _solve_linear(
