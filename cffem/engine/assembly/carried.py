@@ -31,10 +31,10 @@ from cffem.engine.assembly.natural_conditions import no_longer_carried
 from cffem.engine.inputs.place_values import NoNumbers, numbers
 from cffem.forms.elements import H1, L2, carrier
 from cffem.symbols.algebra.analysis import canonical, jet, orders
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, VectorField
 from cffem.symbols.form_terms import FormTerm
-from cffem.symbols.known import KnownTensor
+from cffem.symbols.known import Known, KnownEntry, KnownTensor
 from cffem.symbols.operators import Inverse, as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.restricted import Indicator, split_parts
