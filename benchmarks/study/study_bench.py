@@ -27,6 +27,8 @@ from benchmarks.study.study_sides import HAND, REFERENCE, STUDY, UNSOLVABLE
 # A score that is at least so far from ε counts as decidable, relative to ε.
 AWAY = 0.05
 SHARE, MEDIAN_RATIO, LARGEST_RATIO, GUARANTEED_RATIO, MEMORY_RATIO = 0.95, 1.5, 3.0, 4.0, 2.0
+# How well the price that a study names first is kept, and in how many studies.
+PRICE, KEPT = 2.0, 0.8
 DECIDED = ("relevant", "irrelevant")
 
 
@@ -111,6 +113,7 @@ def row(name: str, out: Path, tiny: bool, limit: float) -> dict[str, Any]:
         "memory": study["memory in MB"] / hand["memory in MB"],
         "memory in MB": study["memory in MB"],
         "stations": study["stations"]["seconds"],
+        "price": study["stations"].get("price"),
         "guaranteed": any(v["kind"] == "guaranteed" for v in study["verdicts"]),
         "verdicts of terms": study["verdicts"],
     }
@@ -152,6 +155,11 @@ def goals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             all(row["memory"] <= MEMORY_RATIO for row in done),
         ),
     ]
+    named = [row["price"] / row["study"] for row in done if row.get("price")]
+    if named:
+        kept = sum(1 / PRICE <= ratio <= PRICE for ratio in named) / len(named)
+        words = f"prices within a factor of {PRICE:g} of what they were"
+        table.append((words, kept, f"≥ {KEPT:.0%}", kept >= KEPT))
     if proven:
         most, wanted = max(proven), f"≤ {GUARANTEED_RATIO:g}"
         goal = "the same with guaranteed bars, at most"

@@ -18,7 +18,8 @@ INTRODUCTION = (
     "are of the processor, in one process each, with forms that are compiled before. *Decided*: "
     "of the verdicts (by field, where each is judged by itself) whose score on a finer "
     "discretisation is at least 5 % away from ε, and of deletions without a solution. *Wrong*: "
-    "against that finer score. *Bars missed*: error bars that do not reach it."
+    "against that finer score. *Bars missed*: error bars that do not reach it. *Named*: the "
+    "seconds that the study said it would take, before its first solve where that has time steps."
 )
 
 
@@ -26,7 +27,7 @@ def page(result: Mapping[str, Any]) -> str:
     """The result as a page of text."""
     columns = (
         "study", "unknowns × steps", "terms", "decided", "wrong", "bars missed",
-        "by hand", "study", "ratio", "memory",
+        "by hand", "study", "ratio", "named", "memory",
     )  # fmt: skip
     lines = ["# What a certified study costs", "", *textwrap.wrap(INTRODUCTION, 120), ""]
     if result["tiny"]:
@@ -36,7 +37,7 @@ def page(result: Mapping[str, Any]) -> str:
     lines += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in result["rows"]:
         if "failed" in row:
-            lines.append(f"| {row['title']} | {row['failed']} did not end |" + " |" * 8)
+            lines.append(f"| {row['title']} | {row['failed']} did not end |" + " |" * 9)
             continue
         judged = "decidable" in row
         cells = [
@@ -49,6 +50,7 @@ def page(result: Mapping[str, Any]) -> str:
             f"{row['hand']:.2f} s",
             f"{row['study']:.2f} s",
             f"{row['ratio']:.2f}",
+            f"{row['price']:.2f} s" if row.get("price") else "–",
             f"{row['memory']:.2f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")

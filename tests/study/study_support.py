@@ -48,7 +48,7 @@ epsilon = 1e-3
 
 # What a clock or the machine says may differ between two runs of one study, and so may what
 # certificates cost: the finer solutions that they share are computed once in each run.
-MEASURED = {"seconds", "peak_memory", "ranks", "solutions"}
+MEASURED = {"seconds", "price", "peak_memory", "ranks", "solutions"}
 
 
 def written(folder: Path, text: str = TOML, name: str = "study.toml") -> Path:

@@ -25,7 +25,7 @@ from mpi4py import MPI
 from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
 from cffem.bounds.levels.around import BELOW, LevelsAround
 from cffem.bounds.levels.coarser import check_coarser, interpolated
-from cffem.bounds.levels.compared import Part, gram_matrix, raised_states
+from cffem.bounds.levels.compared import Part, gram_matrix, grids, raised_states
 from cffem.bounds.levels.ladders import DEGREE, Ladder, raised_constraint, raised_elements
 from cffem.bounds.levels.three_levels import ACCURACY
 from cffem.bounds.refits import Change, change_on
@@ -229,8 +229,7 @@ class LevelsBeside:
 
     @staticmethod
     def _size(model: Model, norm: str, parts: list[Part]) -> float:
-        length = float(model.times[-1] - model.times[0])
-        gram = gram_matrix(model.norm(norm), [parts], length)
+        gram = gram_matrix(model.norm(norm), [parts], grids([model]))
         return math.sqrt(max(float(gram[0, 0]), 0.0))
 
     def destroy(self) -> None:

@@ -15,7 +15,7 @@ equation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -128,6 +128,23 @@ class Linearisation(Scope):
         essential.centre(values)
         return values
 
+    def solve_all(self, rights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The same for several right-hand sides together."""
+        essential, solver = self.stage.essential, self.stage.solver
+        assert solver is not None
+        columns = np.empty((len(self._right.array_r), len(rights)), order="F")
+        for k, right in enumerate(rights):
+            self._right.array[:] = right
+            essential.restrict(self._right)
+            columns[:, k] = self._right.array_r
+        found = []
+        for values in solver.solve_several(columns, "the linearised problem").T:
+            whole = np.array(values)
+            essential.complete(whole)
+            essential.centre(whole)
+            found.append(whole)
+        return found
+
     def solve_transposed(self, right: np.ndarray) -> np.ndarray:
         """The transpose of `solve`: how much each row of the equation matters for a
         functional of the increment.
@@ -218,17 +235,24 @@ class ResponsePath:
             about.stepping, start, None if self.velocities is None else np.zeros(len(start))
         )
 
-    def stage(self, about: Linearisation, index: int, right: np.ndarray) -> None:
-        """Take stage `index`, whose equation is moved by `right`; the last stage ends the step."""
+    def right(self, about: Linearisation, index: int, moved: np.ndarray) -> np.ndarray:
+        """The right-hand side of stage `index`, whose equation is moved."""
         track, gamma = self.track, about.gamma
         if track is None or gamma is None:
-            self.states.append(about.solve(right))
-            return
+            return moved
         base, velocity = track.bases(index)
         pull = about.partial(1, base / gamma)
         if velocity is not None:
             pull += about.partial(2, (base / gamma + velocity) / gamma)
-        if track.take(index, about.solve(pull + right), base, velocity):
+        return pull + moved
+
+    def take(self, index: int, value: np.ndarray) -> None:
+        """Take stage `index`, whose value is solved for; the last stage ends the step."""
+        track = self.track
+        if track is None:
+            self.states.append(value)
+            return
+        if track.take(index, value, *track.bases(index)):
             self.states.append(track.state)
             if self.velocities is not None and track.velocity is not None:
                 self.velocities.append(track.velocity)
@@ -314,8 +338,12 @@ def responses(
     paths = {name: ResponsePath(about, start) for name, start in starts.items()}
     for step, index, values, time in about.stages:
         about.at(step, index, values, time)
-        for name, path in paths.items():
-            path.stage(about, index, factors[name] * about.term(name))
+        rights = [
+            path.right(about, index, factors[name] * about.term(name))
+            for name, path in paths.items()
+        ]
+        for path, value in zip(paths.values(), about.solve_all(rights), strict=True):
+            path.take(index, value)
     about.destroy()
     trajectories = {}
     for name, path in paths.items():

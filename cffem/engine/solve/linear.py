@@ -41,6 +41,8 @@ class LinearSettings:
             problem that is not singular to working precision.
         rounded: a residual so small in every row, relative to what its sums are made of, is what
             their rounding leaves: refinement gains nothing.
+        together: relative residual of right-hand sides that are solved for together; others are
+            refined one by one.
         singular: condition number, after row scaling, beyond which fewer than three digits of a
             solution are left.
         share: a right-hand side without structure has about 1/√n of its size along a null vector of
@@ -50,6 +52,7 @@ class LinearSettings:
 
     direct: float = 1e-9
     rounded: float = 1e-15
+    together: float = 1e-12
     singular: float = 1e13
     share: float = 0.03
     tries: int = 300
@@ -457,6 +460,36 @@ class LinearSolver:
         right.destroy()
         result.destroy()
         return found if self.scaling is None else self.scaling.columns[:, None] * found
+
+    def solve_several(self, columns: np.ndarray, what: str = "the linear system") -> np.ndarray:
+        """Solve for several right-hand sides, columns of owned values: together where there are
+        factors, and once more by itself where that leaves a residual; collective.
+
+        Raises:
+            SolveError: as of `solve`.
+        """
+        if not self._current:
+            self.refresh(what)
+        together = self.direct and columns.shape[1] > 1 and self.plan.floating is None
+        found = self.apply(columns) if together else np.zeros_like(columns)
+        right, solution = self.matrix.createVecs()
+        try:
+            for k in range(columns.shape[1]):
+                right.array[:] = columns[:, k]
+                solution.array[:] = found[:, k]
+                self.matrix.mult(solution, self._residual)
+                self._residual.aypx(-1.0, right)
+                if together and (
+                    right.norm() == 0.0 or self._relative(right, False) <= LINEAR.together
+                ):
+                    self.record.solves += 1
+                    continue
+                self.solve(right, solution, what)
+                found[:, k] = solution.array_r
+        finally:
+            right.destroy()
+            solution.destroy()
+        return found
 
     def _refined(
         self,

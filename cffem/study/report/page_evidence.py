@@ -267,6 +267,8 @@ COSTS = {
     "factorisations": "factorisations",
     "newton_steps": "Newton steps",
     "worst_residual": "worst relative residual of a linear solve",
+    "price": "seconds that were named before",
+    "reused": "used again",
     "ranks": "ranks",
     "peak_memory": "peak memory of all ranks in MB",
 }

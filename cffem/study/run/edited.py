@@ -103,6 +103,8 @@ def edit_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> Edit | None:
         return None
     if "library" in changed and not more_candidates(old, new):
         return None
+    if "certification" in changed and any(map(chooses_steps, new.get("experiments", {}).values())):
+        return None  # steps are chosen by a share of the tolerance
     ways = [old.get("certification") or {}, new.get("certification") or {}]
     other = {key for key in {*ways[0], *ways[1]} if ways[0].get(key) != ways[1].get(key)}
     return Edit(
@@ -114,6 +116,17 @@ def edit_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> Edit | None:
         different(old.get("observables"), new.get("observables")),
         different(old.get("interventions"), new.get("interventions")),
     )
+
+
+def chooses_steps(experiment: Mapping[str, Any]) -> bool:
+    """Whether the time steps of an experiment are chosen by its solution.
+
+    Example:
+        >>> chooses_steps({"time": {"Window": {"tolerance": "auto"}}})
+        True
+    """
+    window = (experiment.get("time") or {}).get("Window", {})
+    return window.get("tolerance") is not None
 
 
 def different(old: Mapping[str, object] | None, new: Mapping[str, object] | None) -> frozenset[str]:

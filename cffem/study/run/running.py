@@ -138,6 +138,8 @@ class Run:
         self._since = time.perf_counter()
         self.models: dict[str, Model] = {}
         self._restored: set[str] = set()
+        # Seconds that the study was said to take, once that is known.
+        self.price: float | None = None
         # Of a calibration: the fit while this process lasts, and σ where it was estimated.
         self.fit: Calibration | None = None
         self.noise_level: float | None = None

@@ -59,6 +59,7 @@ class CostSection:
             "newton_steps": sum(record.newton_steps for record in records),
             "worst_residual": max((record.worst_residual for record in records), default=None),
             "seconds": self.run.seconds(),
+            **({} if self.run.price is None else {"price": round(self.run.price, 3)}),
             "ranks": comm.size,
             "peak_memory": round(sum(memory), 1),
             "notices": self._notices(),

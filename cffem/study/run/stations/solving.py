@@ -5,7 +5,6 @@ that the screen found.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.engine.time.wellposed import check_model_direction, why_backward
 from cffem.study.run.facts import FactualFact
-from cffem.study.run.plan import OVERHEADS, Price, more_problems, priced, timed
+from cffem.study.run.plan import OVERHEADS, Price, Stopwatch, more_problems, priced, timed
 from cffem.study.run.running import Run
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Window
@@ -45,7 +44,7 @@ def factual(run: Run) -> dict[str, FactualFact]:
     such a model is left behind.
     """
     run.progress.begin("factual", len(run.models))
-    found, start = {}, time.perf_counter()
+    found, watch = {}, Stopwatch()
     kept = [name for name in run.models if f"factual/{name}" in run.checkpoint]
     prices = {} if kept else step_prices(run)
     if prices:
@@ -59,7 +58,7 @@ def factual(run: Run) -> dict[str, FactualFact]:
         )
         found[name] = FactualFact.from_plain(plain)
     if not kept and not prices and run.models:
-        share = (time.perf_counter() - start) / len(run.models)
+        share = watch.seconds / len(run.models)
         announce(
             run,
             {
@@ -80,7 +79,7 @@ def step_prices(run: Run) -> dict[str, Price]:
     found = {}
     for name, model in run.models.items():
         window = model.experiment.time
-        if window is None or window.steps < FEW_STEPS:
+        if window is None or window.steps < FEW_STEPS or window.adaptive or window.levels:
             return {}
         end = window.start + window.step
         with run.watch.quietly(), model.at(Window(window.start, end, 1, window.scheme)) as short:
@@ -102,6 +101,7 @@ def announce(run: Run, prices: Mapping[str, Price]) -> None:
         bars += price.bars(steps, changed)
         most += study.certification.effort * price.sweep(steps, changed)
         rest += price.rows(steps, count)
+    run.price = total + bars + rest
     run.progress.note(priced(total, bars, most, rest))
 
 
