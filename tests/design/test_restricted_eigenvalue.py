@@ -176,16 +176,15 @@ def test_a_target_that_a_member_of_the_cone_refutes_is_not_certified():
     assert search.best_value < 1.2 * upper
 
 
-def test_forty_nearly_dependent_columns_take_little_memory():
-    """Their signs and supports were listed, 2^30 of them."""
-    points = np.linspace(0.0, 1.0, 400)[:, None]
-    columns = np.sin(np.arange(1, 41) * points)
-    columns /= np.sqrt((columns**2).mean(axis=0))
+def test_many_small_eigenvalues_take_little_memory():
+    """The orthants of their eigenvectors were listed, 2^30 of them here."""
+    sigma = normalised(np.random.default_rng(5).standard_normal((80, 60)))
+    values, vectors = np.linalg.eigh(sigma)
     tracemalloc.start()
     try:
-        bracket = restricted_eigenvalue(columns.T @ columns / len(points), 3, seconds=1.0)
-        peak = tracemalloc.get_traced_memory()[1]
+        search = SectorSearch(sigma, values, vectors, 2, float(values[30]))
+        assert not search.certified(time.process_time() + 0.5)
+        assert tracemalloc.get_traced_memory()[1] < 10e6
     finally:
         tracemalloc.stop()
-    assert peak < 50e6
-    assert 0 <= bracket.lower <= bracket.upper
+    assert next(iter(supports_with_signs(10_000, 3))) == ((0, 1, 2), (1.0, 1.0, 1.0))
