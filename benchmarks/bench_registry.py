@@ -57,6 +57,13 @@ def sensors(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def scale(arguments: Sequence[str]) -> int:
+    """Three problems at growing sizes and on many ranks: iterations, time, memory, messages."""
+    from benchmarks.scale.scale_bench import main
+
+    return main(arguments)
+
+
 def capabilities(arguments: Sequence[str]) -> int:
     """What works for which class of problems, tried cell by cell."""
     from benchmarks.capabilities.capability_table import main
@@ -72,5 +79,6 @@ BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "study": study,
     "projection": projection,
     "sensors": sensors,
+    "scale": scale,
     "capabilities": capabilities,
 }

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from mpi4py import MPI
-
+from mpi4py import MPI
 
 Result = TypeVar("Result")
 
@@ -63,6 +60,32 @@ def collectively(comm: MPI.Comm, function: Callable[[], Result]) -> Result | Non
     if message is not None:
         raise message
     return result
+
+
+def everywhere(comm: MPI.Comm, function: Callable[[], Result]) -> Result:
+    """Run `function` on every rank; what one of them raises is raised on all, that of the lowest
+    rank where several do.
+
+    Args:
+        comm: the MPI communicator; the call is collective.
+        function: what to do. It must not communicate.
+
+    Example:
+        >>> from mpi4py import MPI
+        >>> everywhere(MPI.COMM_SELF, lambda: 6 * 7)
+        42
+    """
+    result: Result | None = None
+    error: Exception | None = None
+    try:
+        result = function()
+    except Exception as caught:
+        error = caught
+    lowest = comm.allreduce(comm.size if error is None else comm.rank, op=MPI.MIN)
+    if lowest < comm.size:
+        message = comm.bcast(None if error is None else portable(error), root=lowest)
+        raise error if comm.rank == lowest and error is not None else message
+    return cast("Result", result)
 
 
 def portable(error: BaseException) -> BaseException:

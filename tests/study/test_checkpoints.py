@@ -159,8 +159,8 @@ def test_killing_at_random_moments_changes_nothing(tmp_path, undisturbed):
 
 
 @pytest.mark.slow
-def test_killing_at_twenty_random_moments_changes_nothing(tmp_path, undisturbed):
-    for seed in range(4):
+def test_killing_at_forty_random_moments_changes_nothing(tmp_path, undisturbed):
+    for seed in range(8):
         folder = tmp_path / str(seed)
         folder.mkdir()
         found, struck = killed_at_random_moments(folder, kills=5, seed=seed)
@@ -313,13 +313,17 @@ os._exit(code)
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_killing_all_ranks_at_random_moments_changes_nothing(tmp_path, undisturbed, mpirun):
-    path, out, moments = written(tmp_path), tmp_path / "out", random.Random(3)
-    for _ in range(4):
+    moments = random.Random(3)
+    for number in range(8):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, out = written(folder), folder / "out"
         arguments = ("run", path, "--out", out, "--resume", "--quiet")
-        mpirun(2, sys.executable, "-c", KILLED, moments.uniform(0.2, 4.0), *arguments)
-    done = mpirun(2, *command("run", path, "--out", out, "--resume", "--quiet"))
-    assert done.returncode == 0, done.stdout[-3000:]
-    check_same(result(out), undisturbed)
+        for _ in range(5):
+            mpirun(2, sys.executable, "-c", KILLED, moments.uniform(0.2, 4.0), *arguments)
+        done = mpirun(2, *command(*arguments))
+        assert done.returncode == 0, done.stdout[-3000:]
+        check_same(result(out), undisturbed)
 
 
 def test_a_study_runs_on_the_communicator_of_its_mesh_and_prints_nothing(tmp_path, capfd):

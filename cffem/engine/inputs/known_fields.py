@@ -27,6 +27,8 @@ from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.numeric import numeric
 from cffem.engine.inputs.sharp_data import Time
 from cffem.engine.mesh.meshes import MeshData
+from cffem.engine.store.exchange import digest, sorted_by_hash
+from cffem.engine.store.numbering import hashed
 from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError, nearest
@@ -485,7 +487,8 @@ def content_of(key: Known, value: Any, domain: MeshData) -> str:
     space = made.function_space
     owned = space.dofmap.index_map.size_local * space.dofmap.index_map_bs
     # Signs of unknowns on edges and faces follow the numbers of vertices.
-    numbers = np.concatenate(space.mesh.comm.allgather(np.abs(made.x.array[:owned])))
+    sizes = np.abs(made.x.array[:owned]).reshape(-1, 1)
+    numbers = sorted_by_hash(space.mesh.comm, hashed(sizes)).astype("<u8")
     place = ufl.SpatialCoordinate(space.mesh)
     weight = 1 + sum(place[i] / (i + 2) for i in range(space.mesh.geometry.dim))
     entries = [made[i] if i else made for i in np.ndindex(made.ufl_shape)]
@@ -496,8 +499,8 @@ def content_of(key: Known, value: Any, domain: MeshData) -> str:
         for entry in entries
     ]
     text = "".join(f"{moment:.6e}" for moment in moments)
-    whole = np.sort(numbers).astype("<f8").tobytes() + text.encode()
-    return f"values {hashlib.sha256(whole).hexdigest()[:16]}"
+    whole = digest(space.mesh.comm, numbers) + text
+    return f"values {hashlib.sha256(whole.encode()).hexdigest()[:16]}"
 
 
 def _sampled(function: Any, domain: MeshData) -> str:

@@ -111,7 +111,7 @@ class ResidualScale:
         starts, columns, values = matrix.getValuesCSR()
         largest = self.largest(state)
         sizes = np.abs(values) * (
-            largest[0] if self.blocks is None else largest[self.blocks.columns[columns]]
+            largest[0] if self.blocks is None else largest[self.blocks.of_columns(columns)]
         )
         result, filled = np.zeros(len(starts) - 1), np.flatnonzero(np.diff(starts))
         if len(filled):

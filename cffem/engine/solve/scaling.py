@@ -23,6 +23,7 @@ from petsc4py import PETSc
 from scipy.sparse.csgraph import connected_components
 
 from cffem.engine.collective import summed
+from cffem.engine.store.exchange import RowExchange
 
 if TYPE_CHECKING:
     from cffem.engine.assembly.spaces import Spaces
@@ -54,7 +55,27 @@ class FieldBlocks:
         for index, unknown in enumerate(spaces.fields):
             dofs = spaces.dofs(unknown)
             self.owned[dofs[dofs < spaces.owned]] = index
-        self.columns = np.concatenate(self.comm.allgather(self.owned.astype(np.int8)))
+        # Where the rows of each rank begin, and the columns of other ranks that were asked for.
+        ends = np.cumsum(self.comm.allgather(spaces.owned))
+        self._ends, self._start = ends, int(ends[self.comm.rank]) - spaces.owned
+        self._far, self._far_fields = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+    def of_columns(self, columns: np.ndarray) -> np.ndarray:
+        """The field of each of these columns, given by their global numbers; collective."""
+        places = columns.astype(np.int64) - self._start
+        here = (places >= 0) & (places < len(self.owned))
+        if self.comm.size == 1:
+            return self.owned[places]
+        far = np.unique(columns[~here]).astype(np.int64)
+        if self.comm.allreduce(not np.isin(far, self._far).all(), op=MPI.LOR):
+            self._far = np.union1d(far, self._far)
+            owners = np.searchsorted(self._ends, self._far, side="right")
+            asked = RowExchange(self.comm, owners)
+            self._far_fields = asked.back(self.owned[asked.send(self._far) - self._start])
+        result = np.empty(len(columns), dtype=np.int64)
+        result[here] = self.owned[places[here]]
+        result[~here] = self._far_fields[np.searchsorted(self._far, columns[~here])]
+        return result
 
     def sizes(self, matrix: PETSc.Mat, held: np.ndarray) -> np.ndarray:
         """The largest absolute values of all blocks, rows of the identity left out; collective.
@@ -67,9 +88,8 @@ class FieldBlocks:
         free = np.ones(len(self.owned), dtype=bool)
         free[np.asarray(held, dtype=np.int64) - matrix.getOwnershipRange()[0]] = False
         filled = np.repeat(free, np.diff(starts))
-        blocks = (
-            np.repeat(self.owned, np.diff(starts))[filled] * self.count
-            + self.columns[columns[filled]]
+        blocks = np.repeat(self.owned, np.diff(starts))[filled] * self.count + self.of_columns(
+            columns[filled]
         )
         result = np.zeros(self.count**2)
         np.maximum.at(result, blocks, np.abs(values[filled]))

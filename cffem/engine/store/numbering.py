@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import basix
 import numpy as np
 from dolfinx import la
+from mpi4py import MPI
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from cffem._compat import cell_geometry, cell_name
-from cffem.engine.collective import collectively
+from cffem.engine.store.exchange import RowExchange, before, by_hash, by_number
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,15 +31,20 @@ if TYPE_CHECKING:
 
 
 class Numbering:
-    """Moves values between a function's local array and one array on rank 0 in the geometric
-    numbering; all calls are collective.
+    """Moves values between a function's local array and an array in the geometric numbering, of
+    which every rank has a part, those of rank 0 first; all calls are collective.
+
+    A cell belongs to the rank that the range of its hash says, and an unknown to the first of its
+    cells. So the parts are about equal, and no rank has more.
 
     Args:
         space: a DOLFINx function space that is not mixed.
 
     Attributes:
         count: the number of blocks of unknowns in all.
-        cells: the hash of every cell in order, on rank 0.
+        start: the number of the first one of this rank's part.
+        size: how many are in it.
+        cells: the hashes of the cells of this rank's part, in order.
     """
 
     def __init__(self, space: fem.FunctionSpace):
@@ -55,37 +61,51 @@ class Numbering:
         matched = [linear_sum_assignment(-np.abs(matrix))[1] for matrix in self._to]
         places = np.array(matched, dtype=np.int64).reshape(-1, self.dofs.shape[1])
         places = places[self._group]
-        parts = self.comm.gather((keys, np.take_along_axis(numbers, places, axis=1)))
-        self.cells: np.ndarray | None = None
-        first = collectively(self.comm, lambda: self._number(*zip(*parts, strict=True)))
-        self.count = self.comm.bcast(None if first is None else len(self._where))
-        mine = self.comm.scatter(first)
-        self._first = np.zeros(self.dofs.shape, dtype=bool)
-        np.put_along_axis(self._first, places, mine, axis=1)
-        self._taken = self._rows(np.flatnonzero(mine))
-
-    def _number(
-        self, keys: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]
-    ) -> list[np.ndarray]:
-        """Sort all cells, and mark for each rank the places where an unknown occurs first; on
-        rank 0.
-        """
-        self._sizes = [len(part) for part in keys]
-        everything = np.concatenate(keys)
-        self._order = np.argsort(everything)
-        self.cells = everything[self._order]
-        if np.any(self.cells[1:] == self.cells[:-1]):
+        homes = by_hash(keys, self.comm.size)
+        cells_sent = RowExchange(self.comm, homes)
+        hashes = cells_sent.send(keys)
+        self._order = np.argsort(hashes)
+        self.cells = hashes[self._order]
+        double = bool(np.any(self.cells[1:] == self.cells[:-1]))
+        if self.comm.allreduce(double, op=MPI.LOR):
             raise InputError(
                 "two cells of the mesh have the same vertices, so fields on it cannot be stored"
             )
-        dofs = np.concatenate(numbers)[self._order]
-        self._where = np.sort(np.unique(dofs.ravel(), return_index=True)[1])
-        # Ranks send what first occurs in their cells, in the order of these.
-        cells, places = np.divmod(self._where, dofs.shape[1])
-        self._arrival = np.argsort(self._order[cells] * dofs.shape[1] + places)
+        sorted_numbers = np.take_along_axis(numbers, places, axis=1).astype(np.int64)
+        dofs = cells_sent.send(sorted_numbers)[self._order]
+        self._where = self._first_places(dofs.ravel(), imap.size_global)
+        self.size, self.start = len(self._where), before(self.comm, len(self._where))
+        self.count = self.comm.allreduce(self.size)
         marks = np.zeros(dofs.size, dtype=bool)
         marks[self._where] = True
-        return self._split(marks.reshape(dofs.shape))
+        came = self._unsorted(marks.reshape(dofs.shape))
+        mine = cells_sent.back(came)
+        self._first = np.zeros(self.dofs.shape, dtype=bool)
+        np.put_along_axis(self._first, places, mine, axis=1)
+        # Only unknowns travel that first occur in a cell, in the order of the cells that were sent.
+        self._places = np.flatnonzero(mine)
+        self._taken = self._rows(self._places)
+        self._exchange = RowExchange(self.comm, homes[self._places // self.dofs.shape[1]])
+        cells, inside = np.divmod(np.flatnonzero(came), dofs.shape[1])
+        sorted_place = np.empty(len(self._order), dtype=np.int64)
+        sorted_place[self._order] = np.arange(len(self._order))
+        arrived = sorted_place[cells] * dofs.shape[1] + inside
+        self._arrival = np.searchsorted(self._where, arrived)
+
+    def _first_places(self, dofs: np.ndarray, count: int) -> np.ndarray:
+        """Places of this rank's cells in order where an unknown occurs for the first time on all
+        ranks.
+        """
+        unknowns, places = np.unique(dofs, return_index=True)
+        asked = RowExchange(self.comm, by_number(unknowns, count, self.comm.size))
+        # Parts of lower ranks come first, so the lowest rank that has an unknown has it first.
+        numbers = asked.send(unknowns)
+        ranks = asked.send(np.full(len(unknowns), self.comm.rank))
+        low = int(numbers.min(initial=count))
+        least = np.full(int(numbers.max(initial=low - 1)) - low + 1, self.comm.size)
+        np.minimum.at(least, numbers - low, ranks)
+        mine = asked.back(least[numbers - low]) == self.comm.rank
+        return np.sort(places[mine])
 
     def _rows(self, places: np.ndarray) -> sparse.csr_matrix:
         """The matrix from a local array with ghosts to the coefficients of the sorted cells at some
@@ -106,29 +126,22 @@ class Numbering:
         where = (np.concatenate(pointers), np.concatenate(columns))
         return sparse.csr_matrix((np.concatenate(entries), where), shape=shape)
 
-    def gather(self, values: np.ndarray) -> np.ndarray | None:
-        """Values of all unknowns, (count, block), on rank 0; `values` is a local array with
-        ghosts.
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """This rank's part of the values of all unknowns, (size, block); `values` is a local array
+        with ghosts.
         """
-        own = self._taken @ values.reshape(-1, self.block)
-        parts = [own] if self.comm.size == 1 else self.comm.gather(own)
-        if parts is None:
-            return None
-        everything = np.empty((self.count, self.block))
-        everything[self._arrival] = np.concatenate(parts)
-        return everything
+        result = np.empty((self.size, self.block))
+        own = np.ascontiguousarray(self._taken @ values.reshape(-1, self.block))
+        result[self._arrival] = self._exchange.send(own)
+        return result
 
-    def scatter(self, stored: np.ndarray | None) -> np.ndarray:
-        """The local array with ghosts of values that rank 0 has."""
-        parts = None
-        if self.comm.rank == 0:
-            assert stored is not None
-            everything = np.zeros((len(self._order) * self.dofs.shape[1], self.block))
-            everything[self._where] = stored
-            parts = self._split(everything.reshape(len(self._order), -1, self.block))
+    def scatter(self, stored: np.ndarray) -> np.ndarray:
+        """The local array with ghosts of values of which every rank has its part."""
+        cells = np.zeros((*self.dofs.shape, self.block))
+        cells.reshape(-1, self.block)[self._places] = self._exchange.back(stored[self._arrival])
         # Transformations mix the unknowns of one edge, face or interior only, and these first occur
         # in one cell together.
-        blocks = self._transformed(self.comm.scatter(parts), self._from)
+        blocks = self._transformed(cells, self._from)
         imap = self.space.dofmap.index_map
         result = la.vector(imap, self.block)
         result.array[:] = 0.0
@@ -137,11 +150,11 @@ class Numbering:
         result.scatter_forward()
         return result.array.copy()
 
-    def _split(self, everything: np.ndarray) -> list[np.ndarray]:
-        """Cells in geometric order back into the parts of the ranks."""
-        unsorted = np.empty_like(everything)
-        unsorted[self._order] = everything
-        return np.split(unsorted, np.cumsum(self._sizes)[:-1])
+    def _unsorted(self, everything: np.ndarray) -> np.ndarray:
+        """Cells in geometric order back into the order in which they came."""
+        result = np.empty_like(everything)
+        result[self._order] = everything
+        return result
 
     def _transformed(self, blocks: np.ndarray, matrices: list[np.ndarray]) -> np.ndarray:
         result = blocks.copy()

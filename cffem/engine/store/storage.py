@@ -3,14 +3,14 @@
 there is.
 
 A file is a `.npz` archive: a header in JSON (`header.npy`, its bytes) and, for each state and each
-field, the values in the geometric numbering of `numbering`. A fingerprint of the mesh and a
+field, the values in the geometric numbering of `numbering`, of which each rank writes and reads its
+own part. A fingerprint of the mesh and a
 description of each element are checked before anything is read, files appear under their name only
 when they are complete, and nothing in them is ever executed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zipfile
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.collective import collectively
+from cffem.engine.store.exchange import digest
+from cffem.engine.store.shared_archive import Member, SharedArchive, member, read_part
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.assembly.spaces import Spaces
+    from cffem.engine.store.numbering import Numbering
 
 
 FORMAT = "cffem-fields/1"
@@ -53,52 +56,26 @@ def write_states(
         OSError: the file cannot be written; on all ranks.
     """
     description = described(spaces)
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    archive = collectively(spaces.comm, lambda: _begin(temporary))
+    archive = SharedArchive(spaces.comm, Path(path))
     try:
         names = []
         for name, state in states:
             names.append(name)
-            for unknown, values in gathered(spaces, state):
-                collectively(
-                    spaces.comm,
-                    lambda n=name, u=unknown, v=values: _put(archive, f"{n}/{u.name}", v),
-                )
+            whole = spaces.with_ghosts(state)
+            for unknown in spaces.fields:
+                numbers = spaces.numbering(unknown)
+                values = numbers.gather(whole[spaces.dofs(unknown)])
+                archive.put(f"{name}/{unknown.name}", values, numbers.start, numbers.count)
         header = json.dumps(
             {"format": FORMAT, **description, "states": names, "about": about}, sort_keys=True
         )
-        collectively(spaces.comm, lambda: _finish(archive, header, temporary, target))
+        text = np.frombuffer(header.encode(), dtype=np.uint8)
+        mine = text if spaces.comm.rank == 0 else text[:0]
+        archive.put("header", mine, 0 if spaces.comm.rank == 0 else len(text), len(text))
+        archive.close()
     except BaseException:
-        if archive is not None:
-            archive.close()
-            temporary.unlink(missing_ok=True)
+        archive.abandon()
         raise
-
-
-def _begin(temporary: Path) -> zipfile.ZipFile:
-    temporary.unlink(missing_ok=True)  # a link that somebody left there would be followed
-    return zipfile.ZipFile(temporary, "x", allowZip64=True)
-
-
-def _put(archive: Any, name: str, values: np.ndarray) -> None:
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as handle:
-        np.lib.format.write_array(handle, np.ascontiguousarray(values), allow_pickle=False)
-
-
-def _finish(archive: Any, header: str, temporary: Path, target: Path) -> None:
-    _put(archive, "header", np.frombuffer(header.encode(), dtype=np.uint8))
-    archive.close()
-    with open(temporary, "rb") as handle:
-        os.fsync(handle.fileno())
-    os.replace(temporary, target)
-
-
-def gathered(spaces: Spaces, state: np.ndarray) -> Iterator[tuple[Any, np.ndarray | None]]:
-    """The values of each field of a state on rank 0; collective."""
-    whole = spaces.with_ghosts(state)
-    for unknown in spaces.fields:
-        yield unknown, spaces.numbering(unknown).gather(whole[spaces.dofs(unknown)])
 
 
 def read_header(path: str | os.PathLike, comm: MPI.Comm) -> dict[str, Any]:
@@ -155,22 +132,27 @@ def read_states(
         for unknown in spaces.fields:
             numbers = spaces.numbering(unknown)
             entry = f"{name}/{unknown.name}"
-            stored = collectively(
-                spaces.comm, lambda e=entry, n=numbers: _values(Path(path), e, (n.count, n.block))
-            )
+            stored = _values(Path(path), entry, numbers)
             whole[spaces.dofs(unknown)] = numbers.scatter(stored)
         yield name, whole[: spaces.owned].copy()
 
 
-def _values(path: Path, entry: str, shape: tuple[int, int]) -> np.ndarray:
+def _values(path: Path, entry: str, numbers: Numbering) -> np.ndarray:
+    """This rank's part of a stored field; collective."""
+    shape = numbers.count, numbers.block
     try:
-        with zipfile.ZipFile(path) as archive:
-            array = _get(archive, entry, np.float64, 8 * shape[0] * shape[1])
-        if array.shape != shape:
-            raise ValueError(f"{entry} has shape {array.shape}, not {shape}")
+        found = numbers.comm.bcast(
+            collectively(numbers.comm, lambda: _checked(member(path, entry), entry, shape))
+        )
+        return read_part(numbers.comm, path, found, numbers.start, numbers.size)
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error})") from None
-    return array
+
+
+def _checked(found: Member, entry: str, shape: tuple[int, int]) -> Member:
+    if found.shape != shape or np.dtype(found.kind) != np.float64:
+        raise ValueError(f"{entry} holds {found.kind} of shape {found.shape}, not {shape}")
+    return found
 
 
 def check_fit(path: str | os.PathLike, spaces: Spaces, header: Mapping[str, Any]) -> None:
@@ -197,12 +179,8 @@ def described(spaces: Spaces) -> dict[str, Any]:
     ranks; collective.
     """
     cells = spaces.numbering(spaces.fields[0]).cells
-    mesh = (
-        None
-        if cells is None
-        else [len(cells), hashlib.sha256(cells.astype("<u8").tobytes()).hexdigest()]
-    )
-    count, fingerprint = spaces.comm.bcast(mesh)
+    count = spaces.comm.allreduce(len(cells))
+    fingerprint = digest(spaces.comm, cells.astype("<u8"))
     return {
         "cells": count,
         "mesh": fingerprint,

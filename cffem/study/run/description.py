@@ -96,21 +96,19 @@ def mesh_fingerprint(mesh: Mesh) -> str:
     """A hash of all cells by the coordinates of their vertices, the same on any number of
     ranks; collective.
     """
+    from cffem.engine.store.exchange import digest as digest_of_parts
+    from cffem.engine.store.exchange import sorted_by_hash
     from cffem.engine.store.numbering import cell_keys
 
     keys, _ = cell_keys(mesh, mesh.topology.index_map(mesh.topology.dim).size_local)
-    parts = mesh.comm.gather(keys)
-    text = None
-    if parts is not None:
-        cells = np.sort(np.concatenate(parts))
-        text = (
-            f"{len(cells)} cells {hashlib.sha256(cells.astype('<u8').tobytes()).hexdigest()[:16]}"
-        )
-    return mesh.comm.bcast(text)
+    cells = sorted_by_hash(mesh.comm, keys).astype("<u8")
+    return f"{mesh.comm.allreduce(len(cells))} cells {digest_of_parts(mesh.comm, cells)[:16]}"
 
 
 def subdomains_of(domain: MeshData) -> dict[str, str]:
     """A hash of the cells of each named subdomain; collective."""
+    from cffem.engine.store.exchange import digest as digest_of_parts
+    from cffem.engine.store.exchange import sorted_by_hash
     from cffem.engine.store.numbering import cell_keys
 
     if domain.cell_tags is None:
@@ -122,8 +120,8 @@ def subdomains_of(domain: MeshData) -> dict[str, str]:
     for name, (dimension, tag) in sorted(domain.names.items()):
         if dimension == mesh.topology.dim:
             cells = domain.cell_tags.find(tag)
-            parts = mesh.comm.allgather(keys[cells[cells < owned]])
-            found[name] = digest(np.sort(np.concatenate(parts)).astype("<u8"))
+            part = sorted_by_hash(mesh.comm, keys[cells[cells < owned]])
+            found[name] = digest_of_parts(mesh.comm, part.astype("<u8"))[:16]
     return found
 
 

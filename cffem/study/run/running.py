@@ -119,7 +119,7 @@ class Run:
     """
 
     def __init__(self, study: Study, folder: str | Path | None, resume: bool, progress: Progress):
-        keep_watching()
+        keep_watching(speaks=MPI.COMM_WORLD.rank == 0)
         self.study, self.progress = study, progress
         meshes = {
             name: read_mesh(experiment.mesh, experiment.comm)

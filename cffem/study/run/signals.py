@@ -4,8 +4,9 @@ up).
 
 A lone process stops where it is. Of several ranks each only remembers the request, and all stop
 together at the next time level or piece of work, because a rank that left alone would leave the
-others waiting. If no such point comes in time the process leaves for good. Whatever was finished is
-on the disk by then; the exit code 75 says that the run can be resumed.
+others waiting. If no such point comes in time the process leaves for good, in the midst of whatever
+a library does (`leaving`). Whatever was finished is on the disk by then; the exit code 75 says that
+the run can be resumed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cffem.study.run.leaving import end_with_launcher, leave_in_time, leave_no_more
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -24,7 +29,8 @@ if TYPE_CHECKING:
 
 
 RESUMABLE = 75
-PATIENCE = 20.0  # seconds that a request waits for a point where all ranks can stop together
+PATIENCE = 3  # seconds that a request waits for a point where all ranks can stop together
+LEFT = "cffem: stopped in the midst of a solve; what is finished is kept, go on with --resume\n"
 WATCHED = ("SIGINT", "SIGTERM", "SIGUSR1")
 
 
@@ -39,6 +45,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.active, self.alone, self.request = False, True, ""
+        self.compiled = False  # whether handlers that need no Python are in place
 
     def install(self) -> None:
         for name in WATCHED:
@@ -51,9 +58,10 @@ class _Watch:
         self.request = signal.Signals(number).name
         if self.alone:
             raise Interrupted(self.request)
-        timer = threading.Timer(PATIENCE, lambda: os._exit(RESUMABLE))
-        timer.daemon = True
-        timer.start()
+        if not self.compiled:
+            timer = threading.Timer(PATIENCE, lambda: os._exit(RESUMABLE))
+            timer.daemon = True
+            timer.start()
 
 
 _watch = _Watch()
@@ -69,8 +77,9 @@ def watching(alone: bool) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    end_with_launcher()
     before = {name: signal.getsignal(getattr(signal, name)) for name in WATCHED}
-    _watch.active, _watch.alone, _watch.request = True, alone, ""
+    _watch.active, _watch.alone, _watch.request, _watch.compiled = True, alone, "", False
     _watch.install()
     try:
         yield
@@ -78,14 +87,21 @@ def watching(alone: bool) -> Iterator[None]:
         _watch.active = False
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler or signal.SIG_DFL)
+        if _watch.compiled:
+            leave_no_more()
 
 
-def keep_watching() -> None:
-    """Take the signals over again, where they are watched: PETSc puts handlers of its own in
-    place when it starts.
+def keep_watching(speaks: bool = True) -> None:
+    """Take the signals over again, where they are watched: PETSc puts handlers of its own in place
+    when it starts. From here on they are heard during long calls of libraries as well.
+
+    Args:
+        speaks: whether this rank says that it leaves.
     """
     if _watch.active:
         _watch.install()
+        words = LEFT if speaks else ""
+        _watch.compiled = leave_in_time(WATCHED, PATIENCE, RESUMABLE, words)
 
 
 def stop_if_asked(comm: MPI.Comm) -> None:
@@ -96,6 +112,10 @@ def stop_if_asked(comm: MPI.Comm) -> None:
     """
     if not _watch.active:
         return
-    asked = bool(_watch.request) if comm.size == 1 else any(comm.allgather(bool(_watch.request)))
-    if asked:
+    asked = np.array([bool(_watch.request)], dtype=np.int8)
+    if comm.size > 1:
+        from mpi4py import MPI
+
+        comm.Allreduce(MPI.IN_PLACE, asked, op=MPI.MAX)
+    if asked[0]:
         raise Interrupted(_watch.request or "a signal to another rank")

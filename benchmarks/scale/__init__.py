@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""`cffem bench scale`: size, ranks, memory, messages."""
