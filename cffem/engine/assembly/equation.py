@@ -187,6 +187,19 @@ class Equation:
         """
         return all(part.ingredient.linear for _, part in self._active)
 
+    @property
+    def elliptic(self) -> bool:
+        """Whether a term with the current coefficients differentiates test and trial functions;
+        without one a matrix is mass and transport.
+        """
+        terms = {id(part) for part in self.terms.values()}
+        anchors = {id(a) for _, a in self.fixed if a.ingredient.name.startswith("anchor")}
+        return any(
+            part.ingredient.is_second_order
+            for _, part in self._active
+            if id(part) in terms | anchors
+        )
+
     @cached_property
     def blocks(self) -> FieldBlocks:
         """Which field each row and column of the system belongs to; collective when first

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from dolfinx import fem
 from petsc4py import PETSc
+from ufl.argument import Argument
+from ufl.corealg.traversal import unique_pre_traversal
+from ufl.differentiation import Grad
 
 from cffem import _compat
 from cffem.symbols.errors import InputError
@@ -45,6 +49,22 @@ class Ingredient:
     def by_matrix(self) -> bool:
         """Whether matrices assembled once represent it."""
         return self.linear and self.autonomous
+
+    @cached_property
+    def is_second_order(self) -> bool:
+        """Whether both its test and its trial functions are differentiated in space, as in
+        diffusion, elasticity and curl curl.
+        """
+        jacobian = self.jacobians[0]
+        if jacobian is None:
+            return False
+        numbers = {
+            node.ufl_operands[0].number()
+            for integral in jacobian.integrals()
+            for node in unique_pre_traversal(integral.integrand())
+            if isinstance(node, Grad) and isinstance(node.ufl_operands[0], Argument)
+        }
+        return numbers == {0, 1}
 
 
 SAME, DIFFERENT = (

@@ -95,7 +95,7 @@ class LinearSolver:
         self.plan = options if isinstance(options, SolverPlan) else plan(options)
         self.ksp: PETSc.KSP = None
         self.direct = False
-        self.symmetric = True
+        self.symmetric = self.elliptic = True
         self._current = False
         self._helper: Any = None
         self._transposed: LinearSolver | None = None
@@ -176,9 +176,10 @@ class LinearSolver:
         is_symmetric = self.plan.name == "direct" or (
             steady and symmetric(self.matrix, self.plan.held)
         )
-        if self.ksp is not None and is_symmetric != self.symmetric:
+        kind = is_symmetric, self.plan.elliptic
+        if self.ksp is not None and kind != (self.symmetric, self.elliptic):
             self._forget_solver()
-        self.symmetric = is_symmetric
+        self.symmetric, self.elliptic = kind
         if self.ksp is not None:
             self.ksp.setOperators(self.operator)
             self._prepare()

@@ -268,12 +268,13 @@ class SaddlePoint(Scope):
                 self.spaces.comm.allreduce(fem.assemble_scalar(square)) for square in self.squares
             ]
         nu, sigma = np.linalg.lstsq(system, right, rcond=None)[0]
-        self.viscosity = (
-            float(nu)
-            if nu > 0
-            else max(float(np.abs(right[0] / max(system[0, 0], 1e-300))), 1e-300)
-        )
         self.inertia = max(float(sigma), 0.0)
+        if not self.plan.elliptic and self.inertia > 0:
+            self.viscosity = 0.0
+        elif nu > 0:
+            self.viscosity = float(nu)
+        else:
+            self.viscosity = max(float(np.abs(right[0] / max(system[0, 0], 1e-300))), 1e-300)
         if scaling is not None:
             # S = −B A⁻¹ Bᵀ is larger by the factors of its own rows and columns only, A by those of
             # the velocity.
@@ -300,8 +301,10 @@ class SaddlePoint(Scope):
         """
         right, result, part = self.work
         right.array[self.order] = x.array_r
-        self.solvers[0].solve(right, result)
-        result.scale(-self.viscosity)
+        result.set(0.0)
+        if self.viscosity > 0:
+            self.solvers[0].solve(right, result)
+            result.scale(-self.viscosity)
         if self.inertia * self.size**2 > 1e-8 * self.viscosity:
             self.solvers[1].solve(right, part)
             result.axpy(-self.inertia, part)

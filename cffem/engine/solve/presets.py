@@ -68,6 +68,7 @@ PRESETS: dict[str, dict[str, OptionValue]] = {
     "ilu": {"ksp_type": "gmres", **KRYLOV, "pc_type": "bjacobi", "sub_pc_type": "ilu"},
 }
 MARCHING = "marching"
+UNSET = "unset"  # the value of an option of a preset that does not apply
 
 
 # Unknowns in the plane beyond which incomplete factors get more fill, and the levels of it up to
@@ -180,15 +181,34 @@ class SolverPlan:
     def all_options(self, symmetric: bool) -> dict[str, OptionValue]:
         """The preset's PETSc options with the user's own merged over them."""
         preset = dict(PRESETS.get(self.name, {}))
+        if self.name == "amg" and not self.elliptic:
+            preset = {"pc_type": "bjacobi", "sub_pc_type": "ilu"}
         if self.name in ("amg", "ams"):
             preset |= {"ksp_type": "cg"} if symmetric else {"ksp_type": "gmres", **KRYLOV}
         if self.equation is not None:
             preset |= self._fitting(self.equation)
+        preset = {key: value for key, value in preset.items() if value != UNSET}
         return {**preset, **self.options}
 
+    @property
+    def elliptic(self) -> bool:
+        """Whether multigrid is for the present matrix. Where the leading term is deleted, mass and
+        transport are left: incomplete factors serve them at any size, and coarse grids do not.
+        """
+        return self.equation is None or self.equation.elliptic
+
     def _fitting(self, equation: Equation) -> dict[str, Any]:
-        """Options that depend on the dimension and the element."""
+        """Options that depend on the dimension, the element and the terms."""
         dimension = equation.spaces.mesh.geometry.dim
+        if not self.elliptic and self.name == "amg":
+            return incomplete_factors(dimension, equation.spaces.size)
+        if not self.elliptic and self.name == "stokes":
+            block = {"pc_type": "bjacobi", "sub_pc_type": "ilu"}
+            block |= incomplete_factors(dimension, equation.spaces.size)
+            # Options of multigrid are not read then.
+            return {f"fieldsplit_velocity_{key}": value for key, value in block.items()} | {
+                "fieldsplit_velocity_pc_hypre_type": UNSET
+            }
         strong = {"pc_hypre_boomeramg_strong_threshold": 0.25 if dimension < 3 else 0.5}
         if self.name == "amg":
             return strong
