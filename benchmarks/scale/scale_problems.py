@@ -59,12 +59,17 @@ def maxwell(comm: MPI.Comm, unknowns: int) -> cf.Model:
 
 
 def stokes(comm: MPI.Comm, unknowns: int) -> cf.Model:
-    """Δv − ∇p − drag and a drift = f, div v = 0 on the unit square, Taylor–Hood."""
+    """Δv − ∇p, drag, a layer and a slow rotation = f, div v = 0 on the unit square, Taylor–Hood."""
     n = max(round((unknowns / 9) ** 0.5), 2)
-    terms = {"lap": lap(v), "drag": v, "layer": sp.sin(sp.pi * x) * v, "v_x": v.diff(x)}
+    terms = {
+        "lap": lap(v),
+        "drag": v,
+        "layer": sp.sin(sp.pi * x) * v,
+        "turn": cf.vector(-v[1], v[0]),
+    }
     return cf.Model(
         cf.Library(terms=terms, unknown=v),
-        {"lap": 1.0, "drag": -2.0, "layer": -0.5, "v_x": -0.1},
+        {"lap": 1.0, "drag": -2.0, "layer": -0.5, "turn": -0.1},
         cf.Experiment(
             mesh=meshes.create_unit_square(comm, n, n),
             elements={v: ("Lagrange", 2)},
