@@ -192,10 +192,13 @@ class SolverPlan:
 
     @property
     def elliptic(self) -> bool:
-        """Whether multigrid is for the present matrix. Where the leading term is deleted, mass and
-        transport are left: incomplete factors serve them at any size, and coarse grids do not.
+        """Whether the preset's multigrid is for the present matrix, true for other presets. Where
+        the leading term is deleted, mass and transport are left: incomplete factors serve them at
+        any size, and coarse grids do not.
         """
-        return self.equation is None or self.equation.elliptic
+        if self.equation is None or self.name not in ("amg", "stokes"):
+            return True
+        return self.equation.elliptic
 
     def _fitting(self, equation: Equation) -> dict[str, Any]:
         """Options that depend on the dimension, the element and the terms."""
