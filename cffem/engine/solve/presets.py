@@ -206,7 +206,7 @@ class SolverPlan:
         if not self.elliptic and self.name == "amg":
             return incomplete_factors(dimension, equation.spaces.size)
         if not self.elliptic and self.name == "stokes":
-            block = {"pc_type": "bjacobi", "sub_pc_type": "ilu"}
+            block: dict[str, OptionValue] = {"pc_type": "bjacobi", "sub_pc_type": "ilu"}
             block |= incomplete_factors(dimension, equation.spaces.size)
             # Options of multigrid are not read then.
             return {f"fieldsplit_velocity_{key}": value for key, value in block.items()} | {
