@@ -44,8 +44,11 @@ def started(tmp_path, *before: str) -> subprocess.Popen[str]:
         env=mpi_environment(),
         start_new_session=True,
     )
-    for _ in range(2 if before else 1):
-        assert "ready" in run.stdout.readline()
+    found = ""
+    while found.count("ready") < (2 if before else 1):
+        line = run.stdout.readline()
+        assert line, f"{found}{run.communicate()[1]}"
+        found += line
     return run
 
 
