@@ -55,6 +55,11 @@ def test_enrichment_is_sharper_and_covers():
     assert found[1].margin < 0.5 * found[0].margin
 
 
+def test_the_conserving_scheme_is_covered():
+    problem = Cavity(False, perturbed(2, 6, 0.2, 1.0), COEFFICIENTS, 1, 0.8, 8, scheme="midpoint4")
+    check([problem.outcome("damping")])
+
+
 @pytest.mark.slow
 def test_many_random_waves_are_covered():
     plain, enriched = outcomes(120, 42, vector=False), outcomes(40, 43, vector=False, enriched=True)

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from cffem.symbols.problem.conditions import Periodic
 
 
+# Functions whose derivatives miss something where they jump or bend.
+KINKED = (sp.Piecewise, sp.Heaviside, sp.sign, sp.Abs, sp.Max, sp.Min, sp.floor, sp.ceiling, sp.Mod)
+
+
 @dataclass(frozen=True)
 class Clock:
     """Where a Runge–Kutta stage stands: in the step from `start` of length `step`, at the fraction
@@ -352,11 +356,15 @@ class Entry:
         state[self.mine] = values
 
     def smooth(self, times: int) -> bool:
-        """Whether the data have so many time derivatives that can be written down."""
+        """Whether the data are a formula with so many time derivatives, without kinks that may
+        move.
+        """
         if times not in self._smooth:
             value = self._value()
-            formula = not isinstance(value, MeasuredFields) and not (
-                callable(value) and not isinstance(value, sp.Basic)
+            parts = value if isinstance(value, tuple | list) else (value,)
+            formula = all(
+                isinstance(part, int | float | sp.Basic) and not sp.sympify(part).has(*KINKED)
+                for part in parts
             )
             # Known fields that move have one derivative, as measurements have.
             formula = formula and (self._given is None or self.timeless)

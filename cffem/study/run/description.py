@@ -159,7 +159,9 @@ def plain(value: object) -> object:
         return [plain(item) for item in value]
     if dataclasses.is_dataclass(value):
         named = {
-            f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare
+            f.name: plain(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+            if f.compare and not ("optional" in f.metadata and getattr(value, f.name) is None)
         }
         return {type(value).__name__: named}
     return str(

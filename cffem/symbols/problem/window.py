@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import sympy as sp
@@ -16,6 +16,7 @@ from cffem.symbols.problem.schemes import SCHEMES
 # How far a time may be from a level, relative to the steps beside it, to be that level.
 SAME_LEVEL = 1e-8
 AUTO = "auto"
+OPTIONAL = {"optional": True}
 # The largest tolerance of adaptive steps: above it they say nothing about a solution.
 LARGEST_TOLERANCE = 0.5
 
@@ -50,8 +51,9 @@ class Window:
     end: float
     steps: int
     scheme: str | None = None
-    levels: tuple[float, ...] | None = None
-    tolerance: float | str | None = None
+    # Descriptions of studies leave these out where they are None, as before there were any.
+    levels: tuple[float, ...] | None = field(default=None, metadata=OPTIONAL)
+    tolerance: float | str | None = field(default=None, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.levels is not None:
