@@ -43,6 +43,7 @@ _HOME: dict[str, str] = {
         "cffem.symbols.problem.constraint_classes": "Constraint CurlFree DivergenceFree ZeroMean",
         "cffem.symbols.problem.observables": "Average Energy Flux Front Integral PointAverage",
         "cffem.symbols.problem.observations": "Part Sensors Series Trace",
+        "cffem.symbols.problem.uncertain": "Uncertain",
         "cffem.symbols.problem.conditions": "Dirichlet Natural Neumann Periodic Robin Tangential",
         "cffem.symbols.problem.experiment": "Experiment",
         "cffem.symbols.problem.window": "Window",
@@ -52,7 +53,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.mesh.region": "region_mesh",
         "cffem.engine.observed": "observed",
         "cffem.engine.calibration.best_sensors": "best_sensors",
-        "cffem.engine.calibration.calibration": "calibrate",
+        "cffem.engine.calibration.fitting": "calibrate",
         "cffem.engine.calibration.calibration_settings": "CalibrationSettings",
         "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
         "taylor_test",

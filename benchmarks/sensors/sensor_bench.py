@@ -25,7 +25,9 @@ from benchmarks.sensors.sensor_families import FAMILIES, SensorFamily
 from benchmarks.sensors.sensor_page import write_page
 
 SEEDS, TINY_SEEDS, PEER_SEEDS = 10, 1, 2
-SEED = 2600  # the first; 0 to 11 were looked at while the rules were made
+# The first; 0 to 11, 2600 to 2609, 50000 to 50059, 70000 and 80000 to 80011 were looked at while
+# the rules were made.
+SEED = 91000
 COVERAGE = (0.90, 0.99)
 FILE = "bench_sensors.json"
 MOST_SOLVES, MOST_ITERATION = 25, 1.3
@@ -38,7 +40,9 @@ class SensorRun:
 
     Attributes:
         family, seed: which.
-        covered, intervals: how many 95 % intervals there are and hold the truth.
+        covered, intervals: how many 95 % intervals of first order hold the truth, and there are.
+        profiled: how many profile intervals hold the truth, which they do where Δχ² there is below
+            its quantile.
         exact: whether the selected terms are those that are there.
         believed: whether the selection is.
         null: whether exactly the terms that no sensor can feel are named as such.
@@ -54,6 +58,7 @@ class SensorRun:
     family: str
     seed: int
     covered: int
+    profiled: int
     intervals: int
     exact: bool
     believed: bool
@@ -121,6 +126,14 @@ def deleted(fit: Any, name: str) -> Any:
         return None
 
 
+def in_profile(fit: Any, name: str, value: float) -> bool:
+    """Whether the profile interval of a coefficient holds a value."""
+    try:
+        return bool(fit.growth(name, value) <= fit.quantile**2)
+    except cf.SolveError:
+        return False
+
+
 def iteration_cost(fit: Any) -> float:
     """Seconds of one iteration: the residual and its derivative at a new place."""
     seconds = []
@@ -151,10 +164,12 @@ def run(family: SensorFamily, library: Any, experiment: Any, world: Any, seed: i
     wanted = set(family.truth) - set(family.fixed)
     known = [n for n, pair in intervals.items() if np.isfinite(pair).all()]
     held = [n for n in known if intervals[n][0] <= family.truth.get(n, 0.0) <= intervals[n][1]]
+    profiled = [n for n in known if in_profile(fit, n, family.truth.get(n, 0.0))]
     found = SensorRun(
         family.name,
         seed,
         len(held),
+        len(profiled),
         len(known),
         set(selection.support) == wanted,
         selection.reliable,
@@ -185,9 +200,10 @@ def families(
             mine.append(run(family, library, experiment, world, SEED + number))
         board.runs += mine
         world.destroy()
-        held, known = sum(r.covered for r in mine), sum(r.intervals for r in mine)
+        held, known = sum(r.profiled for r in mine), sum(r.intervals for r in mine)
         board.line(
-            f"{family.name}: {held}/{known} intervals hold the truth, exact "
+            f"{family.name}: {held}/{known} profile intervals hold the truth (first order "
+            f"{sum(r.covered for r in mine)}), exact "
             f"{sum(r.exact for r in mine)}/{len(mine)}, believed {sum(r.believed for r in mine)}, "
             f"confidently wrong {sum(r.confidently_wrong for r in mine)}, "
             f"{np.median([r.solves for r in mine]):.0f} solves, "
@@ -199,14 +215,14 @@ def families(
 def goals(board: SensorBoard) -> None:
     """What the issue of few sensors asks for."""
     runs = board.runs
-    known, held = sum(r.intervals for r in runs), sum(r.covered for r in runs)
+    known = sum(r.intervals for r in runs)
     low, high = COVERAGE
-    board.target(
-        "share of 95 % intervals that hold the truth",
-        held / max(known, 1),
-        low <= held / max(known, 1) <= high,
-        f"{low} to {high}",
-    )
+    for what, held in (
+        ("share of 95 % profile intervals that hold the truth", sum(r.profiled for r in runs)),
+        ("share of 95 % intervals of first order that do", sum(r.covered for r in runs)),
+    ):
+        share = held / max(known, 1)
+        board.target(what, share, low <= share <= high, f"{low} to {high}")
     wrong = sum(r.confidently_wrong for r in runs)
     board.target("confidently wrong selections", wrong, wrong == 0, "0")
     for name in dict.fromkeys(r.family for r in runs):

@@ -39,6 +39,7 @@ from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.store.free_memory import ranks_on_node
 from cffem.engine.time.adaptive import choose_levels
+from cffem.engine.time.amplitudes import modes_of
 from cffem.engine.time.anchor_weights import check_weights
 from cffem.engine.time.in_parts import admit, march_by_spells, spell_ends
 from cffem.engine.time.jumps import note_of_jumps, with_jumps
@@ -47,6 +48,7 @@ from cffem.engine.time.projection import project_onto_constraint
 from cffem.engine.time.start import initial_state, marching_of, starts_as_factual
 from cffem.engine.time.trajectories import DiskLevels, Levels, Stages, checked_place, on_disk
 from cffem.engine.time.variants import Variants
+from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import Intervention, joint
 from cffem.symbols.problem.known_values import change_with_known, with_known
@@ -333,6 +335,10 @@ class Model:
         stage.equation.use(
             change.apply(self.coefficients), forcing, constrained=not change.released
         )
+        if self.experiment.uncertain:
+            stage.essential.shifts = modes_of(self).shifts(change)
+        elif change.amplitudes:
+            raise InputError("the experiment declares nothing as uncertain")
         stage.begin(record, factual=change == Intervention())
         return stage
 

@@ -33,6 +33,7 @@ from cffem.study.run.sections.findings import Findings
 from cffem.study.run.sensors import calibrating, covariance_spread, next_sensor, observing
 from cffem.study.run.sensors.fit_choice import (
     AUTO,
+    BOTH,
     CALIBRATION,
     REGRESSION,
     chosen_fit,
@@ -85,7 +86,8 @@ class Study:
             a pair of an observation and its values, or the values alone where the experiment has an
             `observation`); one for each experiment (a sequence, or a mapping from their names).
         fit: how coefficients are found from data: "regression" (needs fields), "calibration"
-            (solves the model again, needs readings), or "auto", which says which and why.
+            (solves the model again, needs readings), "both" (regression gives the start of a
+            calibration), or "auto", which says which and why.
         calibration: how readings are fitted.
         coefficients: α_j by term name where they are known; otherwise they are identified from the
             data.
@@ -191,7 +193,7 @@ class Study:
     @property
     def calibrated(self) -> bool:
         """Whether coefficients come from readings by solving again."""
-        return self.fit_choice.kind == CALIBRATION
+        return self.fit_choice.kind in (CALIBRATION, BOTH)
 
     @property
     def regressed(self) -> bool:
@@ -300,6 +302,7 @@ def stations(run: Run) -> tuple[Report, Any]:
     if study.calibrated:
         found.calibration = calibrating.calibration(run)
         run.noise_level = found.calibration["noise_level"]
+        calibrating.take_amplitudes(run, found.calibration)
         found.coefficients = found.calibration["coefficients"]
     if not study.regressed:
         solving.set_up(run, found.coefficients)

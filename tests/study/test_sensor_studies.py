@@ -97,6 +97,17 @@ def test_the_report_is_of_its_schema_and_every_view_shows_the_sensors(calibrated
     assert "sensor_score" in again.to_csv().splitlines()[0]
 
 
+def test_the_calibration_has_its_latex_table(calibrated):
+    tables = calibrated.to_latex()
+    assert r"\label{tab:calibration}" in tables
+    row = next(line for line in tables.splitlines() if line.strip().startswith("cubic &"))
+    body = tables.split(r"\label{tab:calibration}")[1].split(r"\end{table}")[0]
+    assert "readings" in tables
+    assert all(f"{name}" in body for name in ("lap", "cubic"))
+    assert "needed" in body
+    assert row
+
+
 def test_what_is_seen_is_the_whitened_change_of_the_readings(calibrated):
     library, experiment = problem()
     sensors = cf.Sensors(POINTS, [u], noise=0.02)
@@ -317,3 +328,66 @@ def test_several_experiments_are_calibrated_together():
     for name, value in TRUTH.items():
         low, high = fit["intervals"][name]
         assert low <= value <= high
+
+
+def test_a_start_that_is_uncertain_is_estimated_in_a_study(tmp_path):
+    start = cf.Uncertain(u, {"third": sp.sin(3 * sp.pi * x)}, deviation=0.5)
+    library, experiment = problem(uncertain=start)
+    true = cf.Experiment(
+        **{
+            **vars(experiment),
+            "initial": {u: experiment.initial[u] + 0.3 * sp.sin(3 * sp.pi * x)},
+            "uncertain": (),
+        }
+    )
+    sensors = cf.Sensors(POINTS, [u], noise=0.02)
+    data = measured(library, true, sensors)
+    settings = cf.CalibrationSettings(profiles=False)
+    study = cf.Study(library, experiment, data=(sensors, data), calibration=settings)
+    report = study.run(out=tmp_path)
+    fit = report.sections["calibration"]
+    found = fit["amplitudes"]["u at start: third"]
+    assert found["value"] == pytest.approx(0.3, abs=4 * found["deviation"])
+    for name, value in TRUTH.items():
+        low, high = fit["intervals"][name]
+        assert low <= value <= high
+    assert report.sections["identifiability"]["sensitivity"]["projected_out"]
+    assert "Uncertain data, estimated beside the coefficients" in report.to_html()
+    assert "u at start: third" in report.to_latex()
+    # Deletions are those of the experiment with the estimate in its data.
+    estimated = cf.Experiment(
+        **{
+            **vars(true),
+            "initial": {u: experiment.initial[u] + found["value"] * sp.sin(3 * sp.pi * x)},
+        }
+    )
+    fitted = {n: t.coefficient for n, t in report.terms.items()}
+    model = cf.Model(library, fitted, estimated)
+    score = model.deletions(["cubic"])["cubic"].score
+    assert report.terms["cubic"].deletion == pytest.approx(score, rel=1e-6)
+    again = cf.Study(library, experiment, data=(sensors, data), calibration=settings)
+    assert again.run(out=tmp_path, resume=True).sections["calibration"] == fit
+
+
+def test_a_field_and_sensors_are_regressed_and_then_calibrated():
+    library, experiment = problem()
+    sensors = cf.Sensors(POINTS, [u], noise=0.005)
+    data = measured(library, experiment, sensors)
+    model = cf.Model(library, TRUTH, experiment)
+    grid, times = np.linspace(0, 1, 41), np.linspace(0, 1, 13)
+    values = model.observation(cf.Sensors(grid, [u], times=times)).values(model.factual)
+    field = cf.Dataset.from_arrays({x: grid, cf.t: times}, {u: values.reshape(41, 13)})
+    settings = cf.CalibrationSettings(profiles=False, select=False)
+    study = cf.Study(
+        library,
+        {"field": experiment, "sensors": experiment},
+        data={"field": field, "sensors": (cf.Sensors(POINTS, [u]), data)},
+        calibration=settings,
+    )
+    assert study.fit_choice.kind == "both"
+    assert "field has a field" in study.fit_choice.why
+    fit = study.run().sections["calibration"]
+    assert fit["start"]["coefficients"]["cubic"] == pytest.approx(-0.8, rel=0.3)
+    assert fit["coefficients"] == pytest.approx({"u_x": 0.0, **TRUTH}, abs=0.02)
+    with pytest.raises(cf.InputError, match="needs fields"):
+        cf.Study(library, experiment, data=(sensors, data), fit="both")

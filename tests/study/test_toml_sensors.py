@@ -149,3 +149,25 @@ def test_wrong_settings_of_a_calibration_are_refused(tmp_path, bottom, words):
     path = written(tmp_path, 'readings = "readings.csv"', bottom=bottom)
     with pytest.raises(cf.InputError, match=words):
         read_study(path, MPI.COMM_SELF).run()
+
+
+def test_uncertain_data_and_the_method_are_read(tmp_path):
+    table(tmp_path)
+    more = """readings = "readings.csv"
+uncertain = [
+  { field = "u", basis = { third = "sin(3*pi*x)" }, deviation = 0.5 },
+  { field = "u", basis = { shift = "1 - x" }, on = "all" },
+]"""
+    settings = '[calibration]\nmethod = "tangent"'
+    path = written(tmp_path, more, bottom=settings)
+    study = read_study(path, MPI.COMM_SELF)
+    first, second = next(iter(study.experiments.values())).uncertain
+    assert first.labels == ("u at start: third",)
+    assert (first.deviation, second.on) == (0.5, "all")
+    assert study.calibration.method == "tangent"
+    modes = 'readings = "readings.csv"\nuncertain = [{ field = "u", basis = 3 }]'
+    study = read_study(written(tmp_path, modes), MPI.COMM_SELF)
+    assert len(next(iter(study.experiments.values())).uncertain[0]) == 3
+    wrong = 'readings = "readings.csv"\nuncertain = [{ field = "w", basis = 3 }]'
+    with pytest.raises(StudyFileError, match="w"):
+        read_study(written(tmp_path, wrong), MPI.COMM_SELF)

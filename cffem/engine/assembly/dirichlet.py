@@ -137,6 +137,8 @@ class EssentialConditions:
             self.periodicity.check(held)
             held = self._mine([held, self.periodicity.slaves])
         self.floating: FloatingConstant | None = None
+        # Amplitudes of uncertain boundary values with the functions that they multiply.
+        self.shifts: Sequence[tuple[float, BoundaryMode]] = ()
         self._hold(held)
         # The conditions with the constraint enforced, as initial data always have it.
         self.constrained = (
@@ -205,6 +207,8 @@ class EssentialConditions:
             trace.put(state, time)
         for entry in self.entries:
             entry.put(state, entry.values_at(time))
+        for amplitude, mode in self.shifts:
+            state[mode.mine] += amplitude * mode.values_at(time)
         self.complete(state)
         if self.floating is not None:
             self.floating.admit(state, time)
@@ -216,6 +220,9 @@ class EssentialConditions:
         for entry in self.entries:
             if entry.order == 2:
                 entry.put(velocity, entry.values_at(time, 1))
+        for amplitude, mode in self.shifts:
+            if mode.order == 2:
+                velocity[mode.mine] += amplitude * mode.values_at(time, 1)
         self.complete(velocity)
         if (
             self.floating is not None
@@ -232,6 +239,9 @@ class EssentialConditions:
         for entry in self.entries:
             if entry.order:
                 entry.put(given, entry.values_at(time, 1))
+        for amplitude, mode in self.shifts:
+            if mode.order:
+                given[mode.mine] += amplitude * mode.values_at(time, 1)
         rate[self.owned] = np.where(mask[self.owned] != 0, given[self.owned], rate[self.owned])
         self.complete(rate)
 
@@ -258,7 +268,7 @@ class EssentialConditions:
             if entry.order == 0:
                 entry.put(state, entry.values_at(clock.time))
                 continue
-            if clock.high and not entry.timeless and entry.smooth(entry.order):
+            if entry.by_rates(clock):
                 slope = entry.values_at(clock.time, entry.order)
                 if entry.order == 2:
                     assert speed is not None
@@ -270,6 +280,8 @@ class EssentialConditions:
             for weight, time in clock.samples:
                 value += weight * entry.values_at(time, rate)
             entry.put(state, base[entry.mine] + clock.gamma * value if rate else value)
+        for amplitude, mode in self.shifts:
+            state[mode.mine] += amplitude * mode.stage_values(clock)
         self.complete(state)
         if self.floating is not None:
             self.floating.admit(state, clock.time)
@@ -376,6 +388,10 @@ class Entry:
             self._smooth[times] = formula
         return self._smooth[times]
 
+    def by_rates(self, clock: Clock) -> bool:
+        """Whether a stage takes the rates of the data instead of their values."""
+        return clock.high and not self.timeless and self.smooth(self.order)
+
     def values_at(self, time: float, rate: int = 0) -> np.ndarray:
         """The values at a time, or their first or second time derivatives."""
         if rate and self.timeless:
@@ -419,6 +435,49 @@ class Entry:
         parts: list[object] = [0] * field.field.dim
         parts[field.index] = self.condition.value
         return Vec(*parts)
+
+
+class BoundaryMode:
+    """A function that a boundary value may be changed by, on the unknowns where that value counts.
+
+    Args:
+        spaces, boundary: of the state.
+        condition: the function as a condition of the same kind and place.
+        owner: the declared condition.
+        kept: the owned positions at which that has the last word.
+
+    Attributes:
+        mine: the positions that this rank owns.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        boundary: Boundary,
+        condition: BoundaryCondition,
+        owner: Entry,
+        kept: np.ndarray,
+    ):
+        self.owner, self.order = owner, owner.order
+        self._entry = Entry(spaces, boundary, condition, owner.order)
+        self._chosen = np.isin(self._entry.mine, kept)
+        self.mine = self._entry.mine[self._chosen]
+
+    def values_at(self, time: float, rate: int = 0) -> np.ndarray:
+        """The values at a time, or their first or second time derivatives."""
+        return self._entry.values_at(time, rate)[self._chosen]
+
+    def stage_values(self, clock: Clock) -> np.ndarray:
+        """What a stage value takes of the function besides what its owner takes, see
+        `EssentialConditions.set_stage`.
+        """
+        if self.order == 0:
+            return self.values_at(clock.time)
+        if self.owner.by_rates(clock):
+            return clock.gamma**self.order * self.values_at(clock.time, self.order)
+        rate = int(self.order == 2)
+        value = sum(weight * self.values_at(time, rate) for weight, time in clock.samples)
+        return np.asarray(clock.gamma * value if rate else value)
 
 
 def local_dofs(space: fem.FunctionSpace, boundary: Boundary, names: tuple[str, ...]) -> np.ndarray:

@@ -10,45 +10,41 @@ others again gives Δχ²: whether the data need the term.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
-from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.coefficient_profile import (
     CoefficientProfile,
     PartlyHeld,
     held_fit,
     profile_of,
 )
-from cffem.engine.calibration.fit_problem import FitCase, FitMemory, FitPoint, FitProblem
+from cffem.engine.calibration.fit_problem import UNFINISHED, FitCase, FitPoint, FitProblem
 from cffem.engine.calibration.residual_tests import ResidualTests, residual_tests
 from cffem.engine.calibration.term_selection import TermSelection, select_terms
+from cffem.engine.calibration.unknown_level import needs_level, scaled
+from cffem.engine.model import Model
 from cffem.engine.response.sensitivities import (
-    INVARIANT,
     null_columns,
     sensitivity_design,
     unanchored,
+    without_nuisance,
 )
 from cffem.engine.solve_errors import SolveError
-from cffem.engine.time.wellposed import backward_model
+from cffem.engine.time.amplitudes import with_amplitudes
 from cffem.symbols.errors import InputError, nearest
-from cffem.symbols.problem.observations import Observation
 
 if TYPE_CHECKING:
     from cffem import Design
-    from cffem.engine.model import Model
-    from cffem.engine.observer import Observer
-    from cffem.engine.solve.stage_types import PetscOptions
     from cffem.symbols.problem.experiment import Experiment
-    from cffem.symbols.problem.library import Library
-    from cffem.symbols.problem.system import System
 
 LEVEL = 0.95  # of all intervals
+OUTLIER = 3.0  # standard deviations beyond which a reading is clipped in tests of a robust fit
 # Δχ² at a part of a deletion from which the readings need the term, whatever the whole would give.
 PART_DECIDES = 10.0
 
@@ -86,55 +82,104 @@ class Calibration:
 
     Attributes:
         coefficients: by term, those that were held included.
-        chi2: Σ (residual/noise)²; with an unknown noise level in units of its estimate.
+        amplitudes: of uncertain initial and boundary values, by their names.
+        chi2: Σ (residual/noise)², or the sum of a robust loss; with an unknown noise level in units
+            of its estimate.
         readings: how many readings there are.
         noise_level: the estimated standard deviation where it is unknown, else 1.
+        spread: the standard deviation of residuals in the units of `best`, 1 where these are those
+            of the noise.
+        unit: what the growth of the cost is divided by to be a Δχ².
         iterations: steps with a tangent sweep.
+        unfinished: whether its steps were used up before its end.
         best: the place of the fit.
     """
 
     def __init__(self, problem: FitProblem, best: FitPoint):
         self._problem, self.best = problem, best
         case = problem.cases[0]
-        self.names = problem.names
+        self.names = problem.terms
+        count = len(self.names)
         self.coefficients = {
             **case.fixed,
-            **dict(zip(self.names, map(float, best.alpha), strict=True)),
+            **dict(zip(self.names, map(float, best.alpha[:count]), strict=True)),
         }
+        self.amplitudes = dict(
+            zip(problem.amplitude_names, map(float, best.alpha[count:]), strict=True)
+        )
         self.readings = problem.size
         self.noise_known = case.operator.noise.known
-        self.iterations = problem.iterations
+        self.iterations, self.unfinished = problem.iterations, problem.unfinished
         self.residuals = best.residual[: self.readings]
-        freedom = self.readings - self.design.rank()
-        square = float(self.residuals @ self.residuals)
-        self.degrees = freedom
-        if self.noise_known:
-            self.noise_level = 1.0
-        else:
-            self.noise_level = float(np.sqrt(square / freedom)) if freedom > 0 else float("nan")
-        self.chi2 = square / self.noise_level**2
+        rank = int(np.linalg.matrix_rank(scaled(problem.matrix(best)[: self.readings])))
+        freedom = self.readings - rank
+        total = problem.loss.total(self.residuals)
+        self.degrees, self.spread = freedom, 1.0
+        if not self.noise_known and not needs_level(problem):
+            self.spread = float(np.sqrt(total / freedom)) if freedom > 0 else float("nan")
+        self.noise_level = 1.0 if self.noise_known else problem.level * self.spread
+        self._variance, unit = problem.loss.factors(best.residual, rank)
+        self.unit = self.spread**2 * unit
+        self.chi2 = total / self.unit
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """The derivative of the residual with respect to the coefficients, after amplitudes of
+        uncertain data have taken their part; rows of priors last.
+        """
+        whole = self._problem.matrix(self.best).copy()
+        whole[: self.readings] /= np.sqrt(self._variance)
+        count = len(self.names)
+        return without_nuisance(whole[:, :count], whole[:, count:])
 
     @cached_property
     def design(self) -> Design:
         """The sensitivity design at the fitted coefficients: rank, alias groups, deviations."""
         problem, best = self._problem, self.best
         case = problem.cases[0]
-        matrix = problem.matrix(best)
         null: dict[str, str] = {}
         for number, solution in enumerate(problem.solutions(best)):
             here = null_columns(solution.model, solution, self.names)
             null = here if number == 0 else {n: w for n, w in null.items() if n in here}
-        if problem.loss != "linear":
-            matrix = matrix * np.sqrt(robust_weights(best.residual, problem.loss))[:, None]
-        observed = {"observation": repr(case.observation), "noise known": self.noise_known}
+        about: dict[str, object] = {
+            "observation": repr(case.observation),
+            "noise known": self.noise_known,
+        }
+        if self.amplitudes:
+            about["projected out"] = tuple(self.amplitudes)
         return sensitivity_design(
-            matrix, self.names, self.coefficients, null, observed, unanchored(case.model)
+            self.matrix, self.names, self.coefficients, null, about, unanchored(case.model)
         )
 
     @cached_property
     def deviations(self) -> dict[str, float]:
         """Standard deviations by term, from the design; infinite where not identified."""
-        return {n: self.noise_level * d for n, d in self.design.deviations().items()}
+        return {n: self.spread * d for n, d in self.design.deviations().items()}
+
+    @cached_property
+    def amplitude_deviations(self) -> dict[str, float]:
+        """Standard deviations of amplitudes of uncertain data; infinite where the readings and
+        priors leave them open.
+        """
+        whole = self._problem.matrix(self.best).copy()
+        whole[: self.readings] /= np.sqrt(self._variance)
+        count, found = len(self.names), {}
+        felt = [j for j in range(count) if np.any(self.matrix[:, j])]
+        for k, name in enumerate(self.amplitudes):
+            others = [*felt, *(j for j in range(count, whole.shape[1]) if j != count + k)]
+            column = without_nuisance(whole[:, [count + k]], whole[:, others])
+            size = float(np.linalg.norm(column))
+            found[name] = self.spread / size if size > 0 else np.inf
+        return found
+
+    @cached_property
+    def experiments(self) -> list[Experiment]:
+        """The experiments with the estimated amplitudes in their data."""
+        parts = self._problem.amplitudes_of(self.best.alpha)
+        return [
+            with_amplitudes(case.model, amplitudes) if case.amplitudes else case.experiment
+            for case, amplitudes in zip(self._problem.cases, parts, strict=True)
+        ]
 
     @property
     def quantile(self) -> float:
@@ -166,7 +211,10 @@ class Calibration:
         """The model with the fitted coefficients, in the first experiment; it shares spaces and
         matrices with the fit.
         """
-        return self._problem.cases[0].model.with_coefficients(self.coefficients)
+        case = self._problem.cases[0]
+        if case.amplitudes:
+            return Model(case.library, self.coefficients, self.experiments[0], case.options)
+        return case.model.with_coefficients(self.coefficients)
 
     @cached_property
     def tests(self) -> ResidualTests:
@@ -175,7 +223,12 @@ class Calibration:
         for case in self._problem.cases:
             series += [start + s for s in case.operator.series]
             start += len(case.data)
-        return residual_tests(self.residuals, series, self.design.rank(), self.noise_known)
+        fitted, squares = self.readings - self.degrees, self._problem.loss.squares
+        # Outliers are expected where the loss is robust: they neither count in χ² nor in the
+        # correlation.
+        limit = np.inf if squares else OUTLIER * self.spread
+        residuals = np.clip(self.residuals, -limit, limit)
+        return residual_tests(residuals, series, fitted, self.noise_known and squares)
 
     @property
     def cases(self) -> list[FitCase]:
@@ -193,9 +246,15 @@ class Calibration:
         return self._problem.tangents
 
     @property
+    def adjoints(self) -> int:
+        """Adjoint solves so far."""
+        return self._problem.adjoints
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What one should know about the fit, in sentences."""
         said = [self.tests.misfit] if self.tests.misfit else []
+        said += [UNFINISHED] if self.unfinished else []
         backward = self._backward(self.coefficients)
         said += [backward] if backward else []
         said += [str(group) for group in self.design.alias_groups()]
@@ -205,7 +264,12 @@ class Calibration:
         if blind:
             said.append(f"{blind[0]} feels no coefficient" + _and_more(len(blind) - 1))
         low, high = self._problem.bounds
-        for name, a, b, value in zip(self.names, low, high, self.best.alpha, strict=True):
+        if self.amplitudes:
+            said.append(
+                f"{len(self.amplitudes)} amplitudes of uncertain data are estimated beside the "
+                "coefficients and projected out of what these are told by"
+            )
+        for name, a, b, value in zip(self._problem.names, low, high, self.best.alpha, strict=True):
             if min(value - a, b - value) <= 1e-6 * max(abs(value), 1e-12):
                 said.append(f"{name} is at its bound, {value:g}; its interval does not know of it")
         return tuple(said)
@@ -248,7 +312,7 @@ class Calibration:
             raise InputError(f"the bounds of {name!r} leave out zero, so that it cannot be deleted")
         note = ""
         try:
-            unit = self.noise_level**2
+            unit = self.unit
             point = held_fit(self.forward, self.best, {index: 0.0}, self.best.cost, unit)
         except SolveError as error:
             part = error if isinstance(error, PartlyHeld) and error.share > 0 else None
@@ -263,14 +327,14 @@ class Calibration:
                 f"already without {100 * part.share:.3g} % of its coefficient; no solution was "
                 "found beyond"
             )
-        delta = max(point.cost - self.best.cost, 0.0) / self.noise_level**2
+        delta = max(point.cost - self.best.cost, 0.0) / self.unit
         if self.noise_known:
             p_value = float(stats.chi2.sf(delta, 1))
         else:
             p_value = float(stats.f.sf(delta, 1, max(self.degrees, 1)))
         rest = {
             other: float(value)
-            for other, value in zip(self.names, point.alpha, strict=True)
+            for other, value in zip(self.names, point.alpha, strict=False)
             if other != name
         }
         held = {n: v for n, v in self.coefficients.items() if n not in self.names}
@@ -285,7 +349,7 @@ class Calibration:
         """
         low, high = (side.copy() for side in self._problem.bounds)
         if not self._backward(self.coefficients):
-            for k, (name, value) in enumerate(zip(self.names, self.best.alpha, strict=True)):
+            for k, (name, value) in enumerate(zip(self.names, self.best.alpha, strict=False)):
                 if self._backward({**self.coefficients, name: -value}):
                     side, pick = (low, max) if value > 0 else (high, min)
                     side[k] = pick(side[k], 0.0)
@@ -296,7 +360,7 @@ class Calibration:
         for certain.
         """
         case = self._problem.cases[0]
-        words = backward_model(case.model, coefficients)
+        words = case.backward(coefficients)
         return f"{words}; give the fit bounds that keep their sign" if words else ""
 
     def profile(self, name: str) -> CoefficientProfile:
@@ -312,8 +376,23 @@ class Calibration:
             groups = [str(g) for g in self.design.alias_groups() if name in g.terms]
             value = self.coefficients[name]
             return CoefficientProfile(name, (value,), (0.0,), (-np.inf, np.inf), "; ".join(groups))
-        unit = self.noise_level**2
-        return profile_of(self.forward, self.best, index, spread, unit, self.quantile)
+        return profile_of(self.forward, self.best, index, spread, self.unit, self.quantile)
+
+    def growth(self, name: str, value: float) -> float:
+        """Δχ² where a coefficient is held at a value and the others are fitted again: the profile
+        likelihood there. The profile interval holds a value where this is at most the square of
+        `quantile`.
+
+        Args:
+            name: the term.
+            value: its coefficient.
+
+        Raises:
+            SolveError: no fit with that coefficient has a solution.
+        """
+        held = {self._index(name): float(value)}
+        point = held_fit(self.forward, self.best, held, self.best.cost, self.unit)
+        return max(point.cost - self.best.cost, 0.0) / self.unit
 
     def selected(self, seed: int = 0) -> TermSelection:
         """Which terms the readings need: a path of deletions with refits, an information criterion,
@@ -349,189 +428,3 @@ class Calibration:
 
 def _and_more(count: int) -> str:
     return f", nor {'does' if count == 1 else 'do'} {count} more" if count > 0 else ""
-
-
-def robust_weights(residual: np.ndarray, loss: str) -> np.ndarray:
-    """ρ'(r²) of SciPy's losses: how much each reading counts at the solution."""
-    square = residual**2
-    if loss == "soft_l1":
-        return 1 / np.sqrt(1 + square)
-    if loss == "huber":
-        return np.where(square <= 1, 1.0, 1 / np.sqrt(np.maximum(square, 1.0)))
-    return 1 / (1 + square) if loss == "cauchy" else np.ones(len(residual))
-
-
-def calibrate(
-    library: Library | System,
-    experiment: Experiment | Sequence[Experiment],
-    readings: Any,
-    start: Mapping[str, float] | None = None,
-    *,
-    fixed: Mapping[str, float] | None = None,
-    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    prior: Mapping[str, tuple[float, float]] | None = None,
-    loss: str = "linear",
-    petsc_options: PetscOptions | None = None,
-) -> Calibration:
-    """Fit the coefficients of a library to readings by solving the model again.
-
-    Args:
-        library: the candidate terms.
-        experiment: the experiment, or several, whose readings are fitted together.
-        readings: what `cf.Dataset.from_readings` gives; or a pair of an observation (`cf.Sensors`,
-            `cf.Part`, `cf.Trace`, `cf.Series` or a sum) and its values; one for each experiment.
-        start: where the fit starts, by term (others: zero). None: zero for all, which a steady
-            problem cannot be solved with.
-        fixed: coefficients that are known and stay.
-        bounds: (low, high) by term.
-        prior: (mean, standard deviation) by term, from elsewhere.
-        loss: "linear" for Gaussian noise; "soft_l1", "huber" or "cauchy" against outliers.
-        petsc_options: for the linear solver.
-
-    Returns:
-        The fit: `.coefficients`, `.intervals`, `.chi2`, `.identified`, `.design`, `.model`,
-        `.tests`, `.profile(name)`, `.without(name)`.
-
-    Example:
-        >>> import cffem as cf, numpy as np, sympy as sp
-        >>> from mpi4py import MPI
-        >>> from dolfinx.mesh import create_unit_interval
-        >>> u = cf.ScalarField("u")
-        >>> library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
-        >>> experiment = cf.Experiment(
-        ...     mesh=create_unit_interval(MPI.COMM_SELF, 16), elements={u: ("Lagrange", 2)},
-        ...     initial={u: sp.sin(sp.pi * cf.x) + sp.sin(2 * sp.pi * cf.x)},
-        ...     boundary=[cf.Dirichlet(u, 0)], time=cf.Window(0, 0.5, steps=10))
-        >>> truth = cf.Model(library, {"u": 0.5, "lap": 0.1}, experiment)
-        >>> sensors = cf.Sensors([0.3, 0.6], [u], noise=0.01)
-        >>> values = truth.observation(sensors).values(truth.factual)
-        >>> fit = cf.calibrate(library, experiment, (sensors, values))
-        >>> {name: round(value, 6) for name, value in fit.coefficients.items()}
-        {'u': 0.5, 'lap': 0.1}
-    """
-    experiments = list(experiment) if isinstance(experiment, Sequence) else [experiment]
-    given = list(readings) if isinstance(experiment, Sequence) else [readings]
-    if len(given) != len(experiments) or not experiments:
-        raise InputError(f"there are {len(experiments)} experiments, but readings of {len(given)}")
-    settings = CalibrationSettings(start, fixed, bounds, prior, loss)
-    return fitted(least_squares_of(library, experiments, given, settings, petsc_options), settings)
-
-
-def least_squares_of(
-    library: Library | System,
-    experiments: Sequence[Experiment],
-    readings: Sequence[object],
-    settings: CalibrationSettings,
-    petsc_options: PetscOptions | None = None,
-    observer: Observer | None = None,
-    memory: FitMemory | None = None,
-) -> FitProblem:
-    """The least squares of a calibration, before anything is solved.
-
-    Args:
-        library, experiments, readings, petsc_options: see `calibrate`.
-        settings: where it starts and what is known.
-        observer: of the solves.
-        memory: of an earlier run of the same fit.
-    """
-    known = {k: float(v) for k, v in (settings.fixed or {}).items()}
-    names = tuple(n for n in library.names if n not in known)
-    for what in (settings.start, known, settings.bounds, settings.prior):
-        _check_names(what or {}, library.names)
-    if not names:
-        raise InputError("all coefficients are fixed, so that nothing is left to fit")
-    begin = {n: float((settings.start or {}).get(n, 0.0)) for n in names}
-    if settings.start is None and any(e.time is None for e in experiments):
-        raise InputError(
-            "a steady problem has no solution with all coefficients zero: give start={term: number}"
-        )
-    low, high = _bounds(settings.bounds or {}, names)
-    prior = _prior(settings.prior or {}, names)
-    cases = []
-    for one, values in zip(experiments, readings, strict=True):
-        observation, data = observed_values(values)
-        first = {**begin, **known}
-        case = FitCase(library, one, observation, data, first, names, petsc_options, observer)
-        if len(data) != len(case.operator):
-            raise InputError(
-                f"the observation has {len(case.operator)} readings, but {len(data)} values are "
-                "given"
-            )
-        cases.append(case)
-    if len({case.operator.noise.known for case in cases}) > 1:
-        raise InputError("either all experiments have the noise of their readings or none has")
-    return FitProblem(cases, names, (low, high), prior, settings.loss, memory=memory)
-
-
-def fitted(problem: FitProblem, settings: CalibrationSettings) -> Calibration:
-    """The fit of a least-squares problem."""
-    first = np.array([float((settings.start or {}).get(n, 0.0)) for n in problem.names])
-    return Calibration(problem, at_scale_of_start(problem, problem.fitted(first), first))
-
-
-def at_scale_of_start(problem: FitProblem, best: FitPoint, start: np.ndarray) -> FitPoint:
-    """The fit with the scale of its start, where an equation fixes ratios of its coefficients only
-    and the steps have moved along that direction.
-    """
-    matrix = problem.matrix(best)
-    size, alpha = np.linalg.norm(matrix, axis=0), best.alpha.copy()
-    for terms in unanchored(problem.cases[0].model).values():
-        mine = np.array([name in terms for name in problem.names])
-        length = np.linalg.norm(size * alpha * mine)
-        if not length > 0 or np.linalg.norm(matrix @ (alpha * mine)) > INVARIANT * length:
-            continue
-        factor = float((size * mine * start) @ (size * alpha)) / length**2
-        alpha = np.where(mine & (factor > 0), factor * alpha, alpha)
-    if np.any(alpha < problem.bounds[0]) or np.any(alpha > problem.bounds[1]):
-        return best
-    moved = problem.point(alpha)
-    return moved if moved.cost <= best.cost * (1 + INVARIANT) + INVARIANT else best
-
-
-def observed_values(readings: Any) -> tuple[Observation, np.ndarray]:
-    """The observation and the values of readings."""
-    if isinstance(readings, tuple) and len(readings) == 2 and isinstance(readings[0], Observation):
-        observation, values = readings
-    elif hasattr(readings, "observation") and hasattr(readings, "readings"):
-        observation, values = readings.observation, readings.readings
-    else:
-        raise InputError(
-            "readings are what cf.Dataset.from_readings(table) gives, or a pair of an observation "
-            f"and its values, not {type(readings).__name__}; fields are fitted with cf.Screening"
-        )
-    try:
-        array = np.asarray(values, dtype=float).ravel()
-    except (TypeError, ValueError):
-        array = np.array([np.nan])
-    if not np.isfinite(array).all():
-        raise InputError("the values of readings must be finite numbers; leave out gaps")
-    return observation, array
-
-
-def _check_names(given: Mapping[str, object], names: Sequence[str]) -> None:
-    unknown = next((name for name in given if name not in names), None)
-    if unknown is not None:
-        raise InputError(f"the library has no term {unknown!r}; {nearest(str(unknown), names)}")
-
-
-def _bounds(
-    bounds: Mapping[str, tuple[float | None, float | None]], names: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    given = [bounds.get(name, (None, None)) for name in names]
-    pairs = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in given]
-    for name, (low, high) in zip(names, pairs, strict=True):
-        if not low < high:
-            raise InputError(f"the bounds of {name!r} need low < high, not ({low}, {high})")
-    low, high = np.array(pairs, dtype=float).T
-    return low, high
-
-
-def _prior(
-    prior: Mapping[str, tuple[float, float]], names: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    pairs = [prior.get(name, (0.0, np.inf)) for name in names]
-    for name, (_, spread) in zip(names, pairs, strict=True):
-        if not spread > 0:
-            raise InputError(f"the prior of {name!r} needs a positive deviation, not {spread}")
-    mean, spread = np.array(pairs, dtype=float).T
-    return mean, spread

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cffem.engine.calibration.robust_loss import LOSSES
 from cffem.symbols.errors import InputError
 
-LOSSES = ("linear", "soft_l1", "huber", "cauchy")
+METHODS = AUTO, TANGENT, ADJOINT = "auto", "tangent", "adjoint"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class CalibrationSettings:
         bounds: (low, high) by term; None for an end that is open.
         prior: (mean, standard deviation) by term, from elsewhere.
         loss: "linear" for Gaussian noise; "soft_l1", "huber" or "cauchy" against outliers.
+        method: "tangent": a derivative by one solve for each coefficient; "adjoint": the gradient
+            by one backward solve for all of them, by L-BFGS, and tangents at the end; "auto":
+            "adjoint" from 24 coefficients on.
         select: whether terms that the readings do not need are left out of the model.
         profiles: whether intervals are followed by profiles, which do not take the fit to be
             linear.
@@ -40,6 +44,7 @@ class CalibrationSettings:
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None
     prior: Mapping[str, tuple[float, float]] | None = None
     loss: str = "linear"
+    method: str = "auto"
     select: bool = True
     profiles: bool = True
     visible: float = 2.0
@@ -47,5 +52,7 @@ class CalibrationSettings:
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InputError(f"the loss is one of {', '.join(LOSSES)}, not {self.loss!r}")
+        if self.method not in METHODS:
+            raise InputError(f"the method is one of {', '.join(METHODS)}, not {self.method!r}")
         if not (np.isfinite(self.visible) and self.visible > 0):
             raise InputError(f"visible is a positive number, not {self.visible!r}")

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cffem.engine.calibration.fit_problem import (
-    FitAccuracy,
-    FitPoint,
-    FitProblem,
-    least_change,
-)
+from cffem.engine.calibration.descent import FitAccuracy, least_change
+from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
 from cffem.engine.solve_errors import SolveError
 
 if TYPE_CHECKING:

@@ -17,13 +17,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.optimize import least_squares, lsq_linear
 
 from cffem.engine.assembly.transport import check_transport
+from cffem.engine.calibration.descent import Descent, FitAccuracy, inside, least_change
+from cffem.engine.calibration.robust_loss import LINEAR, Loss
 from cffem.engine.model import Model
 from cffem.engine.response.observation_operator import ObservationOperator
-from cffem.engine.response.sensitivities import null_columns, sensitivity_matrix
+from cffem.engine.response.sensitivities import (
+    nuisance_matrix,
+    null_columns,
+    sensitivity_matrix,
+)
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.time.amplitudes import modes_of
+from cffem.engine.time.wellposed import backward_model
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
@@ -48,7 +55,8 @@ class FitSettings:
         oldest: steps for which a derivative is used with Broyden's corrections.
         nonlinearity: share of the residual by which a step may differ from what the derivative has
             said, beyond which the derivative is taken anew.
-        steps: steps at most.
+        steps: steps at most until the trust region is begun anew.
+        restarts: how often that may be.
         shortenings: how often a first step is halved until its solve succeeds.
         largest: residuals beyond this, in units of the noise, count as a solve that failed.
         regularity: singular values of scaled columns below this are null.
@@ -59,13 +67,15 @@ class FitSettings:
     oldest: int = 2
     nonlinearity: float = 0.2
     gradient: float = 1e-8
-    steps: int = 60
+    steps: int = 25
+    restarts: int = 8
     shortenings: int = 12
     largest: float = 1e12
     regularity: float = 1e-7
 
 
 SETTINGS = FitSettings()
+UNFINISHED = "the fit did not come to an end within its steps; give it a start that is nearer"
 
 
 class FitCase:
@@ -95,9 +105,10 @@ class FitCase:
         self.library, self.experiment, self.observation = library, experiment, observation
         self.data, self.names, self.options = data, tuple(names), options
         self.fixed = dict(coefficients)
-        self.solves = self.tangents = 0
+        self.solves = self.tangents = self.adjoints = 0
         self.model = Model(library, coefficients, experiment, options, observer=observer)
         self.operator: ObservationOperator = self.model.observation(observation)
+        self.modes = modes_of(self.model) if experiment.uncertain else None
         self._others: dict[tuple[str, ...], Model] = {}
 
     def keeping(self, names: Sequence[str]) -> FitCase:
@@ -121,11 +132,21 @@ class FitCase:
             self._others[key] = Model(self.library, coefficients, self.experiment, self.options)
         return self._others[key]
 
-    def solve(self, coefficients: Mapping[str, float]) -> Solution:
-        """The solution at other coefficients, with its stages."""
+    @property
+    def amplitudes(self) -> int:
+        """How many amplitudes of uncertain data there are."""
+        return 0 if self.modes is None else len(self.modes)
+
+    def solve(
+        self, coefficients: Mapping[str, float], amplitudes: Sequence[float] = ()
+    ) -> Solution:
+        """The solution at other coefficients and amplitudes, with its stages."""
         self.solves += 1
         wanted = {**self.fixed, **coefficients}
-        change = Intervention(tuple((n, "set", float(v)) for n, v in wanted.items()))
+        change = Intervention(
+            tuple((n, "set", float(v)) for n, v in wanted.items()),
+            amplitudes=tuple(map(float, amplitudes)),
+        )
         return self.model_for(wanted).solve(change, stages=True)
 
     def residual(self, solution: Solution) -> np.ndarray:
@@ -134,12 +155,21 @@ class FitCase:
         return operator.noise.whitened(operator.values(solution) - self.data)
 
     def columns(self, solution: Solution) -> np.ndarray:
-        """The derivative of the residual; columns that are zero in exact arithmetic are zero."""
+        """The derivative of the residual, terms before amplitudes; columns that are zero in exact
+        arithmetic are zero.
+        """
         self.tangents += 1
         operator = solution.model.observation(self.observation)
         matrix = sensitivity_matrix(solution, operator, self.names)
         null = null_columns(solution.model, solution, self.names, thorough=False)
-        return matrix * np.array([name not in null for name in self.names])
+        matrix = matrix * np.array([name not in null for name in self.names])
+        return np.column_stack([matrix, nuisance_matrix(solution, operator)])
+
+    def backward(self, coefficients: Mapping[str, float]) -> str:
+        """Why an equation with these coefficients runs backward in time; empty where it does not
+        for certain.
+        """
+        return backward_model(self.model, coefficients)
 
     def destroy(self) -> None:
         """Free PETSc objects; collective."""
@@ -158,6 +188,7 @@ class FitPoint:
             remembered from an earlier run.
         matrix: the derivative of the residual, once it was asked for.
         failure: why there is no solution.
+        loss: what is summed over the residuals; None for squares.
     """
 
     alpha: np.ndarray
@@ -165,11 +196,16 @@ class FitPoint:
     solutions: list[Solution] | None = None
     matrix: np.ndarray | None = None
     failure: SolveError | None = None
+    loss: Loss | None = None
 
     @property
     def cost(self) -> float:
-        """χ² with priors; infinite where there is no solution."""
-        return float(self.residual @ self.residual) if self.failure is None else np.inf
+        """χ², or the sum of the loss, with priors; infinite where there is no solution."""
+        if self.failure is not None:
+            return np.inf
+        if self.loss is None:
+            return float(self.residual @ self.residual)
+        return self.loss.total(self.residual)
 
 
 class FitMemory(Protocol):
@@ -182,66 +218,58 @@ class FitMemory(Protocol):
         """A place was solved, or its derivative was taken; collective."""
 
 
-class Converged(Exception):
-    """The linear model of the residual promises no more than what is asked for."""
-
-
-class Outdated(Exception):
-    """A step failed that was found with the derivative of another place."""
-
-
-@dataclass(frozen=True)
-class FitAccuracy:
-    """When a fit is close enough to its end, by the decrease of χ² that its linear model promises.
-
-    Attributes:
-        decrease: of χ², absolute.
-        relative: the same relative to χ² − base.
-        base: χ² that the fit is compared with.
-        remembered: whether the derivative of an earlier place is good enough to start from; it is
-            then corrected by what each solve shows (Broyden's update).
-    """
-
-    decrease: float
-    relative: float
-    base: float = 0.0
-    remembered: bool = False
-
-    def reached(self, promised: float, cost: float) -> bool:
-        """Whether the promised decrease is small enough."""
-        above = max(cost - self.base, 0.0)
-        if self.base:
-            return promised <= max(self.decrease, self.relative * above)
-        return promised <= min(self.decrease, self.relative * above)
-
-
 @dataclass
 class FitProblem:
     """Least squares over one or several experiments.
 
     Attributes:
         cases: the experiments with their readings.
-        names: the terms that are fitted.
-        bounds: lower and upper ends for each of them.
-        prior: mean and standard deviation for each of them; infinite where nothing is known.
-        loss: SciPy's name of the loss.
+        terms: the terms that are fitted.
+        bounds: lower and upper ends for each coefficient and then each amplitude.
+        prior: mean and standard deviation for each; infinite where nothing is known.
+        loss_name: SciPy's name of the loss.
         memory: of an earlier run.
+        level: what residuals of readings are divided by besides their noise: the standard deviation
+            of readings whose noise is unknown, where priors or outliers are weighed against it.
     """
 
     cases: list[FitCase]
-    names: tuple[str, ...]
+    terms: tuple[str, ...]
     bounds: tuple[np.ndarray, np.ndarray]
     prior: tuple[np.ndarray, np.ndarray]
-    loss: str = "linear"
+    loss_name: str = LINEAR
     settings: FitSettings = SETTINGS
     memory: FitMemory | None = None
+    level: float = 1.0
     iterations: int = 0
+    unfinished: bool = False  # whether the steps of a fit were used up before its end
     _last: FitPoint | None = field(default=None, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The terms, and then the amplitudes of uncertain data of each experiment."""
+        return (*self.terms, *self.amplitude_names)
+
+    @property
+    def amplitude_names(self) -> tuple[str, ...]:
+        """The amplitudes; where there are several experiments, with the number of theirs."""
+        several = len(self.cases) > 1
+        return tuple(
+            f"{label} (experiment {k + 1})" if several else label
+            for k, case in enumerate(self.cases)
+            if case.modes is not None
+            for label in case.modes.labels
+        )
 
     @property
     def size(self) -> int:
         """The number of readings."""
         return sum(len(case.data) for case in self.cases)
+
+    @property
+    def loss(self) -> Loss:
+        """What is summed over the residuals."""
+        return Loss(self.loss_name, self.size)
 
     @property
     def solves(self) -> int:
@@ -253,6 +281,16 @@ class FitProblem:
         """How many tangent sweeps were made."""
         return sum(case.tangents for case in self.cases)
 
+    @property
+    def adjoints(self) -> int:
+        """How many adjoint solves were made."""
+        return sum(case.adjoints for case in self.cases)
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether something is known of a coefficient or an amplitude beforehand."""
+        return bool(np.isfinite(self.prior[1]).any())
+
     def point(self, alpha: np.ndarray) -> FitPoint:
         """Solve at some coefficients; the last place is kept."""
         if self._last is not None and np.array_equal(self._last.alpha, alpha):
@@ -262,22 +300,25 @@ class FitProblem:
             found = self._solved(alpha)
             if self.memory:
                 self.memory.keep(self._key(alpha), found)
+        found.loss = self.loss
         self._last = found
         return found
 
     def _key(self, alpha: np.ndarray) -> str:
-        """What a place is called in the memory: a hash of all coefficients there."""
+        """What a place is called in the memory: a hash of all that determines it."""
         own = dict(zip(self.names, alpha, strict=True))
         values = {**self.cases[0].fixed, **own}
         text = " ".join(f"{name}={float(values[name]).hex()}" for name in sorted(values))
-        return hashlib.sha256(f"{' '.join(self.names)}: {text}".encode()).hexdigest()[:16]
+        unit = "" if self.level == 1.0 else f" / {self.level.hex()}"
+        return hashlib.sha256(f"{' '.join(self.names)}: {text}{unit}".encode()).hexdigest()[:16]
 
     def _solved(self, alpha: np.ndarray) -> FitPoint:
         mean, spread = self.prior
         pull = ((alpha - mean) / spread)[np.isfinite(spread)]
         try:
             solutions = self._solutions(alpha)
-            parts = [c.residual(s) for c, s in zip(self.cases, solutions, strict=True)]
+            pairs = zip(self.cases, solutions, strict=True)
+            parts = [case.residual(solution) / self.level for case, solution in pairs]
             residual = np.concatenate([*parts, pull])
             if not np.all(np.abs(residual) < self.settings.largest):
                 raise SolveError("the readings grow beyond all bounds", cause="blow-up")
@@ -286,9 +327,17 @@ class FitProblem:
             nothing = np.full(self.size + len(pull), np.inf)
             return FitPoint(alpha.copy(), nothing, failure=error)
 
+    def amplitudes_of(self, alpha: np.ndarray) -> list[np.ndarray]:
+        """The amplitudes of each experiment at a place."""
+        ends = np.cumsum([case.amplitudes for case in self.cases])
+        return np.split(alpha[len(self.terms) :], ends[:-1])
+
     def _solutions(self, alpha: np.ndarray) -> list[Solution]:
-        coefficients = dict(zip(self.names, map(float, alpha), strict=True))
-        return [case.solve(coefficients) for case in self.cases]
+        coefficients = {n: float(a) for n, a in zip(self.terms, alpha, strict=False)}
+        return [
+            case.solve(coefficients, amplitudes)
+            for case, amplitudes in zip(self.cases, self.amplitudes_of(alpha), strict=True)
+        ]
 
     def solutions(self, point: FitPoint) -> list[Solution]:
         """The solutions at a place, solved again where only its readings are remembered."""
@@ -300,28 +349,52 @@ class FitProblem:
         """The derivative of the residual at a place; one tangent sweep for each experiment."""
         if point.matrix is None:
             pairs = zip(self.cases, self.solutions(point), strict=True)
-            rows = [case.columns(solution) for case, solution in pairs]
+            blocks = [case.columns(solution) / self.level for case, solution in pairs]
+            count = len(self.terms)
+            rows = np.zeros((self.size, len(self.names)))
+            rows[:, :count] = np.concatenate([block[:, :count] for block in blocks])
+            first, column = 0, count
+            for block in blocks:
+                # Amplitudes of one experiment are not seen by another.
+                own = block[:, count:]
+                rows[first : first + len(own), column : column + own.shape[1]] = own
+                first, column = first + len(own), column + own.shape[1]
             spread = self.prior[1]
             held = np.isfinite(spread)
-            point.matrix = np.concatenate([*rows, np.diag(1 / spread)[held]])
+            point.matrix = np.concatenate([rows, np.diag(1 / spread)[held]])
             if self.memory:
                 self.memory.keep(self._key(point.alpha), point)
         return point.matrix
+
+    def levelled(self, level: float, point: FitPoint) -> tuple[FitProblem, FitPoint]:
+        """The same least squares with readings of another noise level, and the same place of it."""
+        other = replace(self, level=level, _last=None)
+        count, factor = self.size, self.level / level
+        residual = point.residual.copy()
+        residual[:count] *= factor
+        matrix = None if point.matrix is None else point.matrix.copy()
+        if matrix is not None:
+            matrix[:count] *= factor
+        moved = FitPoint(point.alpha, residual, point.solutions, matrix, loss=other.loss)
+        other._last = moved
+        return other, moved
 
     def keeping(self, names: Sequence[str], point: FitPoint) -> tuple[FitProblem, FitPoint]:
         """The same least squares with fewer terms, and a place of it at which the others are zero.
 
         Args:
-            names: the terms that are kept.
+            names: the terms that are kept; amplitudes all are.
             point: the place here.
         """
-        index = [self.names.index(name) for name in names]
+        names = tuple(n for n in self.terms if n in names)
+        kept = (*names, *self.amplitude_names)
+        index = [self.names.index(name) for name in kept]
         cases = [case.keeping(names) for case in self.cases]
         (low, high), (mean, spread) = self.bounds, self.prior
         smaller = replace(
             self,
             cases=cases,
-            names=tuple(names),
+            terms=names,
             bounds=(low[index], high[index]),
             prior=(mean[index], spread[index]),
             _last=None,
@@ -329,7 +402,9 @@ class FitProblem:
         held = np.flatnonzero(np.isfinite(spread))
         rows = [*range(self.size), *(self.size + k for k, j in enumerate(held) if j in index)]
         matrix = None if point.matrix is None else point.matrix[np.ix_(rows, index)]
-        place = FitPoint(point.alpha[index], point.residual[rows], point.solutions, matrix)
+        place = FitPoint(
+            point.alpha[index], point.residual[rows], point.solutions, matrix, loss=point.loss
+        )
         return smaller, place
 
     def first_step(self, point: FitPoint) -> FitPoint:
@@ -387,154 +462,3 @@ class FitProblem:
     def felt(self, point: FitPoint) -> np.ndarray:
         """Which coefficients move some reading at a place."""
         return np.linalg.norm(self.matrix(point), axis=0) > 0
-
-
-class Descent:
-    """One way down to the least squares, driven by SciPy's trust-region method.
-
-    Args:
-        problem: the least squares.
-        start: where it begins.
-        free: the positions of the coefficients that move.
-        accuracy: when it ends.
-        near: a place with its derivative to begin with; None takes one at the start.
-    """
-
-    def __init__(
-        self,
-        problem: FitProblem,
-        start: FitPoint,
-        free: np.ndarray,
-        accuracy: FitAccuracy,
-        near: FitPoint | None,
-    ):
-        self.problem, self.best, self.accuracy = problem, start, accuracy
-        self.frame = start.alpha.copy()
-        if near is None:
-            near = start
-        # Coefficients that no reading feels stay where they are: a trust region would be filled
-        # with them.
-        self.free = free[problem.felt(near)[free]]
-        self.slope: np.ndarray | None = None
-        self.age = 0  # places since the derivative was taken
-        self.trusted = True  # whether the last step was as the derivative had said
-        self.base = start  # the place at which the derivative holds
-        if near is not start:
-            self.slope, self.base = problem.matrix(near), near
-            self._learn(start)
-            self.base = start
-
-    def _placed(self, values: np.ndarray) -> np.ndarray:
-        alpha = self.frame.copy()
-        alpha[self.free] = values
-        return alpha
-
-    def _residual(self, values: np.ndarray) -> np.ndarray:
-        found = self.problem.point(self._placed(values))
-        if self.slope is not None and found is not self.base:
-            if self.age and not found.cost < self.best.cost:
-                raise Outdated
-            if found.failure is None:
-                self._learn(found)
-        if found.cost < self.best.cost:
-            self.best = found
-        return found.residual
-
-    def _learn(self, found: FitPoint) -> None:
-        """Broyden's update: the derivative that explains what a step has shown, and changes
-        least.
-        """
-        assert self.slope is not None
-        step = found.alpha - self.base.alpha
-        scale = np.linalg.norm(self.slope, axis=0) ** 2
-        weighted = scale * step
-        length = float(step @ weighted)
-        if length > 0:
-            missing = found.residual - self.base.residual - self.slope @ step
-            close = self.problem.settings.nonlinearity * np.linalg.norm(found.residual)
-            # Once it was wrong, it is taken at every place.
-            self.trusted = self.trusted and bool(np.linalg.norm(missing) <= close)
-            self.slope = self.slope + np.outer(missing, weighted / length)
-        if found.cost < self.base.cost:
-            self.base = found
-            self.age += 1
-
-    def _jacobian(self, values: np.ndarray) -> np.ndarray:
-        alpha = self._placed(values)
-        here = self.best if np.array_equal(self.best.alpha, alpha) else self.problem.point(alpha)
-        old = self.slope is None or self.age > self.problem.settings.oldest
-        if not self.accuracy.remembered or old or not self.trusted or here.matrix is not None:
-            self._take(here)
-        if self.accuracy.reached(self._promised(here), here.cost):
-            raise Converged
-        assert self.slope is not None
-        return self.slope[:, self.free]
-
-    def _take(self, here: FitPoint) -> None:
-        """Take the derivative anew."""
-        self.slope, self.base, self.age = self.problem.matrix(here), here, 0
-        self.problem.iterations += 1
-
-    def _promised(self, here: FitPoint) -> float:
-        """By how much the linear model lowers χ² within the bounds."""
-        assert self.slope is not None
-        if self.problem.loss != "linear":
-            return np.inf
-        part = self.slope[:, self.free]
-        step = -least_change(part, here.residual, self.problem.settings.regularity)
-        low, high = (side[self.free] - here.alpha[self.free] for side in self.problem.bounds)
-        if np.any(step < low) or np.any(step > high):
-            scale = np.maximum(np.linalg.norm(part, axis=0), np.finfo(float).tiny)
-            ends = (np.minimum(low * scale, -1e-300), np.maximum(high * scale, 1e-300))
-            step = lsq_linear(part / scale, -here.residual, ends).x / scale
-        left = here.residual + part @ step
-        return max(here.cost - float(left @ left), 0.0)
-
-    def end(self) -> FitPoint:
-        """The place where χ² is least."""
-        if not len(self.free):
-            return self.best
-        while True:
-            try:
-                return self._driven()
-            except Converged:
-                return self.best
-            except Outdated:
-                self.trusted = False
-
-    def _driven(self) -> FitPoint:
-        problem, settings = self.problem, self.problem.settings
-        low, high = (side[self.free] for side in problem.bounds)
-        with np.errstate(over="ignore", invalid="ignore"):
-            result = least_squares(
-                self._residual,
-                inside(self.best.alpha[self.free], low, high),
-                self._jacobian,
-                bounds=(low, high),
-                x_scale="jac",
-                ftol=settings.change,
-                xtol=settings.change,
-                gtol=settings.gradient,
-                loss=problem.loss,
-                max_nfev=settings.steps,
-            )
-        end = self._placed(result.x)
-        return self.best if np.array_equal(self.best.alpha, end) else problem.point(end)
-
-
-def inside(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Values strictly between bounds, as SciPy wants them."""
-    width = np.where(np.isfinite(high - low), high - low, 1.0)
-    return np.clip(values, low + 1e-10 * width, high - 1e-10 * width)
-
-
-def least_change(matrix: np.ndarray, residual: np.ndarray, regularity: float) -> np.ndarray:
-    """The Gauss–Newton step that is smallest with columns scaled to length one.
-
-    Example:
-        >>> least_change(np.array([[2.0, 2.0]]), np.array([4.0]), 1e-7)
-        array([1., 1.])
-    """
-    scale = np.linalg.norm(matrix, axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    return np.linalg.lstsq(matrix / scale, residual, rcond=regularity)[0] / scale

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cffem.engine.calibration.coefficient_profile import held_fit
-from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
+from cffem.engine.calibration.fit_problem import UNFINISHED, FitPoint, FitProblem
 from cffem.engine.response.sensitivities import SCALE
 from cffem.engine.solve_errors import SolveError
 
@@ -122,10 +122,10 @@ def select_terms(fit: Calibration, seed: int = 0) -> TermSelection:
     """
     problem, best = fit.forward, fit.best
     null = set(fit.design.notes["null"])
-    kept = [n for n in problem.names if n not in null and _may_be_zero(problem, n)]
+    kept = [n for n in problem.terms if n not in null and _may_be_zero(problem, n)]
     path, places = _path(fit, problem, best, kept, null)
     chosen = min(range(len(path)), key=lambda k: path[k].criterion)
-    support = path[chosen].support
+    support = tuple(n for n in path[chosen].support if n in problem.terms)
     from cffem.engine.calibration.calibration import Calibration
 
     smaller, place = problem.keeping(support, places[chosen])
@@ -166,28 +166,29 @@ def _path(
     count, known = fit.readings, fit.noise_known
 
     def step(support: tuple[str, ...], point: FitPoint, deleted: str) -> SelectionStep:
-        chi2 = float(np.sum(point.residual[:count] ** 2))
+        chi2 = problem.loss.total(point.residual[:count])
+        chi2 = chi2 / fit.unit if known else chi2
         return SelectionStep(support, chi2, information(chi2, len(support), count, known), deleted)
 
     here, held = best, {}
     if null:
         # Coefficients that no reading feels are zero from the beginning.
         held = {problem.names.index(name): 0.0 for name in null}
-        here = held_fit(problem, best, held, best.cost, fit.noise_level**2)
+        here = held_fit(problem, best, held, best.cost, fit.unit)
     support = tuple(n for n in problem.names if n not in null)
     path, places = [step(support, here, "")], [here]
-    while len(support) > 1:
+    while sum(n in problem.terms for n in support) > 1:
         losses = first_order_losses(problem.matrix(here), here.alpha, problem.names, support)
         free = {n: loss for n, loss in losses.items() if n in droppable}
         if not free:
             break
         name = min(free, key=lambda n: free[n])
         # What costs this much to first order, with all candidates there, is not tried.
-        if free[name] > SETTINGS.clear * fit.noise_level**2:
+        if free[name] > SETTINGS.clear * fit.unit:
             break
         held = {**held, problem.names.index(name): 0.0}
         try:
-            here = held_fit(problem, here, held, here.cost, fit.noise_level**2)
+            here = held_fit(problem, here, held, here.cost, fit.unit)
         except SolveError:
             break
         support = tuple(n for n in support if n != name)
@@ -227,14 +228,15 @@ def _frequencies(
     """How often each term is selected from readings that are drawn again, to first order."""
     problem, best, count = fit.forward, fit.best, fit.readings
     matrix = problem.matrix(best)
-    weights = _drawn(count, len(matrix), seed)
+    weights = _drawn(count, len(matrix), seed) * problem.loss.weights(best.residual)
     target = matrix @ best.alpha - best.residual
-    unit = fit.noise_level**2
-    chosen = dict.fromkeys(problem.names, 0)
+    unit = fit.unit
+    chosen = dict.fromkeys(problem.terms, 0)
     for weight in weights:
         rows = np.sqrt(weight)[:, None] * np.column_stack([matrix, target]) / np.sqrt(unit)
         for name in backward(rows, problem.names, droppable, count, fit.noise_known):
-            chosen[name] += 1
+            if name in chosen:
+                chosen[name] += 1
     return {name: number / len(weights) for name, number in chosen.items()}
 
 
@@ -310,6 +312,8 @@ def _doubts(
             f"coefficients; {SETTINGS.freedom} are needed to test the residuals"
         )
     backward_in_time = [note for note in final.notes if "backward in time" in note]
+    if fit.unfinished:
+        found.append(UNFINISHED)
     return [*found, *backward_in_time, *(n for n in final.notes if "is at its bound" in n)]
 
 
@@ -319,8 +323,8 @@ def _entangled(
     """Terms that were left out and, if they were there, would move the others."""
     problem, found = fit.forward, []
     matrix = problem.matrix(fit.best)
-    index = [problem.names.index(name) for name in support]
-    for name in problem.names:
+    index = [problem.names.index(name) for name in (*support, *problem.amplitude_names)]
+    for name in problem.terms:
         largest = max(map(abs, fit.intervals[name]))
         if name in support or name in null or not np.isfinite(largest):
             continue
@@ -330,6 +334,7 @@ def _entangled(
         part = matrix[:, index]
         scale = np.maximum(np.linalg.norm(part, axis=0), 1e-300)
         moved = np.abs(np.linalg.lstsq(part / scale, push, rcond=1e-10)[0] / scale)
+        moved = moved[: len(support)]
         spread = np.array([final.deviations[other] for other in support])
         worst = int(np.argmax(moved / spread))
         if moved[worst] > SETTINGS.entangled * spread[worst]:

@@ -3,11 +3,12 @@
 
 The matrix S = 𝒪 L_u⁻¹ T_j is the operator-evaluation design of solution space. Its rank says which
 coefficients sensors can tell apart, its null vectors are the alias groups, (SᵀS)⁻¹ is what the
-noise allows before any reading exists. Multipliers are eliminated by the solve. Two kinds of
-columns are zero in exact arithmetic and are made so: terms that vanish on the constraint class, and
-terms that vanish on the solution up to rounding. An equation that neither an anchor nor a forcing
-holds fixes only ratios of its coefficients, S α = 0: the alias group of that null vector has a
-name, "scale".
+noise allows before any reading exists. Multipliers are eliminated by the solve; amplitudes of
+uncertain data are nuisance columns, and what they can explain is taken out of the others. Two kinds
+of columns are zero in exact arithmetic and are made so: terms that vanish on the constraint class,
+and terms that vanish on the solution up to rounding. An equation that neither an anchor nor a
+forcing holds fixes only ratios of its coefficients, S α = 0: the alias group of that null vector
+has a name, "scale".
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cffem.engine.response.data_responses import amplitude_responses
 from cffem.engine.response.observation_operator import ObservationOperator
 from cffem.engine.response.tangent import responses
+from cffem.engine.time.amplitudes import modes_of
 
 if TYPE_CHECKING:
     from petsc4py import PETSc
@@ -51,6 +54,40 @@ def sensitivity_matrix(
     solution.model.counts["sensitivities"] += len(names)
     columns = operator.derivatives(solution, [paths[name] for name in names])
     return operator.noise.whitened(columns)
+
+
+def nuisance_matrix(solution: Solution, operator: ObservationOperator) -> np.ndarray:
+    """𝒪 ∂u/∂a_k in units of the noise, readings × amplitudes of uncertain data; no columns where
+    nothing is uncertain.
+
+    Args:
+        solution: a solution with its stages.
+        operator: what is observed.
+    """
+    if not solution.model.experiment.uncertain:
+        return np.zeros((len(operator), 0))
+    paths = amplitude_responses(solution)
+    return operator.noise.whitened(operator.derivatives(solution, paths))
+
+
+def without_nuisance(matrix: np.ndarray, nuisance: np.ndarray) -> np.ndarray:
+    """Columns after nuisance columns have taken their part: what is orthogonal to them.
+
+    Example:
+        >>> without_nuisance(np.array([[1.0], [1.0]]), np.array([[2.0], [0.0]]))
+        array([[0.],
+               [1.]])
+    """
+    if not nuisance.shape[1]:
+        return matrix
+    size = np.linalg.norm(nuisance, axis=0)
+    scaled = nuisance[:, size > 0] / size[size > 0]
+    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    basis = left[:, values > np.sqrt(NULL) * max(values.max(initial=0.0), 1e-300)]
+    left_over = matrix - basis @ (basis.T @ matrix)
+    # What is left of a column that they explain is rounding.
+    kept = np.linalg.norm(left_over, axis=0) > np.sqrt(NULL) * np.linalg.norm(matrix, axis=0)
+    return left_over * kept
 
 
 def sensitivity_design(
@@ -104,12 +141,23 @@ def sensitivities(
     wanted = tuple(model.library.names if names is None else names)
     operator = model.observation(observation)
     matrix = sensitivity_matrix(model.factual, operator, wanted)
+    about = {"observation": repr(observation), "noise known": operator.noise.known}
+    if model.experiment.uncertain:
+        modes = modes_of(model)
+        # A prior counts in units of the noise, which must be known for that.
+        spread = np.array(modes.deviations) if operator.noise.known else np.full(len(modes), np.inf)
+        held = np.isfinite(spread)
+        rows = np.diag(1 / spread)[held]
+        nuisance = np.concatenate([nuisance_matrix(model.factual, operator), rows])
+        matrix = np.concatenate([matrix, np.zeros((len(rows), len(wanted)))])
+        matrix = without_nuisance(matrix, nuisance)
+        about["projected out"] = tuple(modes.labels)
     return sensitivity_design(
         matrix,
         wanted,
         model.coefficients,
         null_columns(model, model.factual, wanted),
-        {"observation": repr(observation), "noise known": operator.noise.known},
+        about,
         unanchored(model),
     )
 

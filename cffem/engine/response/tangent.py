@@ -85,8 +85,7 @@ class Linearisation(Scope):
         )
         self._place, self._time = (first, second, third), time
         self.stage.linearise(self._place, self.gamma, time)
-        if self.gamma is not None:
-            self._partials = {order: self.equation.partial(order) for order in (1, 2)}
+        self._partials = {}
 
     @contextmanager
     def starting(self) -> Iterator[bool]:
@@ -165,7 +164,9 @@ class Linearisation(Scope):
         return values
 
     def partial(self, order: int, vector: np.ndarray, transposed: bool = False) -> np.ndarray:
-        """∂F/∂ẇ (order 1) or ∂F/∂ẅ (order 2), or its transpose, of a vector."""
+        """∂F/∂w (order 0), ∂F/∂ẇ (1) or ∂F/∂ẅ (2), or its transpose, of a vector."""
+        if order not in self._partials:
+            self._partials[order] = self.equation.partial(order)
         self._right.array[:] = vector
         total = np.zeros(len(vector))
         for factor, matrix in self._partials[order]:

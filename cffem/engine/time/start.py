@@ -10,6 +10,7 @@ import numpy as np
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs import initial
 from cffem.engine.solve.solve_record import SolveRecord
+from cffem.engine.time.amplitudes import modes_of
 from cffem.engine.time.march import Marching, Stage, consistent_start
 from cffem.engine.time.projection import project_onto_constraint
 from cffem.symbols.errors import InputError
@@ -53,6 +54,7 @@ def starts_as_factual(model: Model, change: Intervention) -> bool:
     """Whether an intervention leaves the initial state as it is in the factual problem."""
     if (
         change.initial
+        or change.amplitudes
         or change.conditions
         or change.released
         or not model.changes_coefficients_only(change)
@@ -79,6 +81,8 @@ def initial_state(
             put(model, state, unknown, values[unknown])
         if equation.time_order == 2 and velocity is not None:
             put(model, velocity, unknown, rate_of(values[dt(unknown)]))
+    if change.amplitudes:
+        modes_of(model).add_to_start(change, state, velocity)
     essential, start = stage.essential, float(model.times[0])
     essential.set_values(state, start)
     if velocity is not None:

@@ -82,6 +82,7 @@ def as_latex(report: Report) -> str:
         [
             "% needs \\usepackage{amsmath,amssymb,booktabs,graphicx}",
             verdicts(report),
+            calibration(report),
             interventions(report),
             scope(report),
             design(report),
@@ -156,6 +157,56 @@ def verdicts(report: Report) -> str:
     ]
     head += ([] if shared else [r"$\varepsilon$"]) + ["verdict"]
     return table(caption, "verdicts", "ll" + "r" * (len(head) - 3) + "l", head, rows)
+
+
+def calibration(report: Report) -> str:
+    """Coefficients that were fitted to readings, and what sensors say of each term."""
+    part = report.sections.get("calibration") or {"skipped": "no readings"}
+    if "skipped" in part:
+        return f"% no calibration: {escaped(part['skipped'])}\n"
+    fitted, intervals = part.get("coefficients") or {}, part.get("intervals") or {}
+    every = (part.get("all_candidates") or {}).get("intervals") or {}
+    rows = []
+    for name, deletion in (part.get("deletions") or {}).items():
+        term = report.terms.get(name)
+        low, high = intervals.get(name) or every.get(name) or (None, None)
+        seen = (None if term is None else term.sensors) or {}
+        rows.append(
+            [
+                escaped(name),
+                number(fitted.get(name)) if name in fitted else "--",
+                f"[{_end(low, '-')}, {_end(high, '')}]",
+                number(seen.get("score")),
+                *map(number, (deletion.get("delta_chi2"), deletion.get("p_value"))),
+                escaped(seen.get("need") or "--"),
+            ]
+        )
+    for name, each in (part.get("amplitudes") or {}).items():
+        spread = each.get("deviation")
+        bar = "" if spread is None else rf" $\pm$ {number(spread)}"
+        rows.append([escaped(name), number(each.get("value")) + bar, *["--"] * 5])
+    level = f", noise level estimated {number(part.get('noise_level'))}"
+    noise = "" if part.get("noise_known") else level
+    caption = (
+        f"Calibration on {part.get('readings')} readings: $\\chi^2 = $ {number(part.get('chi2'))} "
+        f"with {part.get('degrees')} degrees of freedom{noise}; 95\\,\\% intervals."
+    )
+    head = [
+        "Term",
+        r"$\alpha_j$",
+        "interval",
+        r"$\delta_j^{\mathcal{O}}$",
+        r"$\Delta\chi^2$",
+        "$p$",
+        "for the sensors",
+    ]
+    return table(caption, "calibration", "lrcrrrl", head, rows)
+
+
+def _end(value: float | None, sign: str) -> str:
+    """An end of an interval, infinite where the readings do not bound it."""
+    known = value is not None and math.isfinite(value)
+    return number(value) if known else rf"${sign}\infty$"
 
 
 def interventions(report: Report) -> str:

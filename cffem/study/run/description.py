@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cffem.engine.mesh.meshes import MeshData
     from cffem.study.study import Study
     from cffem.symbols.problem.experiment import Experiment
+    from cffem.symbols.problem.uncertain import Uncertain
 
 SHOWN = 4
 
@@ -89,6 +90,21 @@ def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, 
         "forcing": {str(key): plain(value) for key, value in experiment.forcing.items()},
         "known": known_content(experiment, domain),
         "observation": plain(experiment.observation),
+        **(
+            {"uncertain": [uncertain_of(e) for e in experiment.uncertain]}
+            if experiment.uncertain
+            else {}
+        ),
+    }
+
+
+def uncertain_of(each: Uncertain) -> dict[str, object]:
+    """Data that are known up to amplitudes."""
+    return {
+        "what": each.what,
+        "labels": list(each.labels),
+        "functions": [plain(function) for function in each.functions],
+        "deviations": [repr(value) for value in each.deviations],
     }
 
 

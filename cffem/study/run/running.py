@@ -149,8 +149,11 @@ class Run:
 
     def model(self, name: str, coefficients: Mapping[str, float]) -> Model:
         """A model of an experiment that is watched, and whose factual solution is kept."""
+        case = None
         if self.fit is not None:
             case = self.fit.cases[list(self.experiments).index(name)]
+        # Estimated amplitudes are in the data of the experiment by now, not in those of the fit.
+        if case is not None and not case.amplitudes:
             model = case.model.with_coefficients(coefficients)
             self._keep_levels(name, model, 0.0)
         else:

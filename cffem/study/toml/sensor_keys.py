@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from cffem._files import require_file
 from cffem.data.dataset import Dataset
-from cffem.engine.calibration.calibration_settings import LOSSES, CalibrationSettings
+from cffem.engine.calibration.calibration_settings import METHODS, CalibrationSettings
+from cffem.engine.calibration.robust_loss import LOSSES
 from cffem.engine.collective import collectively
 from cffem.study.toml.allowed import inside
 from cffem.study.toml.study_keys import StudyFileError, Table, is_number
@@ -143,6 +144,8 @@ def read_calibration(table: Table) -> CalibrationSettings:
         }
     if "loss" in table:
         options["loss"] = table.choice("loss", LOSSES)
+    if "method" in table:
+        options["method"] = table.choice("method", METHODS)
     for key in ("select", "profiles"):
         if key in table:
             options[key] = table.flag(key)

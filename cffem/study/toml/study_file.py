@@ -62,6 +62,7 @@ from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.norm_names import Norm
 from cffem.symbols.problem.system import System
+from cffem.symbols.problem.uncertain import MOST_MODES, Uncertain
 from cffem.symbols.problem.window import Window
 from cffem.symbols.restricted import on
 from cffem.verdicts.certification import Certification
@@ -355,10 +356,28 @@ class StudyReader:
             "comm": self.comm,
             "known": self._known(table),
             "observation": read_sensors(table, SENSORS, self.fields) if SENSORS in table else None,
+            "uncertain": [self._uncertain(entry) for entry in table.tables("uncertain", [])],
         }
         table.done()
         with table.naming():
             return Experiment(**options), measured if readings is None else readings
+
+    def _uncertain(self, table: Table) -> Uncertain:
+        """Data that are known up to amplitudes of a basis: how many modes, or named functions."""
+        name = table.text("field")
+        is_rate = name.startswith("dt(") and name.endswith(")")
+        field = self.field(name[3:-1] if is_rate else name, table, "field")
+        basis: Any = table.get("basis")
+        if isinstance(basis, dict):
+            entry = table.table("basis")
+            names = entry.entries(most=MOST_MODES)
+            basis = {key: self.expression(entry, key, with_fields=False) for key in names}
+        else:
+            basis = table.whole("basis", most=MOST_MODES)
+        on, deviation = table.text("on", None), table.number("deviation", None)
+        table.done()
+        with table.naming():
+            return Uncertain(dt(field) if is_rate else field, basis, on, deviation)
 
     def _known(self, table: Table) -> dict[Known, object]:
         reader = KnownTables(self.known, self.folder, self.anywhere, self.comm)

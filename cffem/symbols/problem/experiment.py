@@ -26,6 +26,7 @@ from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodi
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.observations import Observation
 from cffem.symbols.problem.term_checks import check_symbols
+from cffem.symbols.problem.uncertain import Uncertain, checked_uncertain
 from cffem.symbols.problem.window import Window
 
 
@@ -50,6 +51,8 @@ class Experiment:
             subdomain, a DOLFINx function, `Interpolated(function)` of one on another mesh, a
             `Dataset`, or a Python function of the points (and of the time).
         observation: what is measured, `cf.Sensors(…)` say; None for the whole field.
+        uncertain: initial or boundary values that are known up to a few amplitudes,
+            `cf.Uncertain(u, basis)`; a fit to readings estimates them.
     """
 
     mesh: Any
@@ -62,6 +65,7 @@ class Experiment:
     comm: object = None
     known: Mapping[Known, object] = field(default_factory=dict)
     observation: Observation | None = None
+    uncertain: Sequence[Uncertain] = ()
 
     def __post_init__(self) -> None:
         from cffem.symbols.problem.known_values import checked_known
@@ -116,6 +120,9 @@ class Experiment:
                 "observation must be cf.Sensors, cf.Part, cf.Trace, cf.Series or a sum, not "
                 f"{type(self.observation).__name__}"
             )
+        object.__setattr__(self, "uncertain", checked_uncertain(self.uncertain, self.elements))
+        if self.time is None and any(each.on is None for each in self.uncertain):
+            raise InputError("a steady problem has no initial values that could be uncertain")
 
     def _check_law(self, condition: Natural) -> None:
         """Refuse a law that contains something undeclared, or has another shape than its

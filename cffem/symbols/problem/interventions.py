@@ -51,6 +51,8 @@ class Intervention:
             them.
         places: terms that are deleted in a subdomain only, each with its name.
         spells: what is changed in a part of the window only, as (start, end, intervention).
+        amplitudes: of data that the experiment declares as uncertain, in their order; zero where
+            none are given.
 
     Example:
         >>> from cffem.symbols.problem.interventions import delete, scale
@@ -69,6 +71,7 @@ class Intervention:
     carried: bool = False
     places: tuple[tuple[str, str], ...] = ()
     spells: tuple[Spell, ...] = ()
+    amplitudes: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for what, keys in (
@@ -126,7 +129,8 @@ class Intervention:
     @property
     def only_coefficients(self) -> bool:
         """Whether nothing but coefficients is changed."""
-        return not (self.forcing or self.initial or self.conditions or self.released or self.spells)
+        data = self.forcing or self.initial or self.conditions or self.amplitudes
+        return not (data or self.released or self.spells)
 
     @property
     def data(self) -> tuple[object, ...]:
@@ -201,6 +205,7 @@ class Intervention:
             self.carried or other.carried,
             self.places + other.places,
             self.spells + other.spells,
+            self.amplitudes or other.amplitudes,
         )
 
     def __str__(self) -> str:
@@ -218,6 +223,7 @@ class Intervention:
         parts += [f"start({{{field}: {value}}})" for field, value in self.initial]
         parts += [f"boundary({condition})" for condition in self.conditions]
         parts += ["release()"] if self.released else []
+        parts += [f"amplitudes {self.amplitudes}"] if self.amplitudes else []
         return " & ".join(parts) or "nothing changed"
 
     def _latex(self, printer: Printer | None = None) -> str:

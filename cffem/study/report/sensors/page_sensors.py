@@ -99,6 +99,7 @@ def calibration(report: Report, drawing: Any = None) -> str:
         ("loss", part.get("loss")),
         ("solves", part.get("solves")),
         ("tangent sweeps", part.get("tangents")),
+        *_started(part.get("start")),
         ("believed", part.get("reliable")),
         ("what speaks against it", part.get("reasons") or "nothing"),
     ]
@@ -123,10 +124,34 @@ def calibration(report: Report, drawing: Any = None) -> str:
             )
             if part.get("profiles")
             else "",
+            _amplitudes(part),
             bullets(map(plain, part["notes"])) if part.get("notes") else "",
             _next(part.get("next")),
         ]
     )
+
+
+def _started(found: Any) -> list[tuple[str, Any]]:
+    """Where a fit that followed a regression began."""
+    if not isinstance(found, Mapping):
+        return []
+    if found.get("skipped"):
+        return [("regression before it", f"not possible: {found['skipped']}")]
+    values = found.get("coefficients") or {}
+    words = ", ".join(f"{name} = {number(value)}" for name, value in values.items()) or "nothing"
+    believed = "believed" if found.get("reliable") else "not believed by itself"
+    return [("regression before it", f"{words} ({believed})")]
+
+
+def _amplitudes(part: Section) -> str:
+    rows = [
+        (name, each.get("value"), each.get("deviation"))
+        for name, each in (part.get("amplitudes") or {}).items()
+    ]
+    if not rows:
+        return ""
+    head = ("amplitude", "estimate", "standard deviation")
+    return table("Uncertain data, estimated beside the coefficients", head, rows)
 
 
 def _selection(part: Section) -> str:
@@ -199,6 +224,7 @@ def _one(label: str, found: Section) -> str:
         ("rank", found.get("rank")),
         ("smallest eigenvalue of the identified part", found.get("minimum_eigenvalue")),
         ("condition of its Gram", found.get("condition")),
+        ("projected out", found.get("projected_out") or "nothing"),
     ]
     rows = [
         (name, "not identified" if spread is None else f"± {number(spread)}")

@@ -10,18 +10,29 @@ the refit without each term.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
-from cffem.engine.calibration.calibration import Calibration, fitted, least_squares_of
+from cffem.design.design import Design
+from cffem.engine.calibration.calibration import Calibration
+from cffem.engine.calibration.calibration_settings import CalibrationSettings
+from cffem.engine.calibration.fit_inputs import least_squares_of
 from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
+from cffem.engine.calibration.fitting import fitted
 from cffem.engine.calibration.term_selection import TermSelection
+from cffem.engine.model import Model
 from cffem.engine.response.sensitivities import INVARIANT, SCALE
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.time.amplitudes import with_amplitudes
+from cffem.study.run.auxiliary_fields import definitions
 from cffem.study.run.identified_facts import ScreeningFact
 from cffem.study.run.sensors.designs import plain_design
-from cffem.symbols.errors import InputError
+from cffem.study.run.sensors.fit_choice import BOTH
+from cffem.study.run.stations.identifying import KIND, EffectiveEquation, with_own_bounds
+from cffem.symbols.errors import InputError, LibraryError
 
 if TYPE_CHECKING:
     from cffem.study.run.running import Run
@@ -80,7 +91,60 @@ def calibration(run: Run) -> Facts:
     return run.once(f"{KEY}/result", lambda: calibrated(run), "the result")
 
 
-def problem_of(run: Run) -> FitProblem:
+def regression_start(run: Run) -> Facts | None:
+    """Where a calibration begins that follows a regression: the screen of each equation on the
+    fields of a study; None without one.
+    """
+    if run.study.fit_choice.kind != BOTH:
+        return None
+    run.progress.begin("regression")
+    return run.once(f"{KEY}/regression", lambda: regressed(run), "where the fit starts")
+
+
+def regressed(run: Run) -> Facts:
+    """Coefficients by regression on the fields of a study, and whether it believes itself."""
+    study, sources = run.study, list(run.study.data.values())
+    found: Facts = {"coefficients": {}, "reliable": True, "reasons": []}
+    defined = definitions(study.library)
+    for unknown, equation in study.library.equations.items():
+        terms = {
+            name: study.library[name].xreplace(defined).doit()
+            for name in study.library.names
+            if study.library.locate(name)[0] == unknown
+        }
+        try:
+            own = EffectiveEquation(equation.anchor, terms, unknown)
+            made = Design.from_fields(own, sources, KIND, comm=None)
+            screen = with_own_bounds(clone(study.screening), study.library, made.names).fit(made)
+        except (InputError, LibraryError) as error:
+            return {"skipped": str(error), "coefficients": {}, "reliable": False, "reasons": []}
+        values = zip(made.names, screen.coef_, screen.support_, strict=True)
+        found["coefficients"].update({name: float(v) for name, v, kept in values if kept})
+        found["reliable"] = found["reliable"] and bool(screen.reliable_)
+        found["reasons"] += list(screen.reasons_)
+    return found
+
+
+def begin_with(asked: CalibrationSettings, begin: Facts | None) -> CalibrationSettings:
+    """Settings of a fit that starts where a regression ended; what is asked for goes before."""
+    if begin is None or not begin["coefficients"]:
+        return asked
+    kept = {**begin["coefficients"], **(asked.start or {})}
+    held = asked.fixed or {}
+    return replace(asked, start={n: v for n, v in kept.items() if n not in held})
+
+
+def take_amplitudes(run: Run, facts: Facts) -> None:
+    """Let the experiments of a run have the data that the fit has estimated; collective."""
+    for name, amplitudes in facts["amplitudes_by_experiment"].items():
+        model = Model(
+            run.study.library, facts["coefficients"], run.experiments[name], run.study.petsc_options
+        )
+        run.experiments[name] = with_amplitudes(model, amplitudes)
+        model.destroy()
+
+
+def problem_of(run: Run, settings: CalibrationSettings) -> FitProblem:
     """The least squares over all experiments with readings."""
     study = run.study
     silent = [name for name in run.experiments if name not in study.readings]
@@ -90,7 +154,7 @@ def problem_of(run: Run) -> FitProblem:
         study.library,
         list(run.experiments.values()),
         [study.readings[name] for name in run.experiments],
-        study.calibration,
+        settings,
         study.petsc_options,
         run.watch,
         StoredPoints(run),
@@ -99,7 +163,9 @@ def problem_of(run: Run) -> FitProblem:
 
 def calibrated(run: Run) -> Facts:
     """Fit, select, delete and profile."""
-    problem, asked = problem_of(run), run.study.calibration
+    begin = regression_start(run)
+    asked = begin_with(run.study.calibration, begin)
+    problem = problem_of(run, asked)
     try:
         every = fitted(problem, asked)
     except SolveError as error:
@@ -110,11 +176,14 @@ def calibrated(run: Run) -> Facts:
     final = every if selection is None else selection.fit
     run.fit = final
     deletions = {name: without(every, name) for name in every.names}
+    profiles = {name: profile(final, name) for name in final.names} if asked.profiles else {}
     columns = np.linalg.norm(every.forward.matrix(every.best)[: every.readings], axis=0)
     return {
         "coefficients": final.coefficients,
         "names": list(final.names),
-        "intervals": plain_intervals(final if selection is None else selection),
+        "intervals": with_profiles(
+            plain_intervals(final if selection is None else selection), profiles
+        ),
         "deviations": final.deviations,
         "covariance": covariance(final).tolist(),
         "chi2": final.chi2,
@@ -123,6 +192,13 @@ def calibrated(run: Run) -> Facts:
         "noise_level": final.noise_level,
         "noise_known": final.noise_known,
         "loss": asked.loss,
+        "method": asked.method,
+        "start": begin,
+        "amplitudes": {
+            name: {"value": value, "deviation": finite(final.amplitude_deviations[name])}
+            for name, value in final.amplitudes.items()
+        },
+        "amplitudes_by_experiment": amplitudes_by_experiment(run, final),
         "tests": vars(final.tests),
         "notes": list(final.notes),
         "all_candidates": {
@@ -137,9 +213,9 @@ def calibrated(run: Run) -> Facts:
         "refits": {name: without(final, name) for name in final.names}
         if run.study.refit == "remaining"
         else {},
-        "columns": dict(zip(every.names, (columns / every.noise_level).tolist(), strict=True)),
-        "profiles": {name: profile(final, name) for name in final.names} if asked.profiles else {},
-        "sensitivity": plain_design(every.design, every.noise_level),
+        "columns": dict(zip(every.names, (columns / every.spread).tolist(), strict=True)),
+        "profiles": profiles,
+        "sensitivity": plain_design(every.design, every.spread),
         "iterations": problem.iterations,
         "solves": problem.solves,
         "tangents": problem.tangents,
@@ -165,11 +241,45 @@ def plain_intervals(found: Calibration | TermSelection) -> dict[str, list[float]
     return {name: [float(end) for end in pair] for name, pair in found.intervals.items()}
 
 
+def with_profiles(
+    intervals: dict[str, list[float]], profiles: Mapping[str, Facts]
+) -> dict[str, list[float]]:
+    """Intervals that hold those of first order and those that follow the profiles.
+
+    Example:
+        >>> with_profiles({"u": [0.0, 2.0]}, {"u": {"interval": [0.5, 3.0], "values": [1, 3]}})
+        {'u': [0.0, 3.0]}
+    """
+    found = dict(intervals)
+    for name, each in profiles.items():
+        low, high = each["interval"]
+        # One place alone is a coefficient that is not identified at all.
+        if name in found and len(each["values"]) > 1:
+            found[name] = [min(found[name][0], low), max(found[name][1], high)]
+    return found
+
+
+def amplitudes_by_experiment(run: Run, fit: Calibration) -> dict[str, list[float]]:
+    """The amplitudes of each experiment with uncertain data."""
+    first, found = 0, {}
+    values = list(fit.amplitudes.values())
+    for name, case in zip(run.experiments, fit.cases, strict=True):
+        if case.amplitudes:
+            found[name] = values[first : first + case.amplitudes]
+        first += case.amplitudes
+    return found
+
+
+def finite(value: float) -> float | None:
+    """A number, None where it is infinite."""
+    return float(value) if np.isfinite(value) else None
+
+
 def covariance(fit: Calibration) -> np.ndarray:
     """The covariance of the identified coefficients, zero for the others. Where an equation fixes
     ratios only, it is that at a given scale.
     """
-    matrix = fit.forward.matrix(fit.best)
+    matrix = fit.matrix
     scaled = {
         t for g in fit.design.alias_groups() if g.name.startswith(SCALE) for t in g.terms
     } - set(fit.design.notes["null"])
@@ -179,9 +289,7 @@ def covariance(fit: Calibration) -> np.ndarray:
         part = matrix[:, free]
         scale = np.linalg.norm(part, axis=0)
         inverse = np.linalg.pinv(part / scale, rcond=INVARIANT)
-        result[np.ix_(free, free)] = (
-            fit.noise_level**2 * (inverse @ inverse.T) / np.outer(scale, scale)
-        )
+        result[np.ix_(free, free)] = fit.spread**2 * (inverse @ inverse.T) / np.outer(scale, scale)
     return result
 
 
@@ -243,7 +351,7 @@ def residuals(run: Run, fit: Calibration) -> Facts:
     for name, case in zip(run.experiments, fit.cases, strict=True):
         size = len(case.data)
         step = max(1, size // MOST_POINTS_SHOWN)
-        own = fit.residuals[start : start + size][::step] / fit.noise_level
+        own = fit.residuals[start : start + size][::step] / fit.spread
         found[name] = {
             "labels": list(case.operator.labels[::step]),
             "residuals": own.tolist(),

@@ -42,6 +42,7 @@ def plain_design(design: Design, noise_level: float = 1.0) -> Facts:
             for name, value in design.deviations().items()
         },
         "null": null,
+        "projected_out": list(design.notes.get("projected out", ())),
         "minimum_eigenvalue": None if selected is None else float(selected.minimum),
         "condition": None if selected is None else float(selected.condition),
         "alias_groups": [

@@ -4,7 +4,8 @@ calibration on readings; and why.
 
 A regression needs derivatives, hence fields. Readings of a few sensors have none, so the model is
 solved for trial coefficients and compared with them where they were taken. Fields can be fitted
-that way, too: every value is then a reading.
+that way, too: every value is then a reading. Where both are possible and neither is enough alone,
+regression on the fields says where the calibration on everything starts.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.observations import Observation, PlacedReadings, Placement
 
-AUTO, REGRESSION, CALIBRATION = "auto", "regression", "calibration"
-FITS = (AUTO, REGRESSION, CALIBRATION)
+AUTO, REGRESSION, CALIBRATION, BOTH = "auto", "regression", "calibration", "both"
+FITS = (AUTO, REGRESSION, CALIBRATION, BOTH)
 GIVEN = "given"
 # Points in space below which no derivative of a field is taken, on a line and elsewhere: local
 # quadratic polynomials need about this many to overlap, and nothing is left to smooth.
 FEWEST_POINTS = {1: 8, 2: 40, 3: 40}
+# Scattered points below which derivatives can be taken but are poor, so that a calibration follows.
+SPARSE_POINTS = 200
 MOST_READINGS = 20_000  # beyond it a fit by solving again spends its time on comparing
 
 Reading = tuple[Observation, np.ndarray]
@@ -38,7 +41,7 @@ class FitChoice:
     """How coefficients are found.
 
     Attributes:
-        kind: "given", "regression" or "calibration".
+        kind: "given", "regression", "calibration", or "both", the one after the other.
         why: in words, for the report.
     """
 
@@ -130,7 +133,7 @@ def chosen_fit(asked: str, known: bool, data: StudyData) -> FitChoice:
     """How the coefficients of a study are found.
 
     Args:
-        asked: "auto", "regression" or "calibration".
+        asked: "auto", "regression", "calibration" or "both".
         known: whether the coefficients are given.
         data: the measurements.
 
@@ -153,21 +156,51 @@ def chosen_fit(asked: str, known: bool, data: StudyData) -> FitChoice:
             f"a regression needs fields, but {', '.join(data.readings)} has {sensors} readings of "
             'sensors, of which no derivative can be taken; use fit="calibration"'
         )
+    few = {n: c for n, d in data.fields.items() if (c := points_of(d)) < FEWEST_POINTS[d.dim]}
+    rich = [name for name in data.fields if name not in few]
+    if asked == BOTH and not rich:
+        raise InputError(
+            'a regression needs fields, and there is none with enough points; use fit="calibration"'
+        )
     if asked != AUTO:
-        return FitChoice(asked, f"{asked} was asked for")
+        words = "regression, then calibration was" if asked == BOTH else f"{asked} was"
+        return FitChoice(asked, f"{words} asked for")
+    if data.readings and rich:
+        return FitChoice(
+            BOTH,
+            f"{rich[0]} has a field, of which a regression gives where the calibration on it and "
+            f"on {sensors} readings of sensors starts",
+        )
     if data.readings:
         return FitChoice(
             CALIBRATION,
             f"the data are {sensors} readings of sensors, of which no derivative can be taken",
         )
-    few = {n: c for n, d in data.fields.items() if (c := points_of(d)) < FEWEST_POINTS[d.dim]}
     if few:
         name, count = next(iter(few.items()))
         return FitChoice(
             CALIBRATION,
             f"{name} was measured at {count} points, too few for derivatives of a field",
         )
+    sparse = {n: c for n in rich if (c := scattered_points(data.fields[n])) is not None}
+    if sparse and max(sparse.values()) < SPARSE_POINTS and size_of(data) <= MOST_READINGS:
+        name, count = next(iter(sparse.items()))
+        return FitChoice(
+            BOTH,
+            f"{name} was measured at {count} scattered points, of which derivatives can be taken "
+            "but are poor: regression gives where the calibration starts",
+        )
     return FitChoice(REGRESSION, "the data are fields, of which derivatives can be taken")
+
+
+def scattered_points(data: Dataset) -> int | None:
+    """How many points a dataset has where they are scattered; None on a grid."""
+    return None if data.points is None else len(data.points)
+
+
+def size_of(data: StudyData) -> int:
+    """How many values all fields have."""
+    return sum(array.size for each in data.fields.values() for array in each.values.values())
 
 
 def points_of(data: Dataset) -> int:
