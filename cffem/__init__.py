@@ -53,7 +53,7 @@ _HOME: dict[str, str] = {
         "cffem.engine.mesh.region": "region_mesh",
         "cffem.engine.observed": "observed",
         "cffem.engine.calibration.best_sensors": "best_sensors",
-        "cffem.engine.calibration.fitting": "calibrate",
+        "cffem.engine.calibration.calibrating_readings": "calibrate",
         "cffem.engine.calibration.calibration_settings": "CalibrationSettings",
         "cffem.engine.response.taylor": "taylor_linearised taylor_observable taylor_order "
         "taylor_test",

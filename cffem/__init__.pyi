@@ -17,10 +17,10 @@ from cffem.data.readers.sphere import sphere_dataset as sphere_dataset
 from cffem.data.readers.sphere import sphere_points as sphere_points
 from cffem.design.design import Design as Design
 from cffem.engine.calibration.best_sensors import best_sensors as best_sensors
+from cffem.engine.calibration.calibrating_readings import calibrate as calibrate
 from cffem.engine.calibration.calibration_settings import (
     CalibrationSettings as CalibrationSettings,
 )
-from cffem.engine.calibration.fitting import calibrate as calibrate
 from cffem.engine.mesh import mesh_shapes
 from cffem.engine.mesh.region import region_mesh as region_mesh
 from cffem.engine.model import Model as Model

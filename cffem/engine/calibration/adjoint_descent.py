@@ -63,7 +63,8 @@ def weighted_columns(problem: FitProblem, point: FitPoint, weights: np.ndarray) 
         part = weights[first : first + len(case.data)]
         first += len(case.data)
         plain = operator.noise.whitened_back(part) / problem.level
-        scores = observable_scores(solution, operator.weighted(plain), problem.terms)
+        functional = operator.weighted(plain)
+        scores = observable_scores(solution, functional, problem.terms)  # type: ignore[arg-type]
         total += np.array([scores.sensitivities[name] for name in problem.terms])
         case.adjoints += 1
     return total

@@ -20,7 +20,7 @@ import numpy as np
 
 from cffem.engine.assembly.transport import check_transport
 from cffem.engine.calibration.descent import Descent, FitAccuracy, inside, least_change
-from cffem.engine.calibration.robust_loss import LINEAR, Loss
+from cffem.engine.calibration.robust_loss import LINEAR, ReadingLoss
 from cffem.engine.model import Model
 from cffem.engine.response.observation_operator import ObservationOperator
 from cffem.engine.response.sensitivities import (
@@ -196,7 +196,7 @@ class FitPoint:
     solutions: list[Solution] | None = None
     matrix: np.ndarray | None = None
     failure: SolveError | None = None
-    loss: Loss | None = None
+    loss: ReadingLoss | None = None
 
     @property
     def cost(self) -> float:
@@ -267,9 +267,9 @@ class FitProblem:
         return sum(len(case.data) for case in self.cases)
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> ReadingLoss:
         """What is summed over the residuals."""
-        return Loss(self.loss_name, self.size)
+        return ReadingLoss(self.loss_name, self.size)
 
     @property
     def solves(self) -> int:

@@ -20,7 +20,7 @@ MEDIAN = 0.674489750196082
 
 
 @dataclass(frozen=True)
-class Loss:
+class ReadingLoss:
     """A loss over readings, followed by the squares of priors.
 
     Args:
@@ -28,7 +28,7 @@ class Loss:
         readings: how many of the residuals are readings.
 
     Example:
-        >>> loss = Loss("huber", 2)
+        >>> loss = ReadingLoss("huber", 2)
         >>> loss.total(np.array([1.0, 3.0, 3.0]))  # 1 + (2·3 − 1) + the square of a prior
         15.0
     """

@@ -24,14 +24,17 @@ from cffem.engine.inputs import initial
 from cffem.engine.solve.factorisation import Pencil
 from cffem.engine.solve.scope import Scope
 from cffem.symbols.errors import InputError
-from cffem.symbols.fields import Component
+from cffem.symbols.fields import Component, Field
 from cffem.symbols.operators import Vec, as_expr
-from cffem.symbols.problem.conditions import Dirichlet, Tangential
+from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet, Tangential
 from cffem.symbols.problem.interventions import Intervention
 from cffem.symbols.problem.measured import rate_of
 from cffem.symbols.problem.uncertain import Uncertain
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from cffem.engine.mesh.boundary_parts import Boundary
     from cffem.engine.model import Model
     from cffem.symbols.problem.experiment import Experiment
 
@@ -93,10 +96,10 @@ class UncertainModes:
             self.velocities.append(vector if each.is_rate else None)
             self.boundary.append(None)
 
-    def _given(self, each: Uncertain) -> list[tuple[str, Any]]:
+    def _given(self, each: Uncertain) -> list[tuple[str, object]]:
         return list(zip(each.labels, map(data.as_data, each.functions), strict=True))
 
-    def _function(self, each: Uncertain, label: str, value: Any) -> fem.Function:
+    def _function(self, each: Uncertain, label: str, value: object) -> fem.Function:
         model = self.model
         function = fem.Function(model.spaces.own(each.unknown)[0])
         data.check_on_mesh(value, each.unknown, model.discretisation.mesh, label)
@@ -172,7 +175,9 @@ def modes_of(model: Model) -> UncertainModes:
     return model.once("uncertain data", lambda: UncertainModes(model))
 
 
-def _covers(boundary: Any, declared: Sequence[str], part: str) -> bool:
+def _covers(boundary: Boundary, declared: Sequence[str], part: str | None) -> bool:
+    if part is None:
+        return False
     wanted = set(boundary.facets_of((part,)).tolist())
     return wanted <= set(boundary.facets_of(tuple(declared)).tolist())
 
@@ -229,7 +234,7 @@ def _one(space: fem.FunctionSpace) -> fem.Constant:
     return fem.Constant(space.mesh, 1.0)
 
 
-def _sign(function: fem.Function, comm: Any) -> float:
+def _sign(function: fem.Function, comm: MPI.Comm) -> float:
     """The sign that makes a generic moment of a mode positive."""
     point = ufl.SpatialCoordinate(function.function_space.mesh)
     dimension = function.function_space.mesh.geometry.dim
@@ -241,7 +246,7 @@ def _sign(function: fem.Function, comm: Any) -> float:
     return -1.0 if larger < 0 else 1.0
 
 
-def _held_rows(model: Model, unknown: Any, space: fem.FunctionSpace) -> np.ndarray:
+def _held_rows(model: Model, unknown: Field, space: fem.FunctionSpace) -> np.ndarray:
     """Global numbers of the unknowns of a scalar field whose values are prescribed."""
     boundary = model.discretisation.boundary
     held = [
@@ -262,7 +267,7 @@ def with_amplitudes(model: Model, amplitudes: Sequence[float]) -> Experiment:
     Expressions stay expressions; modes of the mesh and data that are none become functions.
     """
     experiment, first = model.experiment, 0
-    initial_values: dict[Any, Any] = dict(experiment.initial)
+    initial_values: dict[sp.Expr, object] = dict(experiment.initial)
     conditions = list(experiment.boundary)
     for each in experiment.uncertain:
         own = [float(a) for a in amplitudes[first : first + len(each)]]
@@ -279,6 +284,7 @@ def with_amplitudes(model: Model, amplitudes: Sequence[float]) -> Experiment:
                 and _covers(model.discretisation.boundary, c.on, each.on)
             )
             condition = conditions[number]
+            assert isinstance(condition, BoundaryCondition)
             value = _sum(condition.value, each.functions, own, each.what)
             # On its part alone, before conditions that had the last word there.
             conditions.insert(number + 1, dataclasses.replace(condition, value=value, on=each.on))
@@ -287,7 +293,7 @@ def with_amplitudes(model: Model, amplitudes: Sequence[float]) -> Experiment:
     )
 
 
-def _start_with(model: Model, each: Uncertain, given: Any, own: Sequence[float]) -> Any:
+def _start_with(model: Model, each: Uncertain, given: object, own: Sequence[float]) -> object:
     expressions = not each.modes and _is_expression(given)
     if expressions and all(_is_expression(f) for f in each.functions):
         return _sum(given, each.functions, own, each.what)
@@ -308,12 +314,12 @@ def _start_with(model: Model, each: Uncertain, given: Any, own: Sequence[float])
     return function
 
 
-def _is_expression(value: Any) -> bool:
+def _is_expression(value: object) -> bool:
     parts = value if isinstance(value, tuple | list) else (value,)
     return all(isinstance(p, sp.Basic | int | float) for p in parts)
 
 
-def _sum(given: Any, functions: Sequence[Any], amplitudes: Sequence[float], what: str) -> Any:
+def _sum(given: object, functions: Sequence[Any], amplitudes: Sequence[float], what: str) -> object:
     """g + Σ a_k φ_k of expressions."""
     if not (_is_expression(given) and all(_is_expression(f) for f in functions)):
         raise InputError(f"{what}: uncertain values are added to expressions, not to data")

@@ -367,8 +367,8 @@ class StudyReader:
         name = table.text("field")
         is_rate = name.startswith("dt(") and name.endswith(")")
         field = self.field(name[3:-1] if is_rate else name, table, "field")
-        basis: Any = table.get("basis")
-        if isinstance(basis, dict):
+        basis: int | dict[str, object]
+        if isinstance(table.get("basis"), dict):
             entry = table.table("basis")
             names = entry.entries(most=MOST_MODES)
             basis = {key: self.expression(entry, key, with_fields=False) for key in names}

@@ -7,10 +7,10 @@ coefficients is counted after the amplitudes have taken their part: they are nui
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import cast
 
 import numpy as np
 import sympy as sp
@@ -48,7 +48,7 @@ class Uncertain:
         ('u at start 1', 'u at start 2')
     """
 
-    field: Any
+    field: sp.Expr
     basis: int | Sequence[DataLike] | Mapping[str, DataLike]
     on: str | None = None
     deviation: float | Sequence[float] | None = None
@@ -109,9 +109,9 @@ class Uncertain:
         return isinstance(self.field, sp.Derivative) and set(self.field.variables) == {t}
 
     @property
-    def unknown(self) -> Any:
+    def unknown(self) -> Field:
         """The field."""
-        return self.field.expr if self.is_rate else self.field
+        return cast("Field", self.field.expr if self.is_rate else self.field)  # type: ignore[attr-defined]
 
     @property
     def modes(self) -> bool:
@@ -119,12 +119,12 @@ class Uncertain:
         return isinstance(self.basis, Integral)
 
     def __len__(self) -> int:
-        return int(self.basis) if isinstance(self.basis, Integral) else len(self.basis)
+        return int(self.basis) if isinstance(self.basis, int | Integral) else len(self.basis)
 
     @property
     def functions(self) -> tuple[DataLike, ...]:
         """The functions that were given; empty for modes of the mesh."""
-        if isinstance(self.basis, Integral):
+        if isinstance(self.basis, int | Integral):
             return ()
         given = self.basis.values() if isinstance(self.basis, Mapping) else self.basis
         return tuple(given)
@@ -153,7 +153,9 @@ class Uncertain:
         return f"Uncertain({self.what}: {len(self)} {kind}, {prior})"
 
 
-def checked_uncertain(given: Any, elements: Mapping[Field, Any]) -> tuple[Uncertain, ...]:
+def checked_uncertain(
+    given: Uncertain | Iterable[Uncertain], elements: Mapping[Field, object]
+) -> tuple[Uncertain, ...]:
     """The uncertain data of an experiment, one or several."""
     found = (given,) if isinstance(given, Uncertain) else tuple(given)
     labels: list[str] = []

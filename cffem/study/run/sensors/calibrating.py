@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.base import clone
 
 from cffem.design.design import Design
+from cffem.engine.calibration.calibrating_readings import fitted
 from cffem.engine.calibration.calibration import Calibration
 from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.fit_inputs import least_squares_of
 from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
-from cffem.engine.calibration.fitting import fitted
 from cffem.engine.calibration.term_selection import TermSelection
 from cffem.engine.model import Model
 from cffem.engine.response.sensitivities import INVARIANT, SCALE

@@ -182,7 +182,8 @@ def chosen_fit(asked: str, known: bool, data: StudyData) -> FitChoice:
             CALIBRATION,
             f"{name} was measured at {count} points, too few for derivatives of a field",
         )
-    sparse = {n: c for n in rich if (c := scattered_points(data.fields[n])) is not None}
+    scattered = {n: scattered_points(data.fields[n]) for n in rich}
+    sparse = {n: number for n, number in scattered.items() if number is not None}
     if sparse and max(sparse.values()) < SPARSE_POINTS and size_of(data) <= MOST_READINGS:
         name, count = next(iter(sparse.items()))
         return FitChoice(
