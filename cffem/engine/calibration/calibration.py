@@ -111,7 +111,8 @@ class Calibration:
         self.noise_known = case.operator.noise.known
         self.iterations, self.unfinished = problem.iterations, problem.unfinished
         self.residuals = best.residual[: self.readings]
-        rank = int(np.linalg.matrix_rank(scaled(problem.matrix(best)[: self.readings])))
+        values = np.linalg.svd(scaled(problem.matrix(best)[: self.readings]), compute_uv=False)
+        rank = int(np.sum(values > problem.settings.regularity * values.max(initial=0.0)))
         freedom = self.readings - rank
         total = problem.loss.total(self.residuals)
         self.degrees, self.spread = freedom, 1.0
