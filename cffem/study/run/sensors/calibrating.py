@@ -177,7 +177,8 @@ def calibrated(run: Run) -> Facts:
     run.fit = final
     deletions = {name: without(every, name) for name in every.names}
     profiles = {name: profile(final, name) for name in final.names} if asked.profiles else {}
-    columns = np.linalg.norm(every.forward.matrix(every.best)[: every.readings], axis=0)
+    own = every.forward.matrix(every.best)[: every.readings, : len(every.names)]
+    columns = np.linalg.norm(own, axis=0)
     return {
         "coefficients": final.coefficients,
         "names": list(final.names),
