@@ -445,6 +445,7 @@ class BoundaryMode:
         condition: the function as a condition of the same kind and place.
         owner: the declared condition.
         kept: the owned positions at which that has the last word.
+        known: known fields that the function may contain.
 
     Attributes:
         mine: the positions that this rank owns.
@@ -457,9 +458,10 @@ class BoundaryMode:
         condition: BoundaryCondition,
         owner: Entry,
         kept: np.ndarray,
+        known: KnownFields,
     ):
         self.owner, self.order = owner, owner.order
-        self._entry = Entry(spaces, boundary, condition, owner.order)
+        self._entry = Entry(spaces, boundary, condition, owner.order, known)
         self._chosen = np.isin(self._entry.mine, kept)
         self.mine = self._entry.mine[self._chosen]
 

@@ -103,8 +103,8 @@ class UncertainModes:
         model = self.model
         function = fem.Function(model.spaces.own(each.unknown)[0])
         data.check_on_mesh(value, each.unknown, model.discretisation.mesh, label)
-        sharp, start = model.discretisation.sharp, float(model.times[0])
-        initial.put(function, value, each.unknown, start, label, sharp)
+        about, start = model.discretisation, float(model.times[0])
+        initial.put(function, value, each.unknown, start, label, about.sharp, about.known)
         return function
 
     def _add_boundary(self, each: Uncertain) -> None:
@@ -133,7 +133,9 @@ class UncertainModes:
             changed = kind(each.unknown, value, on=each.on)
             later = [e.mine for e in entries[number + 1 :]]
             kept = np.setdiff1d(entry.mine, np.concatenate(later) if later else [])
-            mode = BoundaryMode(model.spaces, boundary, changed, entry, kept)
+            mode = BoundaryMode(
+                model.spaces, boundary, changed, entry, kept, model.discretisation.known
+            )
             if not model.comm.allreduce(len(mode.mine)):
                 raise InputError(f"{label}: no value of {each.field} is prescribed there")
             self.states.append(None)
@@ -302,8 +304,8 @@ def _start_with(model: Model, each: Uncertain, given: object, own: Sequence[floa
     vectors = modes.velocities if each.is_rate else modes.states
     function = fem.Function(model.spaces.own(each.unknown)[0])
     value = rate_of(given) if each.is_rate else given
-    sharp, time = model.discretisation.sharp, float(model.times[0])
-    initial.put(function, value, each.unknown, time, each.what, sharp)
+    about, time = model.discretisation, float(model.times[0])
+    initial.put(function, value, each.unknown, time, each.what, about.sharp, about.known)
     dofs = model.spaces.dofs(each.unknown)
     mine = dofs < model.spaces.owned
     for k, amplitude in enumerate(own):
