@@ -116,6 +116,8 @@ def variable_case(random: Any, dim: int = 2, cells: int | None = None) -> Variab
     bump = 1 + sp.Float(round(float(random.uniform(-0.5, 0.5)), 3)) * sp.sin(
         3 * space[-1] + (0 if jump else space[0])
     )
+    if jump and dim == 1:
+        bump = sp.S.One
     factual = 2 + sp.Float(round(float(random.uniform(-0.8, 0.8)), 3)) * bump * profile
     away = sp.Float(round(float(10 ** random.uniform(-2, -0.5)), 4)) * profile
     wind = _wind(random, dim)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
+from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier
 from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.scalar_problem import check_formulas, only_unknown
@@ -104,14 +105,14 @@ def add_certifier(
 
 def _steady(model: Model) -> bool:
     only_unknown(model.library)
-    steady = model.experiment.time is None
-    if not steady:
-        check_formulas(model)
-    return steady
+    return model.experiment.time is None
 
 
 def _second_order(model: Model) -> bool:
-    return not _steady(model) and model.library.time_order == 2
+    second = not _steady(model) and model.library.time_order == 2
+    if second:
+        check_formulas(model)
+    return second
 
 
 def _first_order(model: Model) -> bool:
@@ -122,28 +123,38 @@ def _scalar(model: Model) -> bool:
     return isinstance(only_unknown(model.library), ScalarField)
 
 
-def _steady_certifier(model: Model) -> Certifier:
+def _either(
+    model: Model, plain: Callable[[Model], Certifier], general: Callable[[Model], Certifier]
+) -> Certifier:
     """With constant coefficients and given values bounds are sharper and cheaper."""
     try:
         check_formulas(model)
-        return SteadyCertifier(model)
+        return plain(model)
     except NotCovered as first:
         try:
-            return VariableSteadyCertifier(model)
+            return general(model)
         except NotCovered as second:
             same = str(first) == str(second)
             raise NotCovered(str(first) if same else f"{first}; {second}") from None
 
 
-def _steady_enriched(model: Model) -> Certifier:
+def _steady_certifier(model: Model) -> Certifier:
+    return _either(model, SteadyCertifier, VariableSteadyCertifier)
+
+
+def _parabolic_certifier(model: Model) -> Certifier:
+    return _either(model, ParabolicCertifier, VariableParabolicCertifier)
+
+
+def _enriched(model: Model) -> Certifier:
     check_formulas(model)
     return EnrichedCertifier(model)
 
 
 add_certifier("steady", _steady, _steady_certifier)
-add_certifier("parabolic", _first_order, ParabolicCertifier)
+add_certifier("parabolic", _first_order, _parabolic_certifier)
 add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
 add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)
-add_certifier("steady, enriched", _steady, _steady_enriched, enriched=True)
-add_certifier("parabolic, enriched", _first_order, EnrichedCertifier, enriched=True)
+add_certifier("steady, enriched", _steady, _enriched, enriched=True)
+add_certifier("parabolic, enriched", _first_order, _enriched, enriched=True)
 add_certifier("second order, enriched", _second_order, EnrichedSecondOrderCertifier, enriched=True)

@@ -393,13 +393,16 @@ class Prescribed:
 
     Args:
         model: the model.
+        apart: conditions that are judged elsewhere.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, apart: Sequence[Any] = ()):
         self.comm, dim = model.comm, model.discretisation.mesh.topology.dim
         places = model.spaces.space.tabulate_dof_coordinates()
         self.parts = []
         for entry in model.essential.entries:
+            if entry.condition in apart:
+                continue
             value = 0 if is_zero(entry.condition.value) else sp.sympify(entry.condition.value)
             values = sp.lambdify(SPACE[:dim], value, "numpy")(*places[entry.mine, :dim].T)
             self.parts.append((entry.mine, np.broadcast_to(values, len(entry.mine))))

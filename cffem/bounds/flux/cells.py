@@ -53,6 +53,8 @@ class FluxCells:
         ranks = np.concatenate([np.full(index.size_local, mesh.comm.rank), index.owners])
         self.vertices = np.take_along_axis(numbers, order, axis=1)
         self.owners = np.take_along_axis(ranks[vertices], order, axis=1)
+        # The facets of an interval are its corners, in the same order.
+        facets = facets[:, ::-1] if dim == 1 else facets
         facets = np.take_along_axis(facets, order, axis=1)
         self.facets = (
             mesh.topology.index_map(dim - 1)

@@ -81,10 +81,12 @@ def determinants(matrices: np.ndarray) -> np.ndarray:
 
 
 def inverses(matrices: np.ndarray, determinant: np.ndarray) -> np.ndarray:
-    """Inverses of many matrices of two or three rows with these determinants, by their
+    """Inverses of many matrices of up to three rows with these determinants, by their
     adjugates; the first axis counts them.
     """
-    result = np.empty_like(matrices)
+    result = np.ones_like(matrices)
+    if matrices.shape[1] == 1:
+        return result / determinant[:, None, None]
     if matrices.shape[1] == 2:
         result[:, 0, 0], result[:, 1, 1] = matrices[:, 1, 1], matrices[:, 0, 0]
         result[:, 0, 1], result[:, 1, 0] = -matrices[:, 0, 1], -matrices[:, 1, 0]

@@ -25,8 +25,12 @@ from itertools import combinations_with_replacement, permutations
 import basix
 import numpy as np
 
-CELLS = {2: basix.CellType.triangle, 3: basix.CellType.tetrahedron}
-FACETS = {2: basix.CellType.interval, 3: basix.CellType.triangle}
+CELLS = {
+    1: basix.CellType.interval,
+    2: basix.CellType.triangle,
+    3: basix.CellType.tetrahedron,
+}
+FACETS = {1: basix.CellType.point, 2: basix.CellType.interval, 3: basix.CellType.triangle}
 # Of the reference triangle.
 AREA = 0.5
 
@@ -89,6 +93,8 @@ class Reference:
 
 def orthonormal(cell: basix.CellType, degree: int, points: np.ndarray) -> np.ndarray:
     """Orthonormal polynomials at points, shape (polynomials, points)."""
+    if cell == basix.CellType.point:
+        return np.ones((1, len(points)))
     return np.asarray(
         basix.tabulate_polynomials(basix.PolynomialType.legendre, cell, degree, points)
     )
@@ -144,6 +150,8 @@ def lagrange(dim: int, degree: int) -> basix.finite_element.FiniteElement:
 
 def _fluxes(dim: int, degree: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """The basis at points, its divergence, and the number of the first interior function."""
+    if dim == 1:
+        return _line_fluxes(degree, points[:, 0])
     element = basix.create_element(
         basix.ElementFamily.RT, CELLS[dim], degree + 1, basix.LagrangeVariant.legendre
     )
@@ -168,6 +176,25 @@ def _fluxes(dim: int, degree: int, points: np.ndarray) -> tuple[np.ndarray, np.n
     divergence = sum(table[1 + n][..., n] for n in range(dim))
     basis = np.einsum("qrm,rs->qsm", table[0], change)
     return basis, divergence @ change, sum(len(dofs) for dofs in element.entity_dofs[dim - 1])
+
+
+def _line_fluxes(degree: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """On the unit interval: what flows out at the end opposite to each corner, then bubbles."""
+    end = np.polynomial.Polynomial([0.0, 1.0])
+    basis = [end, end - 1]
+    for order in range(degree):
+        shape = np.polynomial.Legendre.basis(order, [0, 1]).convert(
+            kind=np.polynomial.Polynomial, domain=[-1, 1]
+        )
+        basis.append(end * (1 - end) * shape)
+    values = np.column_stack([function(places) for function in basis])
+    slopes = np.column_stack([function.deriv()(places) for function in basis])
+    return values[:, :, None], slopes, 2
+
+
+def facet_members(dim: int) -> list[list[int]]:
+    """The corners of the facet opposite to each corner of the reference cell."""
+    return [[1], [0]] if dim == 1 else [list(f) for f in basix.topology(CELLS[dim])[dim - 1]]
 
 
 def _corner(

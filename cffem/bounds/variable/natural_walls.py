@@ -14,6 +14,7 @@ import sympy as sp
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.variable.variable_operator import VariableOperator, check_place
 from cffem.engine.mesh.boundary_parts import Boundary
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.problem.conditions import Dirichlet, Neumann, Robin
 
 
@@ -44,8 +45,12 @@ class WallPart:
         return scalar * self.value, scalar * self.coefficient
 
 
-def natural_parts(model: Any) -> list[WallPart]:
+def natural_parts(model: Any, moving: bool = False) -> list[WallPart]:
     """The parts with natural conditions; all other facets have Dirichlet conditions.
+
+    Args:
+        model: the model.
+        moving: whether given values may depend on time.
 
     Raises:
         NotCovered: there is another kind of condition, or none.
@@ -68,7 +73,8 @@ def natural_parts(model: Any) -> list[WallPart]:
         coefficient = getattr(condition, "coefficient", 0)
         if not all(isinstance(v, int | float | sp.Expr) for v in (value, coefficient)):
             raise NotCovered(f"{condition} is not given by expressions")
-        for expr in (sp.sympify(value), sp.sympify(coefficient)):
+        fixed = sp.sympify(value).xreplace({t: SPACE[0]}) if moving else sp.sympify(value)
+        for expr in (fixed, sp.sympify(coefficient)):
             check_place(expr, dim, f"{condition}")
         found.append(WallPart(boundary.facets[part], sp.sympify(value), sp.sympify(coefficient)))
     return found

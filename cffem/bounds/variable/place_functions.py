@@ -20,7 +20,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.sources import ROUGH
 from cffem.engine.inputs.enclosure import NotEnclosed, distances, enclosed
 from cffem.engine.inputs.numeric import numeric
-from cffem.symbols.coordinates import SPACE
+from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.known import Known
 
 # The degree m of the polynomials that functions are compared with.
@@ -78,7 +78,8 @@ class PlaceFunctions:
         plain = expr.xreplace({k: symbol for k, (symbol, _) in used.items()})
         return plain, dict(used.values())
 
-    def _boxes(self, expr: sp.Expr) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
+    def boxes(self, expr: sp.Expr) -> dict[sp.Symbol, tuple[np.ndarray, np.ndarray]]:
+        """The box around each simplex, a little smaller for functions that may jump."""
         width = self._high - self._low
         less = TOUCHING * width.max(axis=1, keepdims=True) if expr.has(*ROUGH) else 0.0 * width
         less = np.where(width > 2 * less, less, 0.0)
@@ -99,7 +100,7 @@ class PlaceFunctions:
         centre = {symbol: self._centre[:, axis] for axis, symbol in enumerate(self.symbols)}
         fixed = {symbol: (values, values) for symbol, values in stands.items()}
         try:
-            found = distances(expr, {**self._boxes(expr), **fixed}, centre, ORDER)
+            found = distances(expr, {**self.boxes(expr), **fixed}, centre, ORDER)
         except NotEnclosed as reason:
             raise NotCovered(f"{expr} is not enclosed: {reason}"[:160]) from None
         if not np.isfinite(found).all():
@@ -117,7 +118,7 @@ class PlaceFunctions:
         if not expr.free_symbols:
             value = np.full(self.count, float(expr))
             return value, value
-        boxes = self._boxes(expr)
+        boxes = self.boxes(expr)
         lows, highs = [], []
         try:
             for part in product(range(DIVIDED), repeat=self.dim):
@@ -136,3 +137,37 @@ class PlaceFunctions:
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise NotCovered(f"{expr} is not bounded by its enclosure"[:120])
         return low, high
+
+
+def off_line(places: PlaceFunctions, function: sp.Expr, times: np.ndarray) -> np.ndarray:
+    """Bounds of |g − I g| on each simplex and step, I linear interpolation in time: its range, or
+    τ²/8 max |g_tt|.
+
+    Raises:
+        NotCovered: there is no enclosure.
+    """
+    steps = np.diff(times)
+    boxes = {
+        symbol: tuple(np.repeat(end[:, None], len(steps), axis=1) for end in ends)
+        for symbol, ends in places.boxes(function).items()
+    }
+    shape = (places.count, len(steps))
+    boxes[t] = tuple(np.broadcast_to(end, shape) for end in (times[:-1], times[1:]))
+
+    def over(expr: sp.Expr) -> tuple[np.ndarray, np.ndarray]:
+        if not expr.free_symbols:
+            return np.full(shape, float(expr)), np.full(shape, float(expr))
+        low, high = enclosed(expr, boxes)
+        return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+
+    try:
+        low, high = over(function)
+        found = high - low
+        if not function.has(*ROUGH):
+            bent = over(function.diff(t, 2))
+            found = np.fmin(found, steps**2 / 8 * np.maximum(np.abs(bent[0]), np.abs(bent[1])))
+    except NotEnclosed as reason:
+        raise NotCovered(f"{function} is not enclosed: {reason}"[:160]) from None
+    if not np.isfinite(found).all():
+        raise NotCovered(f"{function} is not bounded by its enclosure"[:120])
+    return found

@@ -32,11 +32,12 @@ from cffem.bounds.certificate import (
     NotCovered,
     inequality_of_score,
 )
-from cffem.bounds.elliptic.steady_bounds import Prescribed, check_element, check_polynomial
+from cffem.bounds.elliptic.steady_bounds import Prescribed, check_element
 from cffem.bounds.geometry.mesh_constants import edge_lengths, exterior_corners, is_convex
 from cffem.bounds.geometry.overlap import check_overlap
 from cffem.bounds.scalar_problem import only_equation
 from cffem.bounds.variable.natural_walls import marked, natural_parts
+from cffem.bounds.variable.trace_gap import GapSizes, TraceGap, smooth_conditions
 from cffem.bounds.variable.variable_domain import (
     VariableDomain,
     VariableStability,
@@ -51,10 +52,11 @@ from cffem.bounds.variable.variable_operator import (
     variable_equation,
 )
 from cffem.symbols.known import Known
-from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
+    from dolfinx.mesh import Mesh
+
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
 
@@ -115,8 +117,9 @@ class VariableSteadyCertifier:
         self.operator = self._operator(model.coefficients)
         tensors = cell_tensors(self.operator, corners, self._diameters, model.comm, self._cellwise)
         self.flux = VariableFlux(model.spaces.space, tensors, natural, self._cellwise)
-        self._check_held()
-        self.prescribed = Prescribed(model)
+        check_held(model, self.flux)
+        self.prescribed = Prescribed(model, self._apart)
+        self._gap = TraceGap(model, self.flux, self._apart) if self._apart else None
         self._domains: dict[VariableOperator, VariableDomain] = {
             self.operator: VariableDomain(self.operator, self.flux, tensors)
         }
@@ -134,13 +137,9 @@ class VariableSteadyCertifier:
         check_element(model, self.unknown)
         if not straight_simplices(self.mesh) or self.mesh.geometry.dim != self.dim:
             raise NotCovered("the cells are no straight simplices that fill their space")
-        if self.dim == 1:
-            raise NotCovered("the problem is posed on an interval")
-        check_overlap(self.mesh, is_convex(model.comm, exterior_corners(self.mesh)))
+        check_domain(self.mesh)
         degree = model.spaces.elements[self.unknown].degree
-        for condition in experiment.boundary:
-            if isinstance(condition, Dirichlet):
-                check_polynomial(condition, degree)
+        self._apart = smooth_conditions(model, self.unknown, degree, moving=False)
 
     def _check_data(self) -> None:
         forcing = dict(self.model.experiment.forcing).get(self.unknown, 0)
@@ -148,15 +147,6 @@ class VariableSteadyCertifier:
             raise NotCovered("the forcing is not an expression in the coordinates")
         self.forcing = given(self.library, forcing, self.model.experiment.known)
         check_place(self.forcing, self.dim, "the forcing")
-
-    def _check_held(self) -> None:
-        """Whether exactly the unknowns on the other parts of the boundary are held; collective."""
-        held = self.flux.boundary[self.flux.boundary < self.flux.owned]
-        wrong = not np.array_equal(np.unique(held), np.unique(self.model.essential.owned))
-        if self.model.comm.allreduce(int(wrong)):
-            raise NotCovered(
-                "the Dirichlet conditions do not hold exactly the unknowns they should"
-            )
 
     # Errors ---------------------------------------------------------------------------------------
 
@@ -179,9 +169,14 @@ class VariableSteadyCertifier:
         return self._domains[operator]
 
     def _bound(
-        self, domain: VariableDomain, state: VariableState, more: tuple[float, float] = (0.0, 0.0)
+        self,
+        domain: VariableDomain,
+        state: VariableState,
+        more: tuple[float, float] = (0.0, 0.0),
+        gap: GapSizes | None = None,
     ) -> VariableError:
-        """Bounds from a state; `more` is what else acts on φ, and what is added to ‖e‖ itself."""
+        """Bounds from a state; `more` is what else acts on φ, and what is added to ‖e‖ itself, and
+        `gap` what given values differ by from those of the state."""
         residual, z = self.flux.residual(state, domain.tensors), domain.constants
         routes = [(z.z1 * residual.dual, "Friedrichs (no power of h gained)")]
         if domain.approximation is not None:
@@ -191,7 +186,14 @@ class VariableSteadyCertifier:
         rest = residual.rest + more[0]
         value = best + z.z0 * rest + (z.z1 * residual.slope if residual.slope else 0.0) + more[1]
         dual, m = residual.dual + residual.slope, z.coercivity
-        energy = (dual + math.sqrt(dual**2 + 4 * m * rest * value)) / (2 * m)
+        plain = steep = 0.0
+        if gap is not None:
+            # e − G vanishes where values are given, and has the residual less that of G.
+            plain, steep, acting = (float(p[0]) for p in (gap.plain, gap.steep, gap.acting))
+            value += z.z1 * steep + z.z0 * acting + plain
+            dual, rest = dual + steep, rest + acting
+        size = value + plain
+        energy = (dual + math.sqrt(dual**2 + 4 * m * rest * size)) / (2 * m) + steep
         smallest = min(
             self.model.comm.allgather(float(np.min(domain.tensors.smallest, initial=math.inf)))
         )
@@ -205,7 +207,8 @@ class VariableSteadyCertifier:
         domain = self._domain(operator)
         self.prescribed.check(state)
         source = self.forcing - operator.source
-        return self._bound(domain, self.flux.state(operator, state, source))
+        gap = None if self._gap is None else self._gap.steady(state, operator, domain.tensors)
+        return self._bound(domain, self.flux.state(operator, state, source), gap=gap)
 
     @property
     def factual(self) -> VariableError:
@@ -359,7 +362,7 @@ class VariableSteadyCertifier:
             inequality=text,
             formula=formula,
             hypotheses=(
-                *HYPOTHESES,
+                *(HYPOTHESES if self._gap is None else (HYPOTHESES[0], TRACE, *HYPOTHESES[2:])),
                 self.flux.sources.evidence,
                 *bound.domain.evidence,
             ),
@@ -375,6 +378,35 @@ class VariableSteadyCertifier:
     def destroy(self) -> None:
         """Free matrices and factors; collective."""
         self.flux.destroy()
+
+
+def check_domain(mesh: Mesh) -> None:
+    """Refuse meshes whose cells overlap; collective.
+
+    Raises:
+        NotCovered: they do.
+    """
+    if mesh.topology.dim > 1:
+        check_overlap(mesh, is_convex(mesh.comm, exterior_corners(mesh)))
+        return
+    count = mesh.topology.index_map(1).size_local
+    places = mesh.geometry.x[cell_geometry(mesh)[0][:count], 0]
+    ends = np.sort(np.concatenate(mesh.comm.allgather(places)), axis=1)
+    ends = ends[np.argsort(ends[:, 0])]
+    if np.any(ends[1:, 0] < ends[:-1, 1] - 1e-10 * (ends[:-1, 1] - ends[:-1, 0])):
+        raise NotCovered("the cells of the interval overlap")
+
+
+def check_held(model: Model, flux: VariableFlux) -> None:
+    """Whether exactly the unknowns on parts with given values are held; collective.
+
+    Raises:
+        NotCovered: others are, or not all of them.
+    """
+    held = flux.boundary[flux.boundary < flux.owned]
+    wrong = not np.array_equal(np.unique(held), np.unique(model.essential.owned))
+    if model.comm.allreduce(int(wrong)):
+        raise NotCovered("the Dirichlet conditions do not hold exactly the unknowns they should")
 
 
 def constant_on_cells(model: Model, count: int) -> dict[Known, np.ndarray]:
@@ -393,6 +425,11 @@ def constant_on_cells(model: Model, count: int) -> dict[Known, np.ndarray]:
     return found
 
 
+TRACE = (
+    "Ω is the meshed domain; given values that u_h does not take on differ from it by what is in "
+    "the bound; elsewhere A ∇u·n + κ u = g",
+    "declared conditions and held unknowns, enclosures on the cells next to given values",
+)
 HYPOTHESES = (
     (
         "the equation is −div(A ∇u) + b·∇u + c u = f with A, b, c, f that depend on the place",

@@ -37,12 +37,14 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.enclosed.sources import Sources
 from cffem.bounds.flux.cells import FluxCells
 from cffem.bounds.flux.equilibrated import MASS_OPTIONS
+from cffem.bounds.flux.line_problems import LineProblems
 from cffem.bounds.flux.patches import Multipliers
 from cffem.bounds.geometry.reference_cell import (
     CELLS,
     FACETS,
     Stack,
     _fluxes,
+    facet_members,
     lagrange,
     orthonormal,
     reference,
@@ -139,8 +141,12 @@ def _tables(dim: int, degree: int) -> dict[str, Any]:
     pulled = [
         np.stack([corners[i].null.T @ part[n] for n in range(dim)]) for i, part in enumerate(pulled)
     ]
-    rule, shares = basix.make_quadrature(FACETS[dim], 2 * (degree + ORDER))
-    vertices, topology = basix.geometry(CELLS[dim]), basix.topology(CELLS[dim])[dim - 1]
+    rule, shares = (
+        (np.zeros((1, 0)), np.ones(1))
+        if dim == 1
+        else basix.make_quadrature(FACETS[dim], 2 * (degree + ORDER))
+    )
+    vertices, topology = basix.geometry(CELLS[dim]), facet_members(dim)
     inner = np.column_stack([1 - rule.sum(axis=1), rule])
     sides = []
     for members in topology:
@@ -205,7 +211,11 @@ class VariableFlux:
         self._assembly = la.vector(space.dofmap.index_map, 1)
         self._lay_walls(natural)
         self._stack = Stack(self.reference)
-        self._problems = Multipliers(self.comm, self.cells, self.blocks, self._stack, self._fixed)
+        self._problems = (
+            LineProblems(mesh, self.cells, self._stack, self._fixed)
+            if self.dim == 1
+            else Multipliers(self.comm, self.cells, self.blocks, self._stack, self._fixed)
+        )
         self.size = self.comm.allreduce(len(self.cells.corners)) * self.reference.mass.shape[1]
         self.solves = 0
         test, trial = ufl.TestFunction(space), ufl.TrialFunction(space)
@@ -383,7 +393,7 @@ class VariableFlux:
         size = np.sqrt(self.wall_areas * (values**2 @ (tables["shares"] / tables["shares"].sum())))
         for part in dict.fromkeys(self.parts):
             mine = np.array([p is part for p in self.parts])
-            g, kappa = part.flux(operator)
+            g, kappa = self._wall_data(part, operator)
             given[mine] = (self.wall_places.values(g) - self.wall_places.values(kappa) * values)[
                 mine
             ]
@@ -395,6 +405,10 @@ class VariableFlux:
         rest = given - coefficients @ tables["tests"]
         self._prescribe(flowing, weighed * given)
         return flowing, rest, missed, load
+
+    def _wall_data(self, part: WallPart, operator: VariableOperator) -> tuple[sp.Expr, sp.Expr]:
+        """g and κ on a part of the boundary."""
+        return part.flux(operator)
 
     @property
     def _rows(self) -> int:
@@ -456,7 +470,7 @@ class VariableFlux:
 
     # Norms ----------------------------------------------------------------------------------------
 
-    def residual(self, found: VariableState, tensors: CellTensors) -> VariableResidual:
+    def residual(self, found: Any, tensors: CellTensors) -> VariableResidual:
         """Measure a residual in the energy of an operator; collective."""
         gamma, pairs = self.metric(tensors), self.reference.pairs
         squares = np.zeros(len(self.cells.corners))
@@ -467,24 +481,33 @@ class VariableFlux:
         first = np.sqrt(np.maximum(squares, 0.0))
         first += np.sqrt(self.cells.volume * np.maximum(uneven @ self.tables["weights"], 0.0))
         smallest = np.sqrt(tensors.smallest)
-        sampled = self.sources.at(found.source)
-        osc = sampled.oscillation + np.sqrt(self._squares(found.transported))
+        oscillation, unsampled = self._data_left(found)
+        osc = oscillation + np.sqrt(self._squares(found.transported))
         osc += 2 * found.unseen[1]
         indicators = first / np.sqrt(tensors.ratio) + 2 * found.unseen[0] / smallest
         indicators += tensors.diameters / math.pi * osc / smallest
         rest, slope = found.unseen[1].copy() * 2, 2 * found.unseen[0] / smallest
         self._measure_walls(found, tensors, smallest, indicators, rest, slope)
-        algebraic = self.comm.allreduce(float(found.functional @ found.represented))
+        algebraic = self._algebraic(found)
         sums = self.comm.allreduce(np.array([(v**2).sum() for v in (indicators, rest, slope)]))
         dual, unseen, steep = np.sqrt(sums)
         size = math.sqrt(max(algebraic, 0.0))
         return VariableResidual(
-            float(dual), size + sampled.unseen + float(unseen), float(steep), size
+            float(dual), size + unsampled + float(unseen), float(steep), size
         )
+
+    def _data_left(self, found: Any) -> tuple[np.ndarray, float]:
+        """Bounds of ‖s − p‖ on each cell and of ‖Π s − p‖, p the projection that was computed."""
+        sampled = self.sources.at(found.source)
+        return sampled.oscillation, sampled.unseen
+
+    def _algebraic(self, found: Any) -> float:
+        """‖r‖²; collective."""
+        return self.comm.allreduce(float(found.functional @ found.represented))
 
     def _measure_walls(
         self,
-        found: VariableState,
+        found: Any,
         tensors: CellTensors,
         smallest: np.ndarray,
         indicators: np.ndarray,

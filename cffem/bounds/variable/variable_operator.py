@@ -21,7 +21,7 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.fields import Field, ScalarField
 from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.known import Known
-from cffem.symbols.operators import div, dt, grad
+from cffem.symbols.operators import div, grad
 from cffem.symbols.problem.library import Library
 from cffem.symbols.restricted import On
 
@@ -158,15 +158,21 @@ def variable_equation(
     dim: int,
     known: Mapping[Known, Any],
     cellwise: Collection[Known] = (),
+    moving: bool = False,
 ) -> VariableOperator:
-    """L = anchor − Σ_j α_j T_j of a library with one unknown; the anchor dt(u) is left out.
+    """L = anchor − Σ_j α_j T_j of a library with one unknown; an anchor that is a time derivative is
+    left out, its weight as well.
+
+    Args:
+        library, coefficients, dim, known, cellwise: the equation.
+        moving: whether the part without the unknown may depend on time.
 
     Raises:
         NotCovered: it is of another kind.
     """
     unknown = library.unknown
     parts = [(-alpha, library[name]) for name, alpha in coefficients.items() if alpha]
-    if library.anchor is not None and library.anchor != dt(unknown):
+    if library.anchor is not None and library.time_order == 0:
         parts.append((1.0, library.anchor))
     zero = (sp.S.Zero,) * dim
     total = VariableOperator((zero,) * dim, zero, sp.S.Zero, sp.S.Zero)
@@ -175,7 +181,8 @@ def variable_equation(
         total = total + read_term(part, unknown, dim).scaled(alpha)
     expressions = [*sum(total.tensor, ()), *total.advection, total.reaction, total.source]
     for expr in expressions:
-        check_place(expr, dim, "a coefficient", cellwise)
+        fixed = expr.xreplace({t: SPACE[0]}) if moving and expr is total.source else expr
+        check_place(fixed, dim, "a coefficient", cellwise)
     return total
 
 
