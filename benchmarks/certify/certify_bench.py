@@ -254,11 +254,11 @@ def nonlinear_outcome(kind: str, random: Any) -> CertifyOutcome | None:
     )
 
 
-def variable_outcome(random: Any, dim: int) -> CertifyOutcome | None:
+def variable_outcome(random: Any, dim: int, uneven: bool = False) -> CertifyOutcome | None:
     """One random case with variable coefficients and natural boundaries, or None where coercivity
-    is not proved.
+    is not proved; with `uneven` given values are no polynomials.
     """
-    case = variable_case(random, dim)
+    case = variable_case(random, dim, uneven=uneven)
     with case.model as model:
         try:
             factual, deleted = model.factual, model.solve(cf.delete("reaction"))
@@ -311,10 +311,10 @@ def guaranteed_section(
         found = [modal_outcome(name, random, enriched=k % enriched == 0) for k in range(count)]
         outcomes += found
         if found:
-            board.line(_row(name, found))
+            board.line(row_of(name, found))
     board.target(
         "guaranteed bounds that cover",
-        _share(o.covered for o in outcomes),
+        share_of(o.covered for o in outcomes),
         all(o.covered for o in outcomes),
         "1",
     )
@@ -323,11 +323,11 @@ def guaranteed_section(
     for label, limit in UNRESOLVED.items():
         chosen = [d for o in outcomes if o.family.startswith(label) for d in o.decisions()]
         if chosen:
-            board.line(f"  {label}: unresolved by the sum {_share(d[2] for d in chosen):.3f}")
+            board.line(f"  {label}: unresolved by the sum {share_of(d[2] for d in chosen):.3f}")
             board.target(
                 f"unresolved, {label}",
-                _share(d[1] for d in chosen),
-                _share(d[1] for d in chosen) <= limit,
+                share_of(d[1] for d in chosen),
+                share_of(d[1] for d in chosen) <= limit,
                 f"<= {limit}",
             )
     sharpness(board, outcomes)
@@ -348,19 +348,19 @@ def variable_section(board: Board, count: int, seed: int) -> list[CertifyOutcome
             refused += outcome is None
             found += [] if outcome is None else [outcome]
         if found:
-            board.line(_row(f"variable {dim}D", found))
+            board.line(row_of(f"variable {dim}D", found))
         for outcome in found:
             if not outcome.covered:
                 board.line(f"  {outcome.term}: not covered")
         outcomes += found
     board.line(f"  without a proof of coercivity: {refused}")
-    share_covered = _share(o.covered for o in outcomes)
+    share_covered = share_of(o.covered for o in outcomes)
     board.target(
         "bounds with variable coefficients that cover", share_covered, share_covered == 1, "1"
     )
     wrong = sum(decision[0] for o in outcomes for decision in o.decisions())
     board.target("wrong decisions with variable coefficients", wrong, wrong == 0, "0")
-    guaranteed = _share(o.kind == "guaranteed" for o in outcomes)
+    guaranteed = share_of(o.kind == "guaranteed" for o in outcomes)
     board.target("guaranteed among them", guaranteed, guaranteed == 1, "1")
     return outcomes
 
@@ -410,15 +410,15 @@ def estimated_section(
     for kind in KINDS:
         chosen = [o for o in outcomes if o.family == kind]
         if chosen:
-            board.line(_row(f"{kind} (estimated)", chosen))
+            board.line(row_of(f"{kind} (estimated)", chosen))
     pairs = [
         pair
         for o in outcomes
         for pair in (o.score, o.factual, o.counterfactual, o.difference)
         if np.isfinite(pair[1])
     ]
-    covered = _share(error <= bound for error, bound in pairs)
-    margins = _share(o.score[0] <= o.score[1] for o in outcomes)
+    covered = share_of(error <= bound for error, bound in pairs)
+    margins = share_of(o.score[0] <= o.score[1] for o in outcomes)
     board.line(f"  saturation not observed, hence no estimate: {refused} of {refused + count}")
     board.target("estimated margins that cover", margins, margins >= 0.99, ">= 0.99")
     board.target(
@@ -427,7 +427,7 @@ def estimated_section(
     about = [o.combined for o in outcomes if o.combined is not None]
     if about:
         share, most = (
-            _share(error <= bound for error, bound in about),
+            share_of(error <= bound for error, bound in about),
             max(error / bound for error, bound in about),
         )
         board.line(
@@ -444,7 +444,7 @@ def faults_section(board: Board, count: int, seed: int) -> None:
     """Injected faults must widen the bound or end unresolved, never give a wrong verdict."""
     for name, outcomes, widened in faults(count, seed):
         wrong = sum(decision[0] for o in outcomes for decision in o.decisions())
-        covered = _share(o.covered for o in outcomes)
+        covered = share_of(o.covered for o in outcomes)
         board.line(
             f"{name}: {len(outcomes)} cases, margins widened by a median factor of {widened:.3g}"
         )
@@ -498,22 +498,22 @@ def cost_section(board: Board, cells: int) -> None:
         board.target(f"cost, {name}, {size} unknowns", ratio, ratio <= limit, f"<= {limit}")
 
 
-def _row(name: str, found: Sequence[CertifyOutcome]) -> str:
+def row_of(name: str, found: Sequence[CertifyOutcome]) -> str:
     decisions = [d for o in found for d in o.decisions()]
     enriched, energy = (
         [o.enriched for o in found if o.enriched],
         [o.energy for o in found if o.energy],
     )
     return (
-        f"{name:<30}{len(found):>5}{_share(o.covered for o in found):>9.3f}"
+        f"{name:<30}{len(found):>5}{share_of(o.covered for o in found):>9.3f}"
         f"{sum(d[0] for d in decisions):>7}"
-        f"{_share(d[1] for d in decisions):>12.3f}{_share(d[2] for d in decisions):>8.3f}"
+        f"{share_of(d[1] for d in decisions):>12.3f}{share_of(d[2] for d in decisions):>8.3f}"
         f"{_median([o.factual for o in found]):>7.2f}{_median(enriched):>10.2f}"
         f"{_median(energy):>8.2f}"
     )
 
 
-def _share(values: Any) -> float:
+def share_of(values: Any) -> float:
     return float(np.mean(list(values))) if (values := list(values)) else float("nan")
 
 
@@ -605,6 +605,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--attack", action="append", default=[], help="only this attack (may be repeated)"
     )
+    parser.add_argument(
+        "--wider",
+        type=int,
+        default=0,
+        help="only the wider classes, so many cases: variable coefficients in time, intervals, "
+        "any given values",
+    )
     parser.add_argument("--page", type=Path, help="write the table of attacks into this page")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write all figures and cases there")
@@ -612,6 +619,13 @@ def main(arguments: Sequence[str]) -> int:
     if options.adversary:
         return adversary(options, arguments)
     board, start = Board(), time.perf_counter()
+    if options.wider:
+        # It needs what is defined here.
+        from benchmarks.certify.certify_wider import wider_section
+
+        with quick_collection():
+            found = wider_section(board, options.wider, options.seed)
+        return _finished(board, found, start, options.json)
     gc.freeze()
     counts = {name: round(many * options.cases / 1000) for name, (many, _) in SHARES.items()}
     outcomes = guaranteed_section(board, counts, options.seed) if options.cases else []
@@ -630,15 +644,22 @@ def main(arguments: Sequence[str]) -> int:
     for wanted, section in sections:
         if wanted:
             section()
+    return _finished(board, outcomes, start, options.json)
+
+
+def _finished(
+    board: Board, outcomes: Sequence[CertifyOutcome], start: float, path: Path | None
+) -> int:
+    """Say and write what was found; the exit code."""
     board.line(
         f"{len(outcomes)} cases in {time.perf_counter() - start:.0f} s; missed: "
         f"{', '.join(board.missed) or 'nothing'}"
     )
-    if options.json:
+    if path:
         content = {
             "figures": board.figures,
             "missed": board.missed,
             "cases": [asdict(o) for o in outcomes],
         }
-        options.json.write_text(json.dumps(content, indent=1))
+        path.write_text(json.dumps(content, indent=1))
     return 1 if board.missed else 0

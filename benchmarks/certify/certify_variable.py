@@ -95,10 +95,12 @@ def _tensor(random: Any, kind: str, dim: int) -> list[list[sp.Expr]]:
     return rows
 
 
-def variable_case(random: Any, dim: int = 2, cells: int | None = None) -> VariableCase:
-    """One random case."""
+def variable_case(
+    random: Any, dim: int = 2, cells: int | None = None, uneven: bool = False
+) -> VariableCase:
+    """One random case; with `uneven` given values are no polynomials."""
     kind = str(random.choice(KINDS[:-1] if dim == 1 else KINDS))
-    space, jump = SPACE[:dim], kind == "jump"
+    space, jump, x = SPACE[:dim], kind == "jump", SPACE[0]
     many = {1: (6, 24), 2: (4, 11), 3: (2, 4)}[dim]
     count = cells or int(random.integers(*many))
     count += count % 2 if jump else 0
@@ -119,6 +121,12 @@ def variable_case(random: Any, dim: int = 2, cells: int | None = None) -> Variab
     if jump and dim == 1:
         bump = sp.S.One
     factual = 2 + sp.Float(round(float(random.uniform(-0.8, 0.8)), 3)) * bump * profile
+    given: sp.Expr = sp.Integer(2)
+    if uneven:
+        # It does not change across the line where A may jump.
+        wavy = sp.sin(_steep(random) * space[-1]) * (1 if jump else sp.exp(-_steep(random) * x))
+        wavy *= sp.Float(round(float(random.uniform(0.1, 0.6)), 3))
+        factual, given = factual + wavy, given + wavy
     away = sp.Float(round(float(10 ** random.uniform(-2, -0.5)), 4)) * profile
     wind = _wind(random, dim)
     carried = -sp.Add(
@@ -144,7 +152,12 @@ def variable_case(random: Any, dim: int = 2, cells: int | None = None) -> Variab
         phases,
         factual,
         away,
+        given,
     )
+
+
+def _steep(random: Any) -> sp.Float:
+    return sp.Float(round(float(10 ** random.uniform(-0.3, 0.8)), 2))
 
 
 def _applied(tensor: Any, wind: Any, space: Any, value: sp.Expr) -> sp.Expr:
@@ -178,6 +191,7 @@ def _posed(
     phases: Any,
     factual: sp.Expr,
     away: sp.Expr,
+    given: sp.Expr,
 ) -> VariableCase:
     space = SPACE[:dim]
     conditions: list[Any] = []
@@ -188,7 +202,7 @@ def _posed(
             name, s = SIDES[dim][2 * axis + end], space[axis]
             normal = (1 if end else -1) * factual.diff(s)
             if abs(phase - math.pi / 2) < 1e-12:
-                conditions.append(cf.Dirichlet(u, 2, on=name))
+                conditions.append(cf.Dirichlet(u, given, on=name))
                 words.append("D")
             elif abs(math.tan(phase)) < 1e-12:
                 conditions.append(cf.Neumann(u, normal.subs(s, end), on=name))

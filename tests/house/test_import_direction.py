@@ -87,7 +87,16 @@ LAYERS = {
     ],
     "bounds": [
         *("certificate", "changed", "refits", "scalar_problem", "geometry", "enclosed", "flux"),
-        *("elliptic", "variable", "parabolic", "waves", "curves", "levels", "representation"),
+        *(
+            "elliptic",
+            "variable",
+            "evolving",
+            "parabolic",
+            "waves",
+            "curves",
+            "levels",
+            "representation",
+        ),
         *(
             "certifiers",
             "entrance",

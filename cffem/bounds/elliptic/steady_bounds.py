@@ -396,10 +396,11 @@ class Prescribed:
         apart: conditions that are judged elsewhere.
     """
 
-    def __init__(self, model: Model, apart: Sequence[Any] = ()):
+    def __init__(self, model: Model, apart: Sequence[Dirichlet] = ()):
         self.comm, dim = model.comm, model.discretisation.mesh.topology.dim
         places = model.spaces.space.tabulate_dof_coordinates()
         self.parts = []
+        self._beside = [e.mine for e in model.essential.entries if e.condition in apart]
         for entry in model.essential.entries:
             if entry.condition in apart:
                 continue
@@ -411,8 +412,12 @@ class Prescribed:
         """Whether a state has these values, also where two parts of the boundary meet;
         collective.
         """
+        # Where two parts meet, rounding errors are those of the larger values.
+        beside = max(
+            (float(np.max(np.abs(state[w]), initial=0.0)) for w in self._beside), default=0
+        )
         gaps = (
-            (np.abs(state[where] - values), np.max(np.abs(values), initial=0.0))
+            (np.abs(state[where] - values), max(np.max(np.abs(values), initial=0.0), beside))
             for where, values in self.parts
         )
         if self.comm.allreduce(int(any(np.any(gap > BOUNDARY * size) for gap, size in gaps))):

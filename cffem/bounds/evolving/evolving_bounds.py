@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -55,7 +55,7 @@ from cffem.bounds.variable.variable_bounds import (
     check_held,
     constant_on_cells,
 )
-from cffem.bounds.variable.variable_domain import cell_tensors
+from cffem.bounds.variable.variable_domain import CellTensors, cell_tensors
 from cffem.bounds.variable.variable_operator import (
     VariableOperator,
     check_place,
@@ -65,6 +65,7 @@ from cffem.bounds.variable.variable_operator import (
 )
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.operators import dt
+from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.interventions import delete
 
 if TYPE_CHECKING:
@@ -105,13 +106,13 @@ class VariableParabolicCertifier:
         self.prescribed = Prescribed(model, apart)
         self._gap = TraceGap(model, self.flux, apart) if apart else None
         self._domains = {self.operator: EvolvingDomain(self.operator, self.flux, tensors)}
-        self._marches: dict[Any, tuple[EvolvingMarch, EvolvingSteps, EvolvingError]] = {}
+        self._factual: tuple[EvolvingMarch, EvolvingSteps, EvolvingError] | None = None
         self._linear: dict[sp.Expr, np.ndarray] = {}
         self.seconds = time.perf_counter() - start
 
     # Hypotheses -----------------------------------------------------------------------------------
 
-    def _check(self, model: Model) -> list[Any]:
+    def _check(self, model: Model) -> list[Dirichlet]:
         experiment = model.experiment
         if experiment.time is None:
             raise NotCovered("the problem is steady")
@@ -148,14 +149,14 @@ class VariableParabolicCertifier:
 
     # Errors ---------------------------------------------------------------------------------------
 
-    def _operator(self, coefficients: Any) -> VariableOperator:
+    def _operator(self, coefficients: Mapping[str, float]) -> VariableOperator:
         known = self.model.experiment.known
         operator = variable_equation(
             self.library, coefficients, self.dim, known, self._cellwise, moving=True
         )
         return operator
 
-    def _tensors(self, operator: VariableOperator) -> Any:
+    def _tensors(self, operator: VariableOperator) -> CellTensors:
         return cell_tensors(
             operator, self._corners, self._diameters, self.model.comm, self._cellwise
         )
@@ -163,9 +164,7 @@ class VariableParabolicCertifier:
     def _domain(self, operator: VariableOperator) -> EvolvingDomain:
         if operator not in self._domains:
             same = operator.tensor == self.operator.tensor
-            tensors = (
-                self._domains[self.operator].tensors if same else self._tensors(operator)
-            )
+            tensors = self._domains[self.operator].tensors if same else self._tensors(operator)
             self._domains[operator] = EvolvingDomain(operator, self.flux, tensors)
         return self._domains[operator]
 
@@ -190,7 +189,7 @@ class VariableParabolicCertifier:
         return self._linear[source]
 
     def state(
-        self, coefficients: Any, states: Sequence[np.ndarray]
+        self, coefficients: Mapping[str, float], states: Sequence[np.ndarray]
     ) -> tuple[EvolvingMarch, EvolvingSteps, EvolvingError]:
         """Bounds of u − U for the problem with these coefficients; collective."""
         operator = self._operator(coefficients)
@@ -212,15 +211,11 @@ class VariableParabolicCertifier:
     @property
     def factual(self) -> tuple[EvolvingMarch, EvolvingSteps, EvolvingError]:
         """The factual trajectory and its bounds."""
-        if "factual" not in self._marches:
-            self._marches["factual"] = self.state(
-                self.model.coefficients, self.model.factual.states
-            )
-        return self._marches["factual"]
+        if self._factual is None:
+            self._factual = self.state(self.model.coefficients, self.model.factual.states)
+        return self._factual
 
-    def _acting(
-        self, name: str, other: EvolvingDomain, error: EvolvingError
-    ) -> ActingTerm | None:
+    def _acting(self, name: str, other: EvolvingDomain, error: EvolvingError) -> ActingTerm | None:
         """What a term makes of the error of the solution without it; None where that is not
         known."""
         known, alpha = self.model.experiment.known, self.model.coefficients[name]
@@ -325,8 +320,10 @@ class VariableParabolicCertifier:
         """Bounds of (u − u_j) − (U − U_j); collective."""
         flux, domain = self.flux, difference.domain
         initial = flux.weighted_norm(difference.state({0: 1.0}))
-        walls = [flux.walls_not_linear(m.domain.operator, self.times, domain.tensors)
-                 for m in (difference.first, difference.second)]
+        walls = [
+            flux.walls_not_linear(m.domain.operator, self.times, domain.tensors)
+            for m in (difference.first, difference.second)
+        ]
         same = difference.first.domain.operator.tensor == difference.second.domain.operator.tensor
         # Wall values scale with the diffusion, and are equal otherwise.
         left = (

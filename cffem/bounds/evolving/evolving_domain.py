@@ -7,17 +7,17 @@ Write c₀ = min(c − div b/2 + μ ρ) and Λ = λ₁ + c₀ > 0. In L2(0, T; L
 
 * Testing with z: ‖A^{1/2} ∇z‖² + c₀ ‖z‖² + ‖ρ^{1/2} z(0)‖²/2 ≤ (φ, z), hence ‖z‖ ≤ Z0 ‖φ‖ and
   ‖A^{1/2} ∇z‖ ≤ Z1 ‖φ‖ as for the steady problem, and ‖ρ^{1/2} z(0)‖² ≤ 2 s − 2 Λ s² ≤ 1/(2 Λ).
-* With ψ = φ + b·∇z − (c − div b + μ ρ) z, whose norm is at most Ψ = 1 + |A^{-1/2} b| Z1 + |c − div b
-  + μ ρ| Z0, the equation is −ρ^{1/2} z_t + ρ^{-1/2} S z = ρ^{-1/2} ψ. The integral of the product of
-  both terms on the left is S(z(0), z(0))/2 ≥ 0, so that each of them has norm at most ‖ρ^{-1/2} ψ‖:
-  ‖ρ^{1/2} z_t‖ ≤ Ψ/ρ_min^{1/2} and ‖S z‖ ≤ Z2 = (ρ_max/ρ_min)^{1/2} Ψ.
+* With ψ = φ + b·∇z − (c − div b + μ ρ) z, whose norm is at most Ψ = 1 + |A^{-1/2} b| Z1 + |c −
+  div b + μ ρ| Z0, the equation is −ρ^{1/2} z_t + ρ^{-1/2} S z = ρ^{-1/2} ψ. The integral of the
+  product of both terms on the left is S(z(0), z(0))/2 ≥ 0, so that each of them has norm at most
+  ‖ρ^{-1/2} ψ‖: ‖ρ^{1/2} z_t‖ ≤ Ψ/ρ_min^{1/2} and ‖S z‖ ≤ Z2 = (ρ_max/ρ_min)^{1/2} Ψ.
 * Where ρ and q = c − div b + μ ρ are constant, the same with S + q ≥ λ₁ + q > 0 in the place of S
   has 1 + |A^{-1/2} b| Z1 for Ψ, and ‖S z‖ ≤ max(1, λ₁/(λ₁ + q)) ‖(S + q) z‖.
 
 P1 functions approximate z by ‖A^{1/2} ∇(z − v)‖ ≤ C1 ‖S z‖ + C2 ‖A^{1/2} ∇z‖, with C2 = 0 and C1
 the constant of `variable_domain` where it has one. On a boundary that is free everywhere, where λ₁
-= 0, let z̃ solve the problem with Ã, constant on cells, for the same right-hand side. It has ‖Ã^{1/2}
-∇(z − z̃)‖ ≤ ε ‖A^{1/2} ∇z‖, so that with A ≤ (1 + δ) Ã and C̃ the constant of Ã
+= 0, let z̃ solve the problem with Ã, constant on cells, for the same right-hand side. It has
+‖Ã^{1/2} ∇(z − z̃)‖ ≤ ε ‖A^{1/2} ∇z‖, so that with A ≤ (1 + δ) Ã and C̃ the constant of Ã
 
     C1 = (1 + δ)^{1/2} C̃,    C2 = (1 + δ)^{1/2} ε.
 """

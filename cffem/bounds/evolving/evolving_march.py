@@ -7,9 +7,9 @@ step that ends at level n its residual is
     R(φ) = I ρ^n(φ) + (ρ (I W − D_n), φ) + (f − I f, φ) + ⟨g − I g, φ⟩,    D_n = (u^n − u^{n−1})/τ,
 
 where ρ^n vanishes on V_h and is at most t_n ‖A^{1/2} ∇φ‖ by its flux, so that ρ^n(z) ≤ t_n min(Z1,
-C1 Z2 + C2 Z1) for the solution z of the backward problem (`evolving_domain`). I W − D_n has the mean
-Ḡ = (W^n + W^{n−1})/2 − D_n, and the rest (t − t_{n−1/2}) s_n, s_n = (W^n − W^{n−1})/τ, meets z less
-its mean over the step:
+C1 Z2 + C2 Z1) for the solution z of the backward problem (`evolving_domain`). I W − D_n has the
+mean Ḡ = (W^n + W^{n−1})/2 − D_n, and the rest (t − t_{n−1/2}) s_n, s_n = (W^n − W^{n−1})/τ, meets
+z less its mean over the step:
 
     ‖u − U‖ ≤ min(Z1, C1 Z2 + C2 Z1) ‖I t‖ + Z0 ‖ρ Ḡ‖ + Zt (τ/π) (τ³/12)^{1/2} ‖ρ^{1/2} s_n‖
               + Z0 ‖f − I f‖ + walls + (Z0/2)^{1/2} ‖ρ^{1/2} (u(0) − u^0)‖.
@@ -36,9 +36,9 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.evolving.evolving_domain import EvolvingDomain
-from cffem.bounds.evolving.level_flux import LevelFlux, LevelState
+from cffem.bounds.evolving.level_flux import LevelFlux
 from cffem.bounds.variable.trace_gap import GapSizes
-from cffem.bounds.variable.variable_operator import VariableOperator
+from cffem.bounds.variable.variable_flux import VariableState
 
 # e^{μT} beyond this exponent is as good as infinite.
 LARGEST_EXPONENT = 300.0
@@ -69,7 +69,7 @@ class EvolvingMarch:
     ):
         self.flux, self.domain, self.states = flux, domain, states
         self.source, self.times = source, times
-        self._levels: dict[int, LevelState] = {}
+        self._levels: dict[int, VariableState] = {}
         self._rates: dict[int, np.ndarray] = {}
         self._keeps = True
         held = flux.boundary[flux.boundary < flux.owned]
@@ -83,7 +83,7 @@ class EvolvingMarch:
         result[self._held] = change / (self.times[last] - self.times[first])
         return result
 
-    def level(self, n: int) -> LevelState:
+    def level(self, n: int) -> VariableState:
         """What was measured of level n; collective."""
         if n in self._levels:
             return self._levels[n]
@@ -117,7 +117,7 @@ class EvolvingDifference:
         self.flux, self.domain, self.times = first.flux, first.domain, first.times
         self.source = first.source - second.source
 
-    def level(self, n: int) -> LevelState:
+    def level(self, n: int) -> VariableState:
         """See `EvolvingMarch.level`."""
         return self.first.level(n) - self.second.level(n)
 
@@ -223,18 +223,18 @@ class EvolvingSteps:
             value += z.rate * heavy * plain
         grown = math.exp(mu * length)
         value = grown * value + float(np.linalg.norm(gap.plain))
-        # By energy; a trace that moves has a rate that is not bounded here.
-        if gap.moves:
-            return EvolvingError(value, math.inf, math.inf, mu)
+        # By energy, of e − G.
         pushed = heavy * total(linear(self.ends[:, 0], self.ends[:, 1]))
-        pulled, driven = dual + slope + steep, rest + pushed + moved + mu * heavy**2 * plain
-        start = self.initial + heavy * float(np.max(gap.level, initial=0.0))
+        pulled = dual + slope + steep
+        driven = rest + pushed + moved + heavy**2 * total(gap.rate)
+        start = self.initial + heavy * float(gap.level[0])
         size = value + float(np.linalg.norm(gap.plain))
         m, spent = z.coercivity, driven * size + start**2 / 2
-        energy = (pulled + math.sqrt(pulled**2 + 4 * m * spent)) / (2 * m) + steep
+        energy = (pulled + math.sqrt(pulled**2 + 4 * m * spent)) / (2 * m)
         end = math.sqrt(pulled**2 / (2 * m) + 2 * spent)
-        end += heavy * float(np.max(gap.level, initial=0.0))
-        return EvolvingError(value, grown * energy, grown * end, mu)
+        end += heavy * float(gap.level[-1])
+        energy = grown * energy + float(np.linalg.norm(gap.steep))
+        return EvolvingError(value, energy, grown * end, mu)
 
 
 def measured(

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -30,7 +30,7 @@ from cffem._compat import assemble_matrix, form
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.variable.natural_walls import WallPart
 from cffem.bounds.variable.place_functions import PlaceFunctions, off_line
-from cffem.bounds.variable.variable_flux import VariableFlux
+from cffem.bounds.variable.variable_flux import VariableFlux, VariableState
 from cffem.bounds.variable.variable_operator import VariableOperator
 from cffem.engine.solve.linear import LinearSolver
 from cffem.symbols.coordinates import t
@@ -48,66 +48,14 @@ KEPT = 48
 class KeptPlaces(PlaceFunctions):
     """Functions of the place that levels of time ask for again and again."""
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        self._kept: dict[tuple[str, sp.Expr], Any] = {}
-
-    def _once(self, what: str, expr: sp.Expr) -> Any:
-        key = what, expr
-        if key not in self._kept:
-            while len(self._kept) >= KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[key] = getattr(super(), what)(expr)
-        return self._kept[key]
-
-    def values(self, expr: sp.Expr) -> np.ndarray:
-        """See `PlaceFunctions.values`."""
-        found: np.ndarray = self._once("values", expr)
-        return found
-
-    def radius(self, expr: sp.Expr) -> np.ndarray:
-        """See `PlaceFunctions.radius`."""
-        found: np.ndarray = self._once("radius", expr)
-        return found
-
-    def bounds(self, expr: sp.Expr) -> tuple[np.ndarray, np.ndarray]:
-        """See `PlaceFunctions.bounds`."""
-        found: tuple[np.ndarray, np.ndarray] = self._once("bounds", expr)
-        return found
-
-
-@dataclass(frozen=True)
-class LevelState:
-    """What was measured of a level, or of a difference of two; see `VariableState`.
-
-    Attributes:
-        misfit, uneven, transported, walls, unseen, unseen_walls: as there, with ρ W in the data.
-        functional: what is left on the nodal functions.
-        source: f.
-        when: the time.
-    """
-
-    misfit: np.ndarray
-    uneven: np.ndarray
-    transported: np.ndarray
-    walls: np.ndarray
-    functional: np.ndarray
-    source: sp.Expr
-    when: float
-    unseen: np.ndarray
-    unseen_walls: np.ndarray
-
-    def __sub__(self, other: LevelState) -> LevelState:
-        return LevelState(
-            self.misfit - other.misfit,
-            self.uneven - other.uneven,
-            self.transported - other.transported,
-            self.walls - other.walls,
-            self.functional - other.functional,
-            self.source - other.source,
-            self.when,
-            self.unseen + other.unseen,
-            self.unseen_walls + other.unseen_walls,
+    def __init__(
+        self, corners: np.ndarray, barycentric: np.ndarray, known: Mapping[Known, np.ndarray]
+    ):
+        super().__init__(corners, barycentric, known)
+        # What lives as long as the cells do; walls that move come and go.
+        self.values, self.radius, self.bounds = (  # type: ignore[method-assign]
+            lru_cache(maxsize=KEPT)(function)
+            for function in (super().values, super().radius, super().bounds)
         )
 
 
@@ -203,7 +151,7 @@ class LevelFlux(VariableFlux):
         source: sp.Expr,
         when: float,
         moving: np.ndarray,
-    ) -> tuple[LevelState, np.ndarray]:
+    ) -> tuple[VariableState, np.ndarray]:
         """Measure a level, and its rate W; collective.
 
         Args:
@@ -240,16 +188,17 @@ class LevelFlux(VariableFlux):
         functional = self._functional(density, carried, wall_load)
         misfit = self._equilibrated(density, carried, flowing)
         self.solves += 1
-        state_found = LevelState(
+        state_found = VariableState(
             misfit,
             flow - back,
             rest,
             wall_rest,
             functional,
+            np.zeros(0),
             source,
-            when,
             np.stack([missed, moved_missed]),
             wall_missed,
+            when,
         )
         return state_found, rate
 
@@ -273,11 +222,7 @@ class LevelFlux(VariableFlux):
         value, coefficient = part.flux(operator)
         return value.xreplace({t: sp.Float(self._when)}), coefficient
 
-    def _data_left(self, found: Any) -> tuple[np.ndarray, float]:
-        sampled = self.sources.at(found.source, found.when)
-        return sampled.oscillation, sampled.unseen
-
-    def _algebraic(self, found: Any) -> float:
+    def _algebraic(self, found: VariableState) -> float:
         square = float((found.functional**2 / self._diagonal).sum()) / self._smallest
         return self.comm.allreduce(square)
 

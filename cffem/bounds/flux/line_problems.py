@@ -45,13 +45,9 @@ class LineProblems:
     ) -> tuple[np.ndarray, float, float]:
         """No free unknowns, and what does not meet; see `Multipliers.solve`; collective."""
         stack = self._stack
-        flowing = np.stack(
-            [stack.particular[i] @ divergence[:, i] for i in range(2)], axis=1
-        )
+        flowing = np.stack([stack.particular[i] @ divergence[:, i] for i in range(2)], axis=1)
         short = (flowing - given_flow)[0].T
-        sums = np.bincount(
-            self.cells.vertices.ravel(), short.ravel(), minlength=self._size
-        )
+        sums = np.bincount(self.cells.vertices.ravel(), short.ravel(), minlength=self._size)
         sums = self.comm.allreduce(sums)
         jumps = float((sums[self._free] ** 2).sum()) / self.comm.size
         return np.empty_like(force), jumps, float(np.vdot(flowing, flowing))

@@ -50,7 +50,7 @@ class PlaceFunctions:
             field: (sp.Dummy(field.name, real=True), values)
             for field, values in (known or {}).items()
         }
-        self.count, self.dim = len(corners), corners.shape[2]
+        self.corners, self.count, self.dim = corners, len(corners), corners.shape[2]
         self.symbols = SPACE[: self.dim]
         self.places = [corners[:, :, axis] @ barycentric.T for axis in range(self.dim)]
         self._low, self._high = corners.min(axis=1), corners.max(axis=1)
@@ -139,9 +139,11 @@ class PlaceFunctions:
         return low, high
 
 
-def off_line(places: PlaceFunctions, function: sp.Expr, times: np.ndarray) -> np.ndarray:
+def off_line(
+    places: PlaceFunctions, function: sp.Expr, times: np.ndarray, by_range: bool = True
+) -> np.ndarray:
     """Bounds of |g − I g| on each simplex and step, I linear interpolation in time: its range, or
-    τ²/8 max |g_tt|.
+    τ²/8 max |g_tt|; without `by_range` the latter alone.
 
     Raises:
         NotCovered: there is no enclosure.
@@ -165,7 +167,8 @@ def off_line(places: PlaceFunctions, function: sp.Expr, times: np.ndarray) -> np
         found = high - low
         if not function.has(*ROUGH):
             bent = over(function.diff(t, 2))
-            found = np.fmin(found, steps**2 / 8 * np.maximum(np.abs(bent[0]), np.abs(bent[1])))
+            smooth = steps**2 / 8 * np.maximum(np.abs(bent[0]), np.abs(bent[1]))
+            found = np.fmin(found, smooth) if by_range else smooth
     except NotEnclosed as reason:
         raise NotCovered(f"{function} is not enclosed: {reason}"[:160]) from None
     if not np.isfinite(found).all():

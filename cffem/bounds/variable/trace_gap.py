@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import basix
 import numpy as np
@@ -33,6 +33,7 @@ from dolfinx import fem, la
 
 from cffem.bounds.certificate import NotCovered
 from cffem.bounds.elliptic.steady_bounds import check_polynomial
+from cffem.bounds.enclosed.sources import ROUGH
 from cffem.bounds.geometry.mesh_constants import edge_lengths
 from cffem.bounds.geometry.reference_cell import CELLS, lagrange
 from cffem.bounds.variable.place_functions import PlaceFunctions, off_line
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from cffem.bounds.variable.variable_domain import CellTensors
     from cffem.bounds.variable.variable_flux import VariableFlux
     from cffem.bounds.variable.variable_operator import VariableOperator
+    from cffem.engine.model import Model
 
+# Sides of cells at corners are divided so many times where gradients are sampled.
+DIVIDED = 8
 # Values that meet at a corner agree up to this share of the data.
 AGREE = 1e-9
 
@@ -57,25 +61,26 @@ class GapSizes:
     """G on each step, or once for a steady problem.
 
     Attributes:
-        plain, steep, acting: bounds of ‖G‖, ‖A^{1/2} ∇G‖ and ‖b·∇G + c G‖ in L2 of the steps.
+        plain, steep, acting: bounds of ‖G‖, ‖A^{1/2} ∇G‖ and ‖b·∇G + c G‖ in L2 of the steps; the
+            latter two contain what a Robin condition next to Γ sees of G.
         level: of ‖G‖ at the levels.
-        moves: whether g depends on time.
+        rate: of ‖G_t‖ in L2 of the steps.
     """
 
     plain: np.ndarray
     steep: np.ndarray
     acting: np.ndarray
     level: np.ndarray
-    moves: bool = False
+    rate: np.ndarray
 
     @classmethod
     def nothing(cls, steps: int = 1) -> GapSizes:
         """Where elements take on all given values."""
         zero = np.zeros(steps)
-        return cls(zero, zero, zero, np.zeros(steps + 1))
+        return cls(zero, zero, zero, np.zeros(steps + 1), zero)
 
 
-def smooth_conditions(model: Any, unknown: Field, degree: int, moving: bool) -> list[Dirichlet]:
+def smooth_conditions(model: Model, unknown: Field, degree: int, moving: bool) -> list[Dirichlet]:
     """The conditions whose values elements do not take on.
 
     Raises:
@@ -112,7 +117,7 @@ class TraceGap:
         NotCovered: G cannot be made.
     """
 
-    def __init__(self, model: Any, flux: VariableFlux, conditions: Sequence[Dirichlet]):
+    def __init__(self, model: Model, flux: VariableFlux, conditions: Sequence[Dirichlet]):
         self.flux, self.dim, self.comm = flux, flux.dim, flux.comm
         values = {sp.sympify(condition.value) for condition in conditions}
         if len(values) > 1:
@@ -121,10 +126,12 @@ class TraceGap:
             )
         self.value = values.pop()
         self.moves = self.value.has(t)
+        self._robin: list[tuple[int, int, float]] = []
+        self._met = 0.0, 0.0
         self._locate(model, conditions)
         self._layer()
 
-    def _locate(self, model: Any, conditions: Sequence[Dirichlet]) -> None:
+    def _locate(self, model: Model, conditions: Sequence[Dirichlet]) -> None:
         """Facets, vertices and unknowns of Γ, and vertices of other parts with given values."""
         mesh, space, dim = self.flux.mesh, self.flux.space, self.dim
         boundary = Boundary(model.discretisation.domain, model.experiment.boundary)
@@ -179,6 +186,7 @@ class TraceGap:
         self._check_corners()
         here = self.active = np.flatnonzero(inner.any(axis=1))
         inner, meets, self._odd = inner[here], meets[here], odd[here]
+        self._inner = inner.astype(float)
         slopes = np.concatenate(
             [-cells.inverse[here].sum(axis=1, keepdims=True), cells.inverse[here]], axis=1
         )
@@ -220,71 +228,119 @@ class TraceGap:
         if self.comm.allreduce(int(not np.isfinite(found).all())):
             raise NotCovered("given values are not finite next to the boundary")
         if len(self._corners):
-            self._check_values(nodal, given)
+            self._compare(nodal, given)
         return found
 
-    def _check_values(self, nodal: np.ndarray, given: np.ndarray) -> None:
-        """At corners with other values the state must have the given ones; collective."""
+    def _compare(self, nodal: np.ndarray, given: np.ndarray) -> None:
+        """Note how far the state is from given values at corners with other ones."""
         cells = self.flux.cells
         # The first nodes of an element are its vertices.
         nodes = cells.nodes[: self.dim + 1].T[np.isin(cells.vertices, self._corners)]
         size = float(np.max(np.abs(given[self._given]), initial=0.0))
-        away = np.abs(nodal[nodes] - given[nodes])
-        if self.comm.allreduce(int(np.any(away > AGREE * size))):
+        away = float(np.max(np.abs(nodal[nodes] - given[nodes]), initial=0.0))
+        self._met = max(self._met[0], away), max(self._met[1], size)
+
+    def _agree(self) -> None:
+        """At corners with other values states must have the given ones; collective."""
+        away, size = np.max(self.comm.allgather(self._met), axis=0)
+        self._met = 0.0, 0.0
+        if away > AGREE * size:
             raise NotCovered("given values do not agree where two parts of the boundary meet")
 
-    def _level(self, state: np.ndarray, when: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of ‖G‖ and ‖∇G‖ on the cells of the layer."""
+    def _level(self, state: np.ndarray, when: float | None) -> _Layer:
+        """G at one time on the cells of the layer."""
         value = self.value if when is None else self.value.xreplace({t: sp.Float(when)})
         tables, dim = self.flux.tables, self.dim
         nodal = self._interpolant(state, value)
         if not len(self.active):
-            return np.zeros(0), np.zeros(0)
+            none = np.zeros(0)
+            return _Layer(none, none, none, np.zeros((0, 1)), none)
         inner = np.einsum("mqv,vc->cqm", tables["slopes"], nodal)
         steep = np.einsum("cqm,cmi->cqi", inner, self.flux.cells.inverse[self.active])
         gap = self.places.values(value) - (tables["values"] @ nodal).T
         radius = self.places.radius(value)
+        root, scale = np.sqrt(self.volume), self.volume * math.factorial(dim)
         weights = tables["weights"]
-        root = np.sqrt(self.volume)
-        scale = self.volume * math.factorial(dim)
-        plain = np.sqrt(scale * ((self._hat * gap) ** 2 @ weights)) + 2 * radius * root
-        total, unseen, largest = np.zeros(gap.shape), np.zeros(len(root)), np.zeros(len(root))
+        total, unseen = np.zeros(gap.shape), np.zeros(len(root))
         for axis, symbol in enumerate(SPACE[:dim]):
             change = value.diff(symbol)
             apart = self.places.values(change) - steep[:, :, axis]
-            part = self._hat * apart + gap * self._hat_slope[:, axis][:, None]
-            total += part**2
-            unseen += (
-                self.places.radius(change) + np.abs(self._hat_slope[:, axis]) * radius
-            ) ** 2
-            if self._odd.any():
-                largest += self._largest(change, nodal, axis) ** 2
+            total += (self._hat * apart + gap * self._hat_slope[:, axis][:, None]) ** 2
+            unseen += (self.places.radius(change) + np.abs(self._hat_slope[:, axis]) * radius) ** 2
+        bent = self._hat * gap
+        plain = np.sqrt(scale * (bent**2 @ weights)) + 2 * radius * root
         slope = np.sqrt(scale * (total @ weights)) + 2 * np.sqrt(unseen) * root
-        largest = np.sqrt(largest)
+        largest = self._largest(value, nodal) if self._odd.any() else np.zeros(len(root))
         plain = np.where(self._odd, largest * self.long * root, plain)
-        slope = np.where(
-            self._odd, largest * (1 + self.long * self._corner_steep) * root, slope
-        )
-        return plain, slope
+        slope = np.where(self._odd, largest * (1 + self.long * self._corner_steep) * root, slope)
+        return _Layer(plain, slope, self._seen(value, nodal), bent, radius)
 
-    def _largest(self, change: sp.Expr, nodal: np.ndarray, axis: int) -> np.ndarray:
-        """max |∂(g − w)| on each cell by the ranges of both; ∂w of elements of degree one and two
-        has its extreme values at vertices.
+    def _seen(self, value: sp.Expr, nodal: np.ndarray) -> np.ndarray:
+        """Bounds of ‖G‖_F on facets with a Robin condition next to Γ."""
+        flux, found = self.flux, np.zeros(len(self._robin))
+        if not len(found):
+            return found
+        exact, radius = flux.wall_places.values(value), flux.wall_places.radius(value)
+        shares = flux.tables["shares"] / flux.tables["shares"].sum()
+        for k, (place, facet, _) in enumerate(self._robin):
+            _, on_cell, traces = flux.tables["sides"][flux.side[facet]]
+            gap = exact[facet] - traces @ nodal[:, place]
+            if not self._odd[place]:
+                gap = gap * (on_cell @ self._inner[place])
+            square = flux.wall_areas[facet] * float(gap**2 @ shares)
+            found[k] = math.sqrt(square) + 2 * radius[facet] * math.sqrt(flux.wall_areas[facet])
+        return found
+
+    def _largest(self, value: sp.Expr, nodal: np.ndarray) -> np.ndarray:
+        """max |∇(g − w)| on each cell, by the ranges of both or by values on a lattice and the
+        ranges of second derivatives; for elements of degree one and two ∂w is linear.
         """
-        low, high = self.places.bounds(change)
-        vertices = basix.geometry(CELLS[self.dim])
-        slopes = lagrange(self.dim, self.flux.degree).tabulate(1, vertices)[1:, :, :, 0]
-        inner = np.einsum("mqv,vc->cqm", slopes, nodal)
-        steep = np.einsum("cqm,cm->cq", inner, self.flux.cells.inverse[self.active][:, :, axis])
-        return np.maximum(np.abs(high - steep.min(axis=1)), np.abs(low - steep.max(axis=1)))
+        symbols, cell = SPACE[: self.dim], CELLS[self.dim]
+        lattice = basix.create_lattice(cell, DIVIDED, basix.LatticeType.equispaced, True)
+        table = np.asarray(lagrange(self.dim, self.flux.degree).tabulate(2, lattice))[..., 0]
+        inverse, corners = self.flux.cells.inverse[self.active], self.places.corners
+        hats = np.column_stack([1 - lattice.sum(axis=1), lattice])
+        places = np.einsum("qv,cvi->icq", hats, corners)
+        inner = np.einsum("mqv,vc->cqm", table[1 : 1 + self.dim], nodal)
+        steep = np.einsum("cqm,cmi->cqi", inner, inverse)
+        curved = np.zeros((len(self.active), self.dim, self.dim))
+        for m in range(self.dim):
+            for n in range(self.dim):
+                order = [int(k in (m, n)) + int(k == m == n) for k in range(self.dim)]
+                bend = table[basix.index(*order), 0] @ nodal
+                curved += bend[:, None, None] * np.einsum(
+                    "ci,cj->cij", inverse[:, m], inverse[:, n]
+                )
+        squares = np.zeros(len(self.active))
+        for i, one in enumerate(symbols):
+            change = value.diff(one)
+            low, high = self.places.bounds(change)
+            plain = np.maximum(
+                np.abs(high - steep[:, :, i].min(axis=1)), np.abs(low - steep[:, :, i].max(axis=1))
+            )
+            exact = np.broadcast_to(
+                np.asarray(numeric(change, symbols)(*places), dtype=float), places.shape[1:]
+            )
+            bent = np.zeros(len(self.active))
+            for j, other in enumerate(symbols):
+                ends = self.places.bounds(change.diff(other))
+                bent += np.max([np.abs(end - curved[:, i, j]) for end in ends], axis=0) ** 2
+            near = np.abs(exact - steep[:, :, i]).max(axis=1)
+            near += self.long / DIVIDED * np.sqrt(bent)
+            squares += np.fmin(plain, near) ** 2
+        return np.sqrt(squares)
 
     def steady(
         self, state: np.ndarray, operator: VariableOperator, tensors: CellTensors
     ) -> GapSizes:
         """G of a steady state; collective."""
-        plain, slope = self._level(state, None)
-        found = self._joined(plain[:, None], slope[:, None], operator, tensors)
-        return GapSizes(*found, np.repeat(found[0], 2))
+        self._watch(operator)
+        at = self._level(state, None)
+        self._agree()
+        found = self._joined(
+            at.plain[:, None], at.slope[:, None], at.seen[:, None], operator, tensors
+        )
+        return GapSizes(*found, np.repeat(found[0], 2), np.zeros(1))
 
     def march(
         self,
@@ -297,12 +353,20 @@ class TraceGap:
         steps = np.diff(times)
         if not self.moves:
             found = self.steady(states[0], operator, tensors)
-            parts = [np.sqrt(steps) * getattr(found, n)[0] for n in ("plain", "steep", "acting")]
-            return GapSizes(*parts, np.repeat(found.plain, len(times)))
+            plain, steep, acting = (
+                np.sqrt(steps) * part[0] for part in (found.plain, found.steep, found.acting)
+            )
+            level = np.repeat(found.plain[:1], len(times))
+            return GapSizes(plain, steep, acting, level, np.zeros(len(steps)))
+        self._watch(operator)
         levels = [
             self._level(state, float(when)) for state, when in zip(states, times, strict=True)
         ]
-        plain, slope = (np.stack(part, axis=1) for part in zip(*levels, strict=True))
+        self._agree()
+        plain, slope, seen = (
+            np.stack([getattr(at, name) for at in levels], axis=1)
+            for name in ("plain", "slope", "seen")
+        )
         root, wide = np.sqrt(self.volume)[:, None], np.sqrt(steps)
 
         def linear(ends: np.ndarray) -> np.ndarray:
@@ -317,14 +381,38 @@ class TraceGap:
             bent * (1 + self.long * self._corner_steep)[:, None],
             bent + self._steep[:, None] * moved,
         )
-        found = self._joined(
+        joined = self._joined(
             linear(plain) + root * wide * size,
             linear(slope) + root * wide * tilt,
+            linear(seen)
+            + np.array(
+                [wide * size[k] * math.sqrt(self.flux.wall_areas[f]) for k, f, _ in self._robin]
+            ).reshape(len(self._robin), len(steps)),
             operator,
             tensors,
         )
         level = np.sqrt(self.comm.allreduce((plain**2).sum(axis=0)))
-        return GapSizes(*found, level, True)
+        return GapSizes(*joined, level, self._rates(levels, times))
+
+    def _rates(self, levels: list[_Layer], times: np.ndarray) -> np.ndarray:
+        """Bounds of ‖G_t‖ on each step: that of its interpolant, and |g_t − D g| ≤ τ/2 max |g_tt|;
+        collective."""
+        steps = np.diff(times)
+        if self.value.has(*ROUGH) or self.comm.allreduce(int(self._odd.any())):
+            return np.full(len(steps), math.inf)
+        squares = np.zeros(len(steps))
+        if len(self.active):
+            # |g − I g| ≤ τ²/8 max |g_tt|.
+            bent = 8 / steps**2 * off_line(self.places, self.value, times, by_range=False)
+            scale = self.volume * math.factorial(self.dim)
+            for n, step in enumerate(steps):
+                first, last = levels[n], levels[n + 1]
+                change = (last.bent - first.bent) / step
+                found = np.sqrt(scale * (change**2 @ self.flux.tables["weights"]))
+                found += 2 * (first.radius + last.radius) / step * np.sqrt(self.volume)
+                found += step / 2 * bent[:, n] * np.sqrt(self.volume)
+                squares[n] = step * float((found**2).sum())
+        return np.sqrt(self.comm.allreduce(squares))
 
     def _between(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of |g − I g| and of its gradient on cells and steps."""
@@ -341,11 +429,12 @@ class TraceGap:
         self,
         plain: np.ndarray,
         slope: np.ndarray,
+        seen: np.ndarray,
         operator: VariableOperator,
         tensors: CellTensors,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Norms over the layer, with the coefficients of an operator on its cells."""
-        here, places = self.active, self.flux.places
+        """Norms over the layer, with the coefficients of an operator on its cells; collective."""
+        here, places, flux = self.active, self.flux.places, self.flux
         largest = np.linalg.eigvalsh(tensors.middle[here])[:, -1] if len(here) else np.zeros(0)
         largest = largest * (2 - tensors.ratio[here])
 
@@ -355,18 +444,42 @@ class TraceGap:
 
         speed = np.sqrt(sum((most(b) ** 2 for b in operator.advection), np.zeros(len(here))))
         acting = speed[:, None] * slope + most(operator.reaction)[:, None] * plain
-        parts = (plain, np.sqrt(largest)[:, None] * slope, acting)
-        self._check_walls(operator)
-        return tuple(np.sqrt(self.comm.allreduce((part**2).sum(axis=0))) for part in parts)
+        steep = np.sqrt(largest)[:, None] * slope
+        for (place, facet, kappa), size in zip(self._robin, seen, strict=True):
+            # ‖φ‖²_F ≤ ((d + 1) ‖φ‖² + h² ‖∇φ‖²)/height.
+            size = kappa * size / math.sqrt(flux.wall_heights[facet])
+            acting[place] += math.sqrt(self.dim + 1) * size
+            cell = here[place]
+            steep[place] += tensors.diameters[cell] / math.sqrt(tensors.smallest[cell]) * size
+        sizes = [
+            np.sqrt(self.comm.allreduce((part**2).sum(axis=0))) for part in (plain, steep, acting)
+        ]
+        return sizes[0], sizes[1], sizes[2]
 
-    def _check_walls(self, operator: VariableOperator) -> None:
-        """Robin conditions next to Γ would see G."""
-        flux = self.flux
-        near = np.isin(flux.where, self.active)
-        found = any(
-            part.flux(operator)[1] != 0 for part, n in zip(flux.parts, near, strict=True) if n
-        )
-        if self.comm.allreduce(int(found)):
-            raise NotCovered(
-                "given values that elements do not take on lie next to a Robin condition"
-            )
+    def _watch(self, operator: VariableOperator) -> None:
+        """Find natural facets next to Γ with a Robin condition, which sees G."""
+        flux, self._robin = self.flux, []
+        for facet, (cell, part) in enumerate(zip(flux.where, flux.parts, strict=True)):
+            place = np.flatnonzero(self.active == cell)
+            kappa = part.flux(operator)[1]
+            if len(place) and kappa != 0:
+                high = float(np.max(np.abs([b[facet] for b in flux.wall_places.bounds(kappa)])))
+                self._robin.append((int(place[0]), facet, high))
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """G at one time on the cells of the layer.
+
+    Attributes:
+        plain, slope: bounds of ‖G‖ and ‖∇G‖.
+        seen: bounds of ‖G‖ on facets with a Robin condition.
+        bent: G at the points of the cells.
+        radius: what lies between them.
+    """
+
+    plain: np.ndarray
+    slope: np.ndarray
+    seen: np.ndarray
+    bent: np.ndarray
+    radius: np.ndarray

@@ -78,6 +78,7 @@ class VariableState:
         unseen: bounds on each cell of what the rule misses of A ∇w and of b·∇w + c w, shape (2,
             cells).
         unseen_walls: the same of g − κ w on the facets.
+        when: the time of s.
     """
 
     misfit: np.ndarray
@@ -89,6 +90,7 @@ class VariableState:
     source: sp.Expr
     unseen: np.ndarray
     unseen_walls: np.ndarray
+    when: float = 0.0
 
     def __sub__(self, other: VariableState) -> VariableState:
         return VariableState(
@@ -101,6 +103,7 @@ class VariableState:
             self.source - other.source,
             self.unseen + other.unseen,
             self.unseen_walls + other.unseen_walls,
+            self.when,
         )
 
 
@@ -470,7 +473,7 @@ class VariableFlux:
 
     # Norms ----------------------------------------------------------------------------------------
 
-    def residual(self, found: Any, tensors: CellTensors) -> VariableResidual:
+    def residual(self, found: VariableState, tensors: CellTensors) -> VariableResidual:
         """Measure a residual in the energy of an operator; collective."""
         gamma, pairs = self.metric(tensors), self.reference.pairs
         squares = np.zeros(len(self.cells.corners))
@@ -481,8 +484,8 @@ class VariableFlux:
         first = np.sqrt(np.maximum(squares, 0.0))
         first += np.sqrt(self.cells.volume * np.maximum(uneven @ self.tables["weights"], 0.0))
         smallest = np.sqrt(tensors.smallest)
-        oscillation, unsampled = self._data_left(found)
-        osc = oscillation + np.sqrt(self._squares(found.transported))
+        sampled = self.sources.at(found.source, found.when)
+        osc = sampled.oscillation + np.sqrt(self._squares(found.transported))
         osc += 2 * found.unseen[1]
         indicators = first / np.sqrt(tensors.ratio) + 2 * found.unseen[0] / smallest
         indicators += tensors.diameters / math.pi * osc / smallest
@@ -493,21 +496,16 @@ class VariableFlux:
         dual, unseen, steep = np.sqrt(sums)
         size = math.sqrt(max(algebraic, 0.0))
         return VariableResidual(
-            float(dual), size + unsampled + float(unseen), float(steep), size
+            float(dual), size + sampled.unseen + float(unseen), float(steep), size
         )
 
-    def _data_left(self, found: Any) -> tuple[np.ndarray, float]:
-        """Bounds of ‖s − p‖ on each cell and of ‖Π s − p‖, p the projection that was computed."""
-        sampled = self.sources.at(found.source)
-        return sampled.oscillation, sampled.unseen
-
-    def _algebraic(self, found: Any) -> float:
+    def _algebraic(self, found: VariableState) -> float:
         """‖r‖²; collective."""
         return self.comm.allreduce(float(found.functional @ found.represented))
 
     def _measure_walls(
         self,
-        found: Any,
+        found: VariableState,
         tensors: CellTensors,
         smallest: np.ndarray,
         indicators: np.ndarray,

@@ -160,8 +160,8 @@ def variable_equation(
     cellwise: Collection[Known] = (),
     moving: bool = False,
 ) -> VariableOperator:
-    """L = anchor − Σ_j α_j T_j of a library with one unknown; an anchor that is a time derivative is
-    left out, its weight as well.
+    """L = anchor − Σ_j α_j T_j of a library with one unknown; an anchor that is a time derivative
+    is left out, its weight as well.
 
     Args:
         library, coefficients, dim, known, cellwise: the equation.
