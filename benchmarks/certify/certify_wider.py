@@ -25,7 +25,7 @@ from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
 
 # Discretisations of each problem.
-REPEATED = 4
+REPEATED = 6
 # The share of each class.
 CLASSES: dict[str, float] = {
     "parabolic, variable, 1D": 0.2,
