@@ -387,9 +387,11 @@ class VariableFlux:
         corners, count = self.dim + 1, len(self.cells.corners)
         flowing = np.zeros((rows * self.dim, corners, count))
         load = np.zeros(self.cells.nodes.shape)
+        # Ranks without such facets take part as well.
+        everywhere = self.with_ghosts(state)
         if not len(self.where):
             return flowing, np.zeros((0, len(tables["shares"]))), np.zeros(0), load
-        nodal = self.with_ghosts(state)[self.cells.nodes][:, self.where].T
+        nodal = everywhere[self.cells.nodes][:, self.where].T
         traces = np.stack([side[2] for side in tables["sides"]])[self.side]
         values = np.einsum("fqv,fv->fq", traces, nodal)
         given, missed = np.zeros(values.shape), np.zeros(len(values))
