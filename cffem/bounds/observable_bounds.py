@@ -29,6 +29,7 @@ from cffem.bounds.enclosed.weights import (
     LinearObservable,
 )
 from cffem.bounds.entrance import certifier, certify_deletion, estimates_of
+from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier
 from cffem.bounds.levels.ladders import TIME
 from cffem.bounds.levels.three_levels import Gaps, Levels
 from cffem.bounds.parabolic.ends import deletion_at
@@ -238,19 +239,24 @@ class _Observed:
         linear, certified = self.linear(), certifier(self.model)
         if isinstance(certified, NoCertificate):
             raise NotCovered(certified.reason)
-        if not isinstance(certified, ParabolicCertifier):
+        if not isinstance(certified, ParabolicCertifier | VariableParabolicCertifier):
             raise NotCovered("errors at one time are bounded for parabolic problems only")
         (share, level, fraction), *others = self.measurement.nodes
         if others or share != 1:
             raise NotCovered("the observable is not one at a single time")
-        found = deletion_at(certified, name, deleted, level + (fraction > 0))
-        if not math.isfinite(found.smallest):
+        last = level + (fraction > 0)
+        found = (
+            deletion_at(certified, name, deleted, last).smallest
+            if isinstance(certified, ParabolicCertifier)
+            else certified.deletion_at(name, deleted, last)
+        )
+        if not math.isfinite(found):
             raise NotCovered("the solution may grow too much for a finite bound")
         kept = certified.solution(self.model.factual)
         certificate = dataclasses.replace(
             kept, method="energy estimate at one time, equilibrated fluxes"
         )
-        return self._bounded(name, deleted, score, (linear.size, found.smallest), certificate)
+        return self._bounded(name, deleted, score, (linear.size, found), certificate)
 
     def _bounded(
         self,

@@ -116,6 +116,18 @@ def test_deletions_of_drift_and_diffusion_are_covered_by_a_reference():
         assert abs(problem.deletions([name])[name].score - exact[name].score) <= bound.margin
 
 
+def test_errors_at_the_end_are_bounded():
+    """|∫ x (d − d_h)| ≤ ‖x‖ ‖d − d_h‖ at the end."""
+    observable = cf.Integral(u * x, at="end")
+    coarse, fine = posed(6, 2, steps=8), posed(8, 3, steps=32)
+    bound = cf.certify_observable(coarse, observable, ["u"])["u"]
+    exact = fine.observable_deletions(observable, ["u"])["u"].score
+    assert abs(bound.score - exact) <= bound.margin
+    found = VariableParabolicCertifier(coarse)
+    end = found.deletion_at("u", coarse.solve(cf.delete("u")), 8)
+    assert abs(bound.score - exact) <= math.sqrt(1 / 3) * end < 1
+
+
 def test_given_values_of_any_kind_keep_the_power_of_h():
     exact = sp.sin(2 * x + y) + sp.exp(-y)
     walls = [

@@ -172,7 +172,7 @@ class VariableParabolicCertifier:
         self, steps: EvolvingSteps, domain: EvolvingDomain, acting: ActingTerm | None = None
     ) -> EvolvingError:
         """The smallest bounds over the tried μ; collective."""
-        length = float(self.times[-1] - self.times[0])
+        length = float(steps.times[-1] - steps.times[0])
         rates = {rate / length + least for rate in RATES for least in (0.0, domain.growth)}
         found = [steps.bound(domain, mu, acting) for mu in sorted(rates)]
         best = min(found, key=lambda error: error.value)
@@ -299,7 +299,8 @@ class VariableParabolicCertifier:
         direct = math.inf
         difference = EvolvingDifference(march, without)
         if acting is not None:
-            direct = self._norm(self._direct(difference, acting), march.domain, norm)
+            steps = self._direct(difference)
+            direct = self._norm(self._smallest(steps, march.domain, acting), march.domain, norm)
         etas = (
             self._norm(own, march.domain, norm),
             self._norm(other, without.domain, norm),
@@ -316,8 +317,31 @@ class VariableParabolicCertifier:
         )
         return DeletionBound(name, score, *etas, margin, certificate)
 
-    def _direct(self, difference: EvolvingDifference, acting: ActingTerm) -> EvolvingError:
-        """Bounds of (u − u_j) − (U − U_j); collective."""
+    def deletion_at(self, name: str, deleted: Solution, last: int) -> float:
+        """A bound of ‖(u − u_j) − (U − U_j)‖ on the step that ends at a level; collective.
+
+        Args:
+            name: the deleted term.
+            deleted: its solution.
+            last: the level.
+        """
+        march, own, _ = self.factual
+        without, steps, other = self.state(
+            delete(name).apply(self.model.coefficients), deleted.states
+        )
+        ends = [
+            self._smallest(measured_steps.until(last), path.domain).end
+            for path, measured_steps in ((march, own), (without, steps))
+        ]
+        found = sum(ends)
+        acting = self._acting(name, without.domain, other)
+        if acting is not None:
+            direct = self._direct(EvolvingDifference(march, without)).until(last)
+            found = min(found, self._smallest(direct, march.domain, acting).end)
+        return found / math.sqrt(self.flux.weight_range[0])
+
+    def _direct(self, difference: EvolvingDifference) -> EvolvingSteps:
+        """What was measured of U − U_j; collective."""
         flux, domain = self.flux, difference.domain
         initial = flux.weighted_norm(difference.state({0: 1.0}))
         walls = [
@@ -333,7 +357,7 @@ class VariableParabolicCertifier:
         )
         nothing = GapSizes.nothing(len(self.times) - 1)
         data = self._not_linear(difference.source)
-        return self._smallest(measured(difference, initial, data, left, nothing), domain, acting)
+        return measured(difference, initial, data, left, nothing)
 
     def size(self, states: Sequence[np.ndarray], norm: str = "L2") -> float:
         """The space–time norm of a piecewise linear interpolant, not by the engine's matrices;

@@ -122,7 +122,14 @@ class EvolvingDomain(VariableDomain):
         touched = float(np.max(np.abs([low, high]), initial=0.0))
         if self.eigenvalue > 0 or self.comm.allreduce(touched) > 0:
             return math.inf, 0.0
-        square = largest_quotient(self.mesh, self.tensors.middle, self._walls(low))
+        first = self._once("first", lambda: self._free()[0])
+        return first, self._once("second", lambda: self._free()[1])
+
+    def _free(self) -> tuple[float, float]:
+        """C1 and C2 of a boundary that is free everywhere."""
+        square = largest_quotient(
+            self.mesh, self.tensors.middle, self._walls(self.dual_transfer[0])
+        )
         if square is None:
             return math.inf, 0.0
         middle = np.linalg.eigvalsh(self.tensors.middle)[:, 0]

@@ -184,6 +184,22 @@ class EvolvingSteps:
     initial: float
     gap: GapSizes
 
+    def until(self, last: int) -> EvolvingSteps:
+        """Up to a level."""
+        return EvolvingSteps(
+            self.times[: last + 1],
+            self.dual[: last + 1],
+            self.rest[: last + 1],
+            self.slope[: last + 1],
+            self.means[:last],
+            self.slopes[:last],
+            self.ends[:last],
+            self.data[:last],
+            (self.walls[0][:last], self.walls[1][:last]),
+            self.initial,
+            self.gap.until(last),
+        )
+
     def bound(
         self, domain: EvolvingDomain, mu: float, acting: ActingTerm | None = None
     ) -> EvolvingError:

@@ -168,11 +168,12 @@ class LevelFlux(VariableFlux):
         values, slopes = self.at_points(state)
         sizes = [np.sqrt(self._squares(v)) for v in (values, np.linalg.norm(slopes, axis=2))]
         flow, missed = self._diffusive(operator, slopes, sizes[1])
-        pulled = cells.volume[:, None, None] * np.einsum("cmi,cqi->cqm", cells.inverse, flow)
+        pulled = cells.volume[:, None, None] * (flow @ np.swapaxes(cells.inverse, 1, 2))
         weighed = tables["weights"] * tables["polynomials"]
-        carried = np.einsum("jq,cqm->mjc", weighed, pulled)
-        back = np.einsum("jq,mjc->cqm", tables["polynomials"], carried)
-        back = np.einsum("cim,cqm->cqi", cells.jacobian, back) / cells.volume[:, None, None]
+        projected = weighed @ pulled
+        carried = np.ascontiguousarray(projected.transpose(2, 1, 0))
+        back = tables["polynomials"].T @ projected
+        back = back @ np.swapaxes(cells.jacobian, 1, 2) / cells.volume[:, None, None]
         moved, moved_missed = self._transported(operator, values, slopes, sizes)
         density = self.sources.at(source, when).moments - weighed @ moved.T
         flowing, wall_rest, wall_missed, wall_load = self._walls(operator, state)

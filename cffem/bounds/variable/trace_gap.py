@@ -79,6 +79,12 @@ class GapSizes:
         zero = np.zeros(steps)
         return cls(zero, zero, zero, np.zeros(steps + 1), zero)
 
+    def until(self, steps: int) -> GapSizes:
+        """On the first steps only."""
+        parts = (self.plain, self.steep, self.acting)
+        plain, steep, acting = (part[:steps] for part in parts)
+        return GapSizes(plain, steep, acting, self.level[: steps + 1], self.rate[:steps])
+
 
 def smooth_conditions(model: Model, unknown: Field, degree: int, moving: bool) -> list[Dirichlet]:
     """The conditions whose values elements do not take on.

@@ -18,7 +18,7 @@ its solution for φ has ‖z‖ ≤ Z0 ‖φ‖, ‖A^{1/2} ∇z‖ ≤ Z1 ‖φ
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -117,14 +117,29 @@ class VariableDomain:
         self.comm, self.mesh = flux.comm, flux.mesh
         self._fluid()
         self._at_walls()
+        # Operators that differ in other parts only have these constants in common.
+        free = self.comm.allreduce(len(flux.where)) > 0
+        walls = tuple(part.flux(operator)[1] for part in flux.walls)
+        self._key = operator.tensor, walls, operator.advection if free else ()
+        self.eigenvalue = self._once("eigenvalue", self._bound_eigenvalue)
+        self.constants = self._stability()
+
+    def _once(self, what: str, make: Callable[[], float]) -> float:
+        """A constant, computed once for all operators that have it in common."""
+        shared, key = self.flux.shared, (what, *self._key)
+        if key not in shared:
+            shared[key] = make()
+        return shared[key]
+
+    def _bound_eigenvalue(self) -> float:
+        tensors = self.tensors
         lower = tensors.ratio[:, None, None] * tensors.middle
         found = first_eigenvalue(
             self.mesh, tensors.diameters, lower, self._walls(self.energy_transfer)
         )
         if found is None:
             raise NotCovered("the mesh is too large for its first eigenvalue to be bounded")
-        self.eigenvalue = found
-        self.constants = self._stability()
+        return found
 
     def _extreme(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
         both = [float(np.min(low, initial=math.inf)), float(-np.max(high, initial=-math.inf))]
@@ -209,6 +224,10 @@ class VariableDomain:
     @cached_property
     def approximation(self) -> float | None:
         """C_h, None where it is not known; collective."""
+        found = self._once("approximation", self._bound_approximation)
+        return found if math.isfinite(found) else None
+
+    def _bound_approximation(self) -> float:
         low, high = self.dual_transfer
         middle = (np.maximum(low, 0.0) + high) / 2
         some = middle > 0
@@ -227,14 +246,14 @@ class VariableDomain:
         ratio, spread_most, local = np.max(self.comm.allgather(ends), axis=0)
         ratio = -ratio
         if not ratio > 0 or not math.isfinite(spread_most):
-            return None
+            return math.inf
         if spread_most > 0 and not self.eigenvalue > 0:
-            return None
+            return math.inf
         if self.flux.dim == 1 and spread_most == 0:
             return math.sqrt(local) / math.pi
         square = largest_quotient(self.mesh, self.tensors.middle, self._walls(middle))
         if square is None:
-            return None
+            return math.inf
         uneven = spread_most / math.sqrt(self.eigenvalue) if spread_most > 0 else 0.0
         return math.hypot(math.sqrt(square / ratio) + uneven, math.sqrt(local) / math.pi)
 

@@ -184,6 +184,8 @@ class VariableFlux:
 
     Attributes:
         size, solves: the number of unknowns of the flux problems, and how many were solved.
+        walls: the parts of the boundary with natural conditions, on all ranks.
+        shared: constants that operators have in common.
     """
 
     def __init__(
@@ -219,6 +221,8 @@ class VariableFlux:
             if self.dim == 1
             else Multipliers(self.comm, self.cells, self.blocks, self._stack, self._fixed)
         )
+        self.walls = self._all_walls(natural)
+        self.shared: dict[tuple[object, ...], float] = {}
         self.size = self.comm.allreduce(len(self.cells.corners)) * self.reference.mass.shape[1]
         self.solves = 0
         test, trial = ufl.TestFunction(space), ufl.TrialFunction(space)
@@ -226,6 +230,12 @@ class VariableFlux:
         self._mass = LinearSolver(
             assemble_matrix(form(trial * test * ufl.dx, self.comm), zero), MASS_OPTIONS
         )
+
+    def _all_walls(self, natural: Mapping[int, WallPart]) -> tuple[WallPart, ...]:
+        """The parts of all ranks, in one order; collective."""
+        mine = {(str(part.value), str(part.coefficient)): part for part in natural.values()}
+        every = {key: part for found in self.comm.allgather(mine) for key, part in found.items()}
+        return tuple(every[key] for key in sorted(every))
 
     def metric(self, tensors: CellTensors) -> np.ndarray:
         """γ with A⁻¹ for a weight: Jᵀ A⁻¹ J/|det J|."""
@@ -290,8 +300,8 @@ class VariableFlux:
         """w, shape (cells, points), and ∇w, shape (cells, points, dim)."""
         nodal = self.with_ghosts(state)[self.cells.nodes]
         values = (self.tables["values"] @ nodal).T
-        inner = np.einsum("mqv,vc->cqm", self.tables["slopes"], nodal)
-        return values, np.einsum("cqm,cmi->cqi", inner, self.cells.inverse)
+        inner = np.stack([(slope @ nodal).T for slope in self.tables["slopes"]], axis=2)
+        return values, inner @ self.cells.inverse
 
     def sizes(self, state: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
         """‖w‖ and (Σ_K weight_K ‖∇w‖²_K)^{1/2}; collective."""
@@ -482,7 +492,7 @@ class VariableFlux:
         for (m, n), mass in zip(pairs, self.reference.mass, strict=True):
             squares += gamma[m, n] * np.einsum("ic,ic->c", found.misfit, mass @ found.misfit)
         inverse = np.linalg.inv(tensors.middle)
-        uneven = np.einsum("cqi,cij,cqj->cq", found.uneven, inverse, found.uneven)
+        uneven = ((found.uneven @ inverse) * found.uneven).sum(axis=2)
         first = np.sqrt(np.maximum(squares, 0.0))
         first += np.sqrt(self.cells.volume * np.maximum(uneven @ self.tables["weights"], 0.0))
         smallest = np.sqrt(tensors.smallest)
