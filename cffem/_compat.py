@@ -363,6 +363,11 @@ def collapsed(space: fem.FunctionSpace, index: int) -> tuple[fem.FunctionSpace, 
     return own, dofs
 
 
+def bare(wrapped: Any) -> Any:
+    """The C++ object behind a Python one, or itself: topologies are wrapped in some places only."""
+    return getattr(wrapped, "_cpp_object", wrapped)
+
+
 def cell_geometry(mesh: Mesh) -> tuple[np.ndarray, int]:
     """Geometry nodes of the local cells and the degree of the geometry: single objects in 0.9
     and 0.10, lists later.

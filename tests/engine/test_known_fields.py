@@ -341,3 +341,16 @@ def test_what_is_wrong_with_known_fields_is_said_in_one_sentence():
         cf.mesh.named(domain.mesh, cells={"a": lambda p: p[0] < 2, "b": lambda p: p[0] < 0.6})
     with pytest.raises(cf.InputError, match="needs a term called 'k'"):
         model_of(TERMS, {k: 1}).deletions(["k"])
+
+
+def test_tags_of_another_mesh_are_refused():
+    domain, other = halves(), halves()
+    numbers = {other.names["glass"][1]: GLASS, other.names["air"][1]: AIR}
+    with pytest.raises(cf.InputError, match="tags of another mesh"):
+        model_of(TERMS, {k: (other.cell_tags, numbers)}, domain)
+
+
+def test_a_derivative_of_a_known_field_is_no_boundary_value():
+    boundary = [cf.Dirichlet(u, k.diff(x))]
+    with pytest.raises(cf.InputError, match="a derivative of a known field"):
+        model_of(TERMS, {k: lambda p: 1 + p[0]}, boundary=boundary)

@@ -309,6 +309,11 @@ def check_on_mesh(
                 f"{what} contains I, but fields are real; write a complex field as two real ones, "
                 "its real and its imaginary part"
             )
+        if callables and part.has(Known) and part.has(sp.Derivative):
+            raise InputError(
+                f"{what} contains a derivative of a known field, which has values in forms only; "
+                "give the derivative as a known field of its own"
+            )
         for coordinate in SPACE[dimension:]:
             if coordinate in part.atoms(sp.Symbol):
                 raise InputError(

@@ -159,6 +159,8 @@ class KnownFields:
                 f"{what} is given by tags of dimension {tags.dim}, but cells have dimension "
                 f"{self.mesh.topology.dim}"
             )
+        if _compat.bare(tags.topology) is not _compat.bare(self.mesh.topology):
+            raise InputError(f"{what} is given by tags of another mesh; make tags of this one")
         there = {
             int(v)
             for part in self.mesh.comm.allgather(np.unique(tags.values).tolist())
