@@ -192,11 +192,13 @@ def _end(
     where = "below" if side < 0 else "above"
     tried: list[tuple[float, float]] = []
     inner, outer = (0.0, 0.0), None  # (distance, z) on either side of the end
-    distance, near = quantile * deviation, best
+    distance, near, reach = quantile * deviation, best, abs(limit - centre)
+    if np.isfinite(reach) and reach <= 1e-9 * max(abs(limit), deviation):
+        return float(limit), tried, ""
     for _ in range(SEARCH.fits):
-        value = centre + side * distance
-        if side * (value - limit) > 0:
-            return float(limit), tried, ""
+        # At a bound of the fit the readings are asked, too.
+        distance = min(distance, reach)
+        value = centre + side * distance if distance < reach else float(limit)
         try:
             point = held_fit(problem, near, {index: value}, best.cost, unit)
         except SolveError:
@@ -209,6 +211,8 @@ def _end(
         z = float(np.sqrt(delta))
         if abs(z - quantile) <= SEARCH.closeness:
             return value, tried, ""
+        if z < quantile and distance >= reach:
+            return float(limit), tried, ""
         if z < quantile:
             inner, near = (distance, z), point
         else:
