@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
+import numpy as np
 from hostile_collection import STUDY
 from mpi4py import MPI
 from processes import mpi_environment
 
 import cffem.study.run.checkpoint as checkpoint
+from cffem.engine.store.shared_archive import SharedArchive
 from cffem.study.run.checkpoint import Checkpoint, OutputError
 
 FACTS = {"deletion/lap": {"value": {"score": 0.125}, "seconds": 0.5}}
@@ -76,6 +79,54 @@ def test_a_link_in_a_checkpoint_is_refused_and_not_followed(stored, tmp_path):
     with pytest.raises(OutputError, match="link"):
         again(stored[0])
     assert secret.read_text() == "mine"
+
+
+@contextlib.contextmanager
+def at_most(size: int):
+    """No file may become larger for a while, as under a quota."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_quota_is_one_sentence_and_what_was_stored_stays(stored):
+    found = again(stored[0])
+    with at_most(2000), pytest.raises(OutputError, match="too large; make room") as said:
+        found.store("deletion/u", {"value": "x" * 5000, "seconds": 0.5})
+    assert "\n" not in str(said.value)
+    found.release()
+    assert dict(again(stored[0]).facts) == FACTS
+
+
+def test_fields_that_a_quota_refuses_leave_nothing(tmp_path):
+    archive = SharedArchive(MPI.COMM_SELF, tmp_path / "u.npz")
+    with at_most(2000), pytest.raises(OSError, match="too large"):
+        archive.put("u", np.zeros(5000), 0, 5000)
+    archive.abandon()
+    assert not os.listdir(tmp_path)
+
+
+def test_a_clock_that_went_backwards_changes_nothing(stored):
+    for path in (stored[0], *stored[0].rglob("*")):
+        os.utime(path, (4e9, 4e9))  # written in the year 2096
+    found = again(stored[0])
+    assert dict(found.facts) == FACTS
+    found.store("deletion/u", FACTS["deletion/lap"])
+    found.release()
+    assert set(again(stored[0]).facts) == {"deletion/lap", "deletion/u"}
+
+
+def test_a_checkpoint_of_another_version_is_one_sentence(stored):
+    study = stored[0] / "checkpoint" / "study.json"
+    content = study.read_text()
+    assert checkpoint.FORMAT in content
+    study.write_text(content.replace(checkpoint.FORMAT, "cffem-checkpoint/999"))
+    with pytest.raises(OutputError) as said:
+        again(stored[0])
+    assert "\n" not in str(said.value)
 
 
 def run(folder: Path, shell: str = "", **changes: str | None) -> subprocess.CompletedProcess[str]:
