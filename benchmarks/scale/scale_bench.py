@@ -119,8 +119,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for and write `scale.json` into the folder for the results."""
     parser = bench_parser("scale", __doc__, "problem", SIZES)
     parser.add_argument("--largest", type=float, default=math.inf, help="unknowns at most")
+    parser.add_argument(
+        "--presets", help="only iterations of the presets at these sizes, separated by commas"
+    )
     options = parser.parse_args(arguments)
     board = Board()
+    if options.presets:
+        from benchmarks.scale.scale_presets import iterations
+
+        counts = iterations([int(float(size)) for size in options.presets.split(",")], board.line)
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "presets.json").write_text(json.dumps(counts, indent=1))
+        return 0
     found: dict[str, Any] = {"machine": machine()}
     sizes = TINY if options.tiny else SIZES
     ranks, small = ((1, 2), 500) if options.tiny else (RANKS, SMALL)
