@@ -497,8 +497,11 @@ def as_bounds(name: str, given: Any) -> tuple[float, float]:
         raise InputError(
             f"the bounds of {name!r} are a number or a pair (low, high), not {given!r}"
         )
-    low = -math.inf if pair[0] is None else float(pair[0])
-    high = math.inf if pair[1] is None else float(pair[1])
+    try:
+        low = -math.inf if pair[0] is None else float(pair[0])
+        high = math.inf if pair[1] is None else float(pair[1])
+    except (TypeError, ValueError):
+        raise InputError(f"the bounds of {name!r} are numbers, not {given!r}") from None
     if not low <= high or (low == high and math.isinf(low)):
         raise InputError(f"the bounds of {name!r} are empty: {given!r}")
     return low, high

@@ -93,6 +93,8 @@ def test_neighbours_exchange_add_and_leave_out_one_term():
             lambda d: Screening(bounds=dict.fromkeys(d.names, 1.0)).fit(d),
             "nothing is left to screen for",
         ),
+        (lambda d: Screening(bounds={"u_x": "one"}).fit(d), "are numbers, not 'one'"),
+        (lambda d: Screening(largest=2.5).fit(d), "a whole number"),
         (lambda d: Screening().fit(d.origin.sources[0]), "from_fields\\(library, data\\)"),
         (
             lambda d: Screening().fit(np.eye(5), np.ones(5)).predict(d.origin.sources[0]),

@@ -6,8 +6,8 @@ Terms of third and fourth order are made with a field for a derivative, because 
 such derivatives; a user may write it, and else the engine makes it
 (`cffem.symbols.algebra.splitting`). Data do not measure it, and need not: weak rows take
 derivatives of any order, so the design is made with the definition in the field's place. Where the
-boundary asks for values of the auxiliary field they are those of its definition on the denoised
-data.
+boundary asks for values of the auxiliary field they are those of its definition on polynomials
+fitted to the data around each point.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
+from cffem.data.noise.local_polynomials import local_derivative
 from cffem.data.rows.conservation import orders_of
 from cffem.forms.orders import order_of
 from cffem.symbols.algebra.analysis import canonical, jet
@@ -109,6 +110,22 @@ def second_derivatives(library: Library | System) -> dict[Field, sp.Expr]:
     return found
 
 
+def derivative_of(plan: Any, wanted: sp.Derivative) -> np.ndarray:
+    """A derivative of a measured field at the data: on grids by local polynomials, which serve the
+    ends of the grid as well, where boundary values are taken; elsewhere as in the rows.
+    """
+    sampling, data, orders = plan.sampling, plan.data, orders_of(wanted)
+    if data.points is not None:
+        return sampling.differentiate(plan.denoised[wanted.expr], orders)
+    return local_derivative(
+        sampling.filled(data.values[wanted.expr]),
+        sampling.points,
+        [orders[COORDINATES.index(c)] for c in sampling.symbols],
+        plan.noise[wanted.expr].sd,
+        [data.period.get(c) for c in sampling.symbols],
+    )
+
+
 def with_auxiliaries(plan: Any, library: Library | System) -> dict[sp.Expr, np.ndarray]:
     """The denoised values of a plan, with those of auxiliary fields for which everything that
     defines them is measured.
@@ -124,10 +141,7 @@ def with_auxiliaries(plan: Any, library: Library | System) -> dict[sp.Expr, np.n
         ):
             continue
         arrays = [
-            plan.sampling.differentiate(values[j.expr], orders_of(j))
-            if isinstance(j, sp.Derivative)
-            else values[j]
-            for j in jets
+            derivative_of(plan, j) if isinstance(j, sp.Derivative) else values[j] for j in jets
         ]
         dummies = [sp.Dummy() for _ in jets]
         plain = expr.xreplace(dict(zip(jets, dummies, strict=True)))
