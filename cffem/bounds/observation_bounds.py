@@ -22,6 +22,7 @@ import numpy as np
 from cffem.bounds.certificate import ESTIMATED, NoCertificate, NotCovered, NotSaturated
 from cffem.bounds.entrance import certify_deletion, estimates_of
 from cffem.bounds.levels.around import ABOUT, BELOW, RESOLVED, LevelsAround
+from cffem.bounds.levels.data_parts import LOOKING
 from cffem.bounds.levels.estimates import EFFORT
 from cffem.bounds.levels.ladders import TIME
 from cffem.bounds.levels.level_gaps import Gaps, Levels
@@ -202,6 +203,11 @@ class _Bars:
         if unseen.total or unseen.missed:
             raise NotCovered(
                 "no level sees all of the data, and what that changes in readings is not known"
+            )
+        if levels.data.walls() > LOOKING.negligible * levels.finest.factual.norm():
+            raise NotCovered(
+                "prescribed values have kinks between nodes, and what nodes miss of them in "
+                "readings is not known; put a mesh line there"
             )
 
     def _order(self, levels: LevelsAround | LevelCertifier, change: Any) -> float:

@@ -329,7 +329,8 @@ class LevelsAround:
         difference, residuals = self._difference(name, deleted, change)
         plain = change if isinstance(change, Intervention) else None
         missing = self.data.seen(norm), self.data.seen(norm, plain)
-        both = missing[0].total + missing[1].total
+        apart = self.data.walls(change, norm)
+        both = missing[0].total + missing[1].total + apart
         orders = self._orders.joined(self.data.orders(plain))
         whole = self.levels(norm, difference, orders).reported
         count = steps // 2
@@ -365,10 +366,14 @@ class LevelsAround:
         orders = self._orders.joined(self.data.orders(plain))
         if norm not in self._known:
             self._known[norm] = self.levels(
-                norm, self.factual, self._orders, unseen=missing[0].total
+                norm,
+                self.factual,
+                self._orders,
+                unseen=missing[0].total + self.data.walls(norm=norm),
             )
         factual = self._checked("the solution", self._known[norm])
-        both = missing[0].total + missing[1].total
+        apart = self.data.walls(change, norm)
+        both = missing[0].total + missing[1].total + apart
         found = self.levels(norm, difference, orders, factual.combined, residuals, both)
         found = self._checked("the difference", found, wide=True)
         eta, margin = factual.error, found.shift

@@ -301,6 +301,11 @@ class LevelCertifier:
                 "no level sees all of the data, and what that changes in an observable is not known"
             )
         factual = self._known["L2"]
+        if self.data.walls() > factual.rest:
+            raise NotCovered(
+                "prescribed values have kinks between nodes, which move the field by more than its "
+                "levels tell; put a mesh line there"
+            )
         difference = self._levels(
             "L2", self.factual.minus(self._trajectories(solutions)), factual.reported
         )
@@ -346,11 +351,14 @@ class LevelCertifier:
         orders = self._orders.joined(
             self.data.orders(change if isinstance(change, Intervention) else None)
         )
-        both = missing[0].total + missing[1].total
+        walls = self.data.walls(norm=norm)
+        apart = self.data.walls(change or delete(name), norm)
+        both = missing[0].total + missing[1].total + apart
+        deleted_unseen = missing[1].total + walls + apart
         found = {
-            "u": replace(factual, unseen=missing[0].total),
+            "u": replace(factual, unseen=missing[0].total + walls),
             "u_j": self._levels(
-                norm, others, factual.reported, residuals, unseen=missing[1].total, orders=orders
+                norm, others, factual.reported, residuals, unseen=deleted_unseen, orders=orders
             ),
             "u − u_j": self._levels(
                 norm, self.factual.minus(others), factual.reported, residuals, True, both, orders

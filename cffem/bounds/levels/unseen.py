@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,10 @@ from cffem.bounds.levels.data_parts import (
     simplices,
 )
 from cffem.bounds.levels.fineness import Fineness
+from cffem.bounds.levels.kinked_walls import KinkedWalls
 from cffem.bounds.levels.ladders import MESH, TIME
 from cffem.bounds.levels.roughness import JUMP, Orders, Rough, order_of, within_steps
+from cffem.bounds.refits import Change, change_on
 from cffem.bounds.scalar_problem import smallest_diffusion
 from cffem.bounds.waves.wave_data import projected
 from cffem.engine.inputs import field_data as data
@@ -55,6 +58,7 @@ from cffem.forms.lowering import Lowering
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.operators import Vec, as_expr, component, dt
+from cffem.symbols.problem.conditions import Dirichlet
 from cffem.symbols.problem.interventions import Intervention, force
 
 if TYPE_CHECKING:
@@ -148,6 +152,34 @@ class DataLevels:
                 "known"
             )
         return part
+
+    @cached_property
+    def _walls(self) -> KinkedWalls | None:
+        """Prescribed values with kinks between the nodes of the finest level; collective."""
+        rough = Rough([self.finest])
+        kinked = [
+            condition
+            for condition, parts in self._conditions(None)
+            if isinstance(condition, Dirichlet)
+            and rough.condition(condition, parts).space < math.inf
+        ]
+        return KinkedWalls(self.finest, kinked) if kinked else None
+
+    def walls(self, change: Change | None = None, norm: str = "L2") -> float:
+        """How far the factual solution, or its difference to a changed one, moves on the finest
+        level where prescribed values with kinks are put there in another way; collective.
+
+        Args:
+            change: the deletion.
+            norm: in which norm.
+
+        Raises:
+            NotCovered: the values change with time, or the element has no nodes.
+            SolveError: the deleted problem could not be solved.
+        """
+        if self._walls is None:
+            return 0.0
+        return self._walls.moved(None if change is None else change_on(change, self.finest), norm)
 
     def orders(self, change: Intervention | None = None) -> Orders:
         """The orders of convergence that the data of the factual problem leave, or those of a
