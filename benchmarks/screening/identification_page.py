@@ -43,18 +43,19 @@ THIN = """
 A true term that is far smaller than the noise cannot be found, and a support without it is
 believed, as far as the data go. Fronts of Allen–Cahn with diffusion 1e-4 are so thin that noise
 hides it: in the rows it carries 0.3 % of the anchor. At 10 % noise test functions a quarter as wide
-in space show it by more than 3.4 standard errors in seven of ten draws, narrower ones in none. At
-50 % and more no width that was tried does (from 3 to 24 points in space, 16 to 30 in time), and
-neither do instruments from the denoised field: their estimate of 1e-4 is 0 ± 0.7e-4. These runs
-are incomplete; `limits_` of u_xx holds the true coefficient, which a study reads as `unresolved`.
+in space show it by more than 3.4 standard errors in seven of ten draws; narrower ones hold more
+noise than signal. At 50 % and more no width that was tried does (from 3 to 24 points in space, 16
+to 30 in time), and neither do instruments from the denoised field: their estimate of 1e-4 is
+0 ± 0.7e-4. These runs are incomplete; `limits_` of u_xx holds the true coefficient, which a study
+reads as `unresolved`.
 
 A matrix without fields has the same limit: a true column below the noise is left out, the screen is
 believed, and `limits_`, `hidden_share_` and `summary()` say up to which size it may be there.
 """
 PRICE = """
 What it would cost to call such supports unreliable: a limit on `hidden_share_`, above which nothing
-is believed, over all runs above and those of thin fronts. The strict goal of 1 % needs a limit at
-which hardly any noisy data are believed.
+is believed, over all runs above and those of thin fronts. The strict goal of 1 % needs a limit
+below 2 %, which gives up more than half of the exact runs.
 
 """
 PEER = """
