@@ -201,7 +201,7 @@ def form(ufl_form: ufl.Form, comm: MPI.Comm, **kwargs: Any) -> fem.Form:
     """`dolfinx.fem.form` with this project's options; collective over `comm`."""
     from dolfinx import fem
 
-    tagged = with_common_tags(ufl_form)
+    tagged = one_rule_per_part(with_common_tags(ufl_form))
     with compiling(comm, tagged) as options:
         return fem.form(tagged, jit_options=options, **kwargs)
 
@@ -228,6 +228,34 @@ def with_common_tags(ufl_form: ufl.Form) -> ufl.Form:
             if i.subdomain_data() is None
             else i
             for i in ufl_form.integrals()
+        ]
+    )
+
+
+def one_rule_per_part(ufl_form: ufl.Form) -> ufl.Form:
+    """The form with one degree of quadrature for all integrals over the same part of the boundary.
+
+    UFL joins equal integrals over several parts, and where other integrals over one of these parts
+    have another degree, two kernels have the number of that part, of which DOLFINx assembles one
+    twice.
+    """
+    import ufl
+
+    key, integrals = "quadrature_degree", list(getattr(ufl_form, "integrals", list)())
+    degrees: dict[Any, set[int]] = {}
+    for integral in integrals:
+        if integral.integral_type() == "exterior_facet" and key in integral.metadata():
+            degrees.setdefault(integral.subdomain_id(), set()).add(integral.metadata()[key])
+    if len(degrees) < 2 or all(len(found) == 1 for found in degrees.values()):
+        return ufl_form
+    return ufl.Form(
+        [
+            integral.reconstruct(
+                metadata={**integral.metadata(), key: max(degrees[integral.subdomain_id()])}
+            )
+            if integral.integral_type() == "exterior_facet" and key in integral.metadata()
+            else integral
+            for integral in integrals
         ]
     )
 

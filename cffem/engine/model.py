@@ -25,9 +25,9 @@ from cffem.engine.assembly.experiment_checks import (
     check_time,
     checked_coefficients,
 )
+from cffem.engine.assembly.fluxes.transport import check_transport
 from cffem.engine.assembly.natural_conditions import check_carried
 from cffem.engine.assembly.net_flux import FluxCorrection
-from cffem.engine.assembly.transport import check_transport
 from cffem.engine.deletion import asked
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
 from cffem.engine.norms import StateNorm, TrajectoryNorm
@@ -119,9 +119,8 @@ class Model:
         check_time(library, experiment)
         from cffem.engine.mesh.meshes import read_mesh
 
-        signs = {name: -1 for name, value in self.coefficients.items() if value < 0}
         self.discretisation = Discretisation(
-            library, experiment, read_mesh(experiment.mesh, experiment.comm), signs
+            library, experiment, read_mesh(experiment.mesh, experiment.comm), self.coefficients
         )
         check_open_parts(self.discretisation)
         check_transport(self.discretisation, self.coefficients)

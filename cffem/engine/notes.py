@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cffem.forms.interior_penalty import trace_constant
+
 if TYPE_CHECKING:
     from cffem.engine.model import Model
 
@@ -32,11 +34,43 @@ def _fluxes(model: Model) -> list[str]:
         for upstream in (True, False)
     )
     found = [f"{', '.join(upwind)}: the flux between cells is upwind"] if upwind else []
-    return found + (
-        [f"{', '.join(central)}: the flux between cells is central, the mean of both sides"]
-        if central
-        else []
-    )
+    if central:
+        found.append(
+            f"{', '.join(central)}: the flux between cells is central, the mean of both sides"
+        )
+    return found + _laws(model) + _penalties(model)
+
+
+def _laws(model: Model) -> list[str]:
+    """The fluxes of nonlinear conservation laws."""
+    d = model.discretisation
+    names = [name for name in d.conserved_terms if model.coefficients.get(name)]
+    if not names:
+        return []
+    words = f"{', '.join(names)}: the flux between cells is that of Lax and Friedrichs"
+    for group in d.coupled:
+        words += (
+            f"; its dissipation, by the largest speed of {', '.join(map(str, group.fields))} with "
+            "the factual coefficients, stays in deletions"
+        )
+    return [words]
+
+
+def _penalties(model: Model) -> list[str]:
+    """How second derivatives of discontinuous fields are taken."""
+    d = model.discretisation
+    named: dict[float, list[str]] = {}
+    for name, weak in d.weak_terms.items():
+        for field in {f for penalty in weak.penalties for f in penalty.matrix}:
+            if model.coefficients.get(name):
+                constant = trace_constant(d.spaces.elements[field], d.mesh.geometry.dim)
+                named.setdefault(constant, []).append(name)
+    return [
+        f"{', '.join(dict.fromkeys(names))}: the flux between cells is that of the symmetric "
+        f"interior penalty method with the penalty {constant:g}·|∂K|/|K|, and boundary values are "
+        "given in Nitsche's way"
+        for constant, names in named.items()
+    ]
 
 
 def _multiplier_terms(model: Model) -> list[str]:

@@ -14,7 +14,8 @@ the paired Lagrange space, (s, q) = −(E, ∇q) + ∮ (E·n) q, and the term is
 discretely divergence-free fields; on H(div) elements curl curl goes through the weak curl. First
 derivatives that an element lacks are taken cell by cell, with the jump of the trace charged to the
 average weight: the central flux, which is consistent. The engine makes an upwind flux of it where a
-discontinuous field is transported.
+discontinuous field is transported. Second derivatives of discontinuous fields are penalised
+(`cffem.forms.interior_penalty`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from cffem.forms.cancelling import cancelling
+from cffem.forms.conservation_laws import components, conservation_form, is_nonlinear
 from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier, topological_dimension
+from cffem.forms.interior_penalty import interior_penalty
 from cffem.forms.orders import Derived, derivatives, is_held, order_of
 from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
 from cffem.forms.translation_errors import DimensionError, UnsupportedTerm
@@ -195,6 +198,7 @@ class _Balance:
         known: Mapping[Known, object] | None = None,
     ):
         self.dimension = topological_dimension(elements[equation])
+        self.equation = equation
         self.test = test_of(equation, elements)
         self.elements = {**elements, self.test: elements[equation]}
         self.carriers = {field: carrier(element) for field, element in self.elements.items()}
@@ -212,6 +216,12 @@ class _Balance:
     def weak_form(self, term: sp.Expr) -> WeakTerm:
         in_complex = self.in_complex(term)
         self.order = order_of(in_complex)
+        if self.order == 2 and self.carriers[self.test].space == L2:
+            return self.penalised(term, in_complex)
+        if self.order == 1 and self.carriers[self.test].space == L2:
+            conserved = self.conserved(in_complex)
+            if conserved is not None:
+                return conserved
         try:
             moved, jumps = self.combined(self.pieces(in_complex))
         except UnsupportedTerm:
@@ -353,6 +363,96 @@ class _Balance:
                 f"div({field}*grad(u))"
             )
         return "take a Lagrange element"
+
+    # Diffusion of discontinuous fields
+    # ------------------------------------------------------------------------------------------
+
+    def penalised(self, term: sp.Expr, whole: sp.Expr) -> WeakTerm:
+        """A term of second order by the interior penalty method, its summands of lower order as
+        they are.
+        """
+        summands = sp.Add.make_args(sp.expand_mul(whole))
+        second = [part for part in summands if order_of(part) == 2 or self.multiplies(part)]
+        lower = sp.Add(*(part for part in summands if part not in second))
+        rest = WeakTerm(term, self.test, sp.S.Zero) if lower == 0 else self.weak_form(lower)
+        moved = sum(
+            (
+                self.parts(part, self.test)
+                if order_of(part) == 2
+                else WeakIntegrand(inner(part, self.test))
+                for part in second
+            ),
+            WeakIntegrand(),
+        )
+        found = {d.field for d in derivatives(moved.volume) if d.order} - {self.test}
+        unknown = sorted((f for f in found if isinstance(f, Field)), key=str)
+        for field in unknown:
+            carried = self.carriers[field]
+            if carried.space not in (L2, H1):
+                raise UnsupportedTerm(f"{field} has a {carried.description} here", term)
+        fields = [f for f in unknown if self.carriers[f].space == L2]
+        for field in (self.test, *fields):
+            if self.carriers[field].degree == 0:
+                name = field if field != self.test else "the field of this equation"
+                raise UnsupportedTerm(
+                    f"{name} is constant on cells and has no gradient there; take DG of degree 1 "
+                    "or higher",
+                    term,
+                )
+        penalty = interior_penalty(moved.volume, self.test, fields, self.dimension)
+        return replace(
+            rest,
+            term=term,
+            volume=rest.volume + moved.volume,
+            traces=rest.traces + moved.traces,
+            penalties=(penalty,),
+        )
+
+    def conserved(self, term: sp.Expr) -> WeakTerm | None:
+        """A nonlinear term of first order as a conservation law; None where means of both sides
+        are conservative or upwind as it is.
+        """
+        fields = sorted(
+            (
+                d.field
+                for d in derivatives(term)
+                if d.order and isinstance(d.field, Field) and self.carriers[d.field].space == L2
+            ),
+            key=str,
+        )
+        if not fields or not is_nonlinear(term, self.equation, fields, self.dimension):
+            return None
+        found = conservation_form(term, fields, self.dimension)
+        if found is None:
+            raise UnsupportedTerm(
+                "it is not linear and not the divergence of a flux, so it has no value between "
+                "discontinuous cells; write it as div(…) of one, or take a Lagrange element",
+                term,
+            )
+        tests = components(self.test, self.dimension)
+        volume = sp.Add(
+            *(
+                rest * v - sp.Add(*(f * v.diff(SPACE[i]) for i, f in enumerate(row)))
+                for row, rest, v in zip(found.fluxes, found.rest, tests, strict=True)
+            )
+        )
+        if any(
+            d.field not in (*fields, self.test) and not self.carries(d) for d in derivatives(volume)
+        ):
+            raise UnsupportedTerm(self.lack(volume), term)
+        return WeakTerm(term, self.test, volume, conserved=found)
+
+    def multiplies(self, monomial: sp.Expr) -> bool:
+        """Whether a summand of first order multiplies derivatives that the elements lack, so that
+        it can only cancel with what others leave.
+        """
+        if not self.must_move(monomial):
+            return False
+        try:
+            self.parts(monomial, self.test)
+        except UnsupportedTerm:
+            return True
+        return False
 
     # The discrete de Rham complex
     # ------------------------------------------------------------------------------------------

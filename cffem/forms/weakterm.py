@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import sympy as sp
 import ufl
 
+from cffem.forms.conservation_laws import ConservationForm
+from cffem.forms.interior_penalty import InteriorPenalty
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
 from cffem.forms.quadrature import with_fixed_quadrature
@@ -60,6 +62,9 @@ class WeakTerm:
         auxiliaries: further fields that `volume` contains, each with its own definition.
         surfaces: pairs (name, integrand) of integrals over parts of the boundary and surfaces
             inside, test function included.
+        penalties: what terms of second order leave between discontinuous cells.
+        conserved: the flux of a nonlinear conservation law, whose values between cells and on the
+            boundary the engine gives.
     """
 
     term: sp.Expr
@@ -69,6 +74,8 @@ class WeakTerm:
     jumps: tuple[Trace, ...] = ()
     auxiliaries: tuple[Auxiliary, ...] = ()
     surfaces: tuple[tuple[str, sp.Expr], ...] = ()
+    penalties: tuple[InteriorPenalty, ...] = ()
+    conserved: ConservationForm | None = None
 
     @property
     def boundary(self) -> sp.Expr:
@@ -83,10 +90,12 @@ class WeakTerm:
             self,
             volume=self.volume + factor * other.volume,
             traces=self.traces + tuple((trace, factor * weight) for trace, weight in other.traces),
-            jumps=self.jumps + other.jumps,
+            jumps=self.jumps + tuple((trace, factor * weight) for trace, weight in other.jumps),
             auxiliaries=self.auxiliaries
             + tuple(a for a in other.auxiliaries if a.field not in known),
             surfaces=self.surfaces + other.surfaces,
+            penalties=self.penalties + tuple(p.scaled(factor) for p in other.penalties),
+            conserved=other.conserved if self.conserved is None else self.conserved,
         )
 
     def imposing(self, values: Mapping[sp.Expr, sp.Expr]) -> WeakTerm:
@@ -132,12 +141,16 @@ class WeakTerm:
         for trace, weight in self.jumps:
             jump = low(trace)
             interior -= ufl.inner(jump("+") + jump("-"), ufl.avg(low(weight))) * dS(domain=domain)
+        for penalty in self.penalties:
+            interior += penalty.between_cells(low, context.values, {}) * dS(domain=domain)
         return TermForms(*map(with_fixed_quadrature, (volume, boundary, interior)))
 
     def __str__(self) -> str:
         parts = [f"∫ {self.volume} dx"] if self.volume != 0 else []
         parts += [f"∮ {self.boundary} ds"] if self.boundary != 0 else []
         parts += [f"−∫ [{trace}]·{{{weight}}} dS" for trace, weight in self.jumps]
+        parts += ["interior penalties"] if self.penalties else []
+        parts += ["fluxes between cells"] if self.conserved is not None else []
         parts += [f"∮ {integrand} ds({name})" for name, integrand in self.surfaces]
         where = [f"({a.field}, {a.test}) = {a.definition}" for a in self.auxiliaries]
         return " + ".join(parts or ["0"]) + "".join(f", where {text}" for text in where)

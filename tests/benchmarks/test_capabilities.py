@@ -27,11 +27,11 @@ def test_every_class_is_on_the_page():
 
 
 def test_a_refusal_is_shown_with_its_words():
-    cells = tried("Burgers, DG", ranks=False)
-    assert "not linear" in cells["solve"]
-    text = page({"Burgers, DG": cells})
-    assert "| Burgers, DG | [1] | – |" in text
-    assert "not linear" in text.split("| Burgers")[1]
+    cells = tried("diffusion, DG of degree 0", ranks=False)
+    assert "constant on cells" in cells["solve"]
+    text = page({"diffusion, DG of degree 0": cells})
+    assert "| diffusion, DG of degree 0 | [1] | – |" in text
+    assert "constant on cells" in text.split("| diffusion")[1]
 
 
 @pytest.mark.slow

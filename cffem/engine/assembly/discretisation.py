@@ -27,17 +27,19 @@ from ufl.constantvalue import Zero
 from cffem import _compat
 from cffem.engine.assembly import experiment_checks as checks
 from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
+from cffem.engine.assembly.fluxes import lax_friedrichs, nitsche
+from cffem.engine.assembly.fluxes.transport import Upwind, upwind
 from cffem.engine.assembly.ingredients import Ingredient
 from cffem.engine.assembly.natural_conditions import check_natural
 from cffem.engine.assembly.periodic.elimination import Periodicity
 from cffem.engine.assembly.spaces import Spaces, basix_element, default_multiplier
 from cffem.engine.assembly.traces import essential, given_values, on_part
-from cffem.engine.assembly.transport import Upwind, upwind
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.known_fields import KnownFields
 from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
+from cffem.engine.mesh.wrapped import wrapped
 from cffem.forms.elements import HCURL, carrier
 from cffem.forms.given_forms import captured, given_form
 from cffem.forms.lowering import Context, Lowering
@@ -54,7 +56,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field, ScalarField
 from cffem.symbols.form_terms import FormTerm
 from cffem.symbols.operators import as_expr, dt
-from cffem.symbols.problem.conditions import BoundaryCondition
+from cffem.symbols.problem.conditions import BoundaryCondition, Dirichlet
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.restricted import split_parts
 
@@ -75,7 +77,8 @@ class Discretisation:
         library: a `Library` or `System`.
         experiment: the experiment.
         domain: the mesh with its named boundary parts, as `cffem.engine.mesh.meshes` gives it.
-        signs: −1 for the terms whose coefficients are negative; they decide what is upstream.
+        coefficients: α_j of the factual problem; their signs decide what is upstream, and they
+            give the speeds of fields that conservation laws couple.
     """
 
     def __init__(
@@ -83,34 +86,28 @@ class Discretisation:
         library: Library | System,
         experiment: Experiment,
         domain: MeshData,
-        signs: Mapping[str, int] | None = None,
+        coefficients: Mapping[str, float] | None = None,
     ):
         _compat.keep_cells()
-        self.signs = dict(signs or {})
+        self.factual = dict(coefficients or {})
+        # −1 for the terms whose coefficients are negative.
+        self.signs = {name: -1 for name, value in self.factual.items() if value < 0}
+        # Terms in parts that deletions add, with the opposite of the coefficient of the whole term,
+        # whose fluxes they undo there.
+        self.part_terms: set[str] = set()
         # Functions and constants of this very mesh that terms given as forms bring along.
         self.captured: list[Any] = []
         self.library = library
         self.experiment = experiment
-        self.domain = domain
-        self.mesh = domain.mesh
-        checks.check_mesh(self.mesh)
-        library.check(self.mesh.geometry.dim)
-        self.boundary = Boundary(domain, experiment.boundary)
+        checks.check_mesh(domain.mesh)
+        library.check(domain.mesh.geometry.dim)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
-        self.time = Time(self.mesh, PETSc.ScalarType(0))
-        window = experiment.time
-        span = None if window is None else (float(window.start), float(window.end))
-        self.known = KnownFields(domain, experiment.known, self.time, span)
         checks.check_fields(library, experiment)
-        elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
-        self.multiplier = self._multiplier(elements)
-        if self.multiplier is not None:
-            elements[self.multiplier[0]] = self.multiplier[1]
-        self.weak_terms = {name: self._weak_term(name, elements) for name in library.names}
-        self.weak_anchors = {
-            f: self._weak_anchor(f, equation.anchor, elements)
-            for f, equation in library.equations.items()
-        }
+        elements = self._on(domain, experiment.boundary)
+        if self.boundary.periodic and self._has_fluxes():
+            # Fluxes cross periodic sides between cells that are neighbours there.
+            conditions = [c for c in experiment.boundary if isinstance(c, BoundaryCondition)]
+            elements = self._on(wrapped(domain, self.boundary.periodic), conditions)
         self.auxiliaries = self._auxiliaries()
         self.spaces = Spaces(
             self.mesh, {**elements, **{a.field: a.element for a in self.auxiliaries}}
@@ -128,8 +125,36 @@ class Discretisation:
         checks.check_effects(self)
         check_natural(self)
         check_tangential(self)
+        nitsche.check_weakly_given(self)
         self.parameters = self._parameters()
         self.context = self._context()
+
+    def _on(
+        self, domain: MeshData, conditions: Sequence[BoundaryCondition | Periodic]
+    ) -> dict[Field, _ElementBase]:
+        """Weak forms on a mesh; returns the elements."""
+        self.domain, self.mesh = domain, domain.mesh
+        library, experiment = self.library, self.experiment
+        self.boundary = Boundary(domain, conditions)
+        self.time = Time(self.mesh, PETSc.ScalarType(0))
+        window = experiment.time
+        span = None if window is None else (float(window.start), float(window.end))
+        self.known = KnownFields(domain, experiment.known, self.time, span)
+        elements = {f: basix_element(self.mesh, f, experiment.elements[f]) for f in self.unknowns}
+        self.multiplier = self._multiplier(elements)
+        if self.multiplier is not None:
+            elements[self.multiplier[0]] = self.multiplier[1]
+        self.weak_terms = {name: self._weak_term(name, elements) for name in library.names}
+        self.weak_anchors = {
+            f: self._weak_anchor(f, equation.anchor, elements)
+            for f, equation in library.equations.items()
+        }
+        return elements
+
+    def _has_fluxes(self) -> bool:
+        """Whether something flows between cells, so that it flows across periodic sides as well."""
+        weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
+        return any(term.jumps or term.penalties or term.conserved is not None for term in weak)
 
     # What the user said
     # ----------------------------------------------------------------------------------------------
@@ -149,6 +174,11 @@ class Discretisation:
     def periodicity(self) -> Periodicity | None:
         """The identification of unknowns by periodic conditions."""
         return Periodicity(self.spaces, self.boundary) if self.boundary.periodic else None
+
+    @cached_property
+    def surface_share(self) -> fem.Function:
+        """|∂K|/|K| of every cell, which penalties between cells are multiples of; collective."""
+        return nitsche.surface_share(self.mesh)
 
     @cached_property
     def kinds(self) -> dict[Field, str]:
@@ -212,10 +242,10 @@ class Discretisation:
                 weak = weak.plus(surface)
                 continue
             within = self._everywhere(inner, equation, elements, multipliers)
-            if within.jumps:
+            if within.conserved is not None:
                 raise UnsupportedTerm(
-                    "fluxes between discontinuous cells are not restricted to a part; take a "
-                    "Lagrange element",
+                    "fluxes of nonlinear terms between discontinuous cells are not restricted to a "
+                    "part; take a Lagrange element",
                     inner,
                 )
             weak = weak.plus(within, self.known.indicator(part, what))
@@ -311,17 +341,20 @@ class Discretisation:
         if isinstance(weak.term, FormTerm):
             return self._given_form(weak.term, equation)
         context = self.context.extended({weak.test: self.tests[equation]})
-        within = replace(weak, traces=())
-        form = (
-            within.forms(self.sharp.context(weak.volume, context)).volume
-            + within.forms(context).interior
-        )
+        within = replace(weak, traces=(), penalties=())
+        sides = self.sharp.on_sides(context)
+        form = within.forms(self.sharp.context(weak.volume, context)).volume
+        form += within.forms(sides).interior + nitsche.between_cells(self, weak, sides)
         low, measure = Lowering(context), self.boundary.measure
         multiplier = None if self.multiplier is None else self.multiplier[0]
-        flux = upwind(weak, equation, self.kinds, self.mesh.geometry.dim, sign)
+        if weak.conserved is not None:
+            form += lax_friedrichs.flux_form(self, weak, equation, sign, context)
+        flux = None
+        if not self.is_coupled(equation):
+            flux = upwind(weak, equation, self.kinds, self.mesh.geometry.dim, sign)
         if flux is not None:
             form += with_fixed_quadrature(
-                flux.between_cells(low, context.values[equation], self.tests[equation])
+                flux.between_cells(Lowering(sides), context.values[equation], self.tests[equation])
             )
         for part, conditions in self.boundary.conditions.items():
             symbols = self.boundary.data_symbols
@@ -335,14 +368,18 @@ class Discretisation:
                 dimension,
                 self.kinds,
                 multiplier,
+                nitsche.weakly_given(weak, conditions, self.kinds),
             )
             traces = [] if closed else on_part(*given)
             if traces and not self._zero_on(equation, conditions):
                 form += self.on_boundary(contraction(tuple(traces)), context) * measure(
                     self.boundary.tags[part]
                 )
+            if weak.penalties:
+                here = measure(self.boundary.tags[part])
+                form += nitsche.through_boundary(self, weak, conditions, context, here)
             if entering := self._inflow(weak, conditions):
-                share = 1.0 if flux is None else flux.entering(low)
+                share = self._share(equation, conditions) if flux is None else flux.entering(low)
                 form += (
                     share
                     * self.on_boundary(contraction(tuple(entering)), context)
@@ -354,6 +391,23 @@ class Discretisation:
             if part in self.boundary.surfaces:
                 form += 0.5 * low(integrand) * measure(self.boundary.surfaces[part])
         return form
+
+    def _share(self, equation: Field, conditions: list[BoundaryCondition]) -> float:
+        """How much of a jump to given values a central flux takes: half of it where the other side
+        is given as a whole, and is not mirrored.
+        """
+        group = next((g for g in self.coupled if equation in g.fields), None)
+        given = {c.unknown for c in conditions if isinstance(c, Dirichlet)}
+        return 0.5 if group is not None and {*group.fields} <= given else 1.0
+
+    def is_coupled(self, unknown: Field) -> bool:
+        """Whether a conservation law couples a field with others."""
+        return any(unknown in group.fields for group in self.coupled)
+
+    @cached_property
+    def coupled(self) -> list[lax_friedrichs.Coupled]:
+        """The groups of discontinuous fields that nonlinear conservation laws couple."""
+        return lax_friedrichs.coupled_fields(self, self.factual)
 
     def _given_form(self, term: FormTerm, equation: Field) -> ufl.Form:
         """The form of a term that the user gave as one."""
@@ -434,7 +488,7 @@ class Discretisation:
 
     def ingredient(self, name: str, form: ufl.Form) -> Ingredient:
         """Differentiate a form and see what it depends on."""
-        form = with_fixed_quadrature(form)
+        form = _compat.one_rule_per_part(with_fixed_quadrature(form))
         trial = ufl.TrialFunction(self.spaces.space)
         states = (self.state, self.rate, self.acceleration)
         jacobians = []
@@ -480,7 +534,23 @@ class Discretisation:
         """Whether other coefficients change what is upstream, so that fluxes between cells are
         other ones.
         """
-        return any((coefficients[name] < 0) != (name in self.signs) for name in self.upwind_terms)
+        names = [*self.upwind_terms, *self.conserved_terms]
+        if any((coefficients[name] < 0) != (name in self.signs) for name in names):
+            return True
+        return any(
+            coefficients[name] != factor
+            for group in self.coupled
+            for name, factor in zip(group.names, group.coefficients, strict=True)
+        )
+
+    @cached_property
+    def conserved_terms(self) -> dict[str, int]:
+        """The nonlinear conservation laws of discontinuous fields, with their signs."""
+        return {
+            name: self.signs.get(name, 1)
+            for name, weak in self.weak_terms.items()
+            if weak.conserved is not None
+        }
 
     @cached_property
     def upwind_terms(self) -> dict[str, Upwind]:
@@ -491,6 +561,7 @@ class Discretisation:
                 weak, self.library.locate(name)[0], spaces, dimension, self.signs.get(name, 1)
             )
             for name, weak in self.weak_terms.items()
+            if name not in self.part_terms and not self.is_coupled(self.library.locate(name)[0])
         }
         return {name: flux for name, flux in found.items() if flux is not None}
 
@@ -511,6 +582,10 @@ class Discretisation:
             found.append(
                 (1.0, self.ingredient(f"{auxiliary.field}", self._auxiliary_form(auxiliary)))
             )
+        for group in self.coupled:
+            name = f"dissipation of {', '.join(map(str, group.fields))}"
+            form = lax_friedrichs.dissipation_form(self, group)
+            found.append((1.0, self.ingredient(name, form)))
         if self.multiplier is not None:
             found.append((-1.0, self.ingredient("constraint", self._constraint_form())))
         return found

@@ -135,8 +135,9 @@ class Equation:
         Raises:
             InputError: a term that is upwind for one sign of its coefficient would be downwind.
         """
-        for name, flux in self.discretisation.upwind_terms.items():
-            if coefficients.get(name, 0.0) * flux.sign < 0:
+        upwind = {n: flux.sign for n, flux in self.discretisation.upwind_terms.items()}
+        for name, sign in {**upwind, **self.discretisation.conserved_terms}.items():
+            if coefficients.get(name, 0.0) * sign < 0:
                 raise InputError(
                     f"the flux of {name} between cells is upwind for coefficients of one sign, "
                     "that of the model; make another "

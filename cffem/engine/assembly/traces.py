@@ -108,6 +108,7 @@ def on_part(
     dimension: int,
     spaces: Mapping[Field, str],
     multiplier: Field | None = None,
+    weakly: Collection[Field] = (),
 ) -> list[Trace]:
     """The traces that remain on one part of the boundary.
 
@@ -121,12 +122,17 @@ def on_part(
         spaces: the Sobolev space of every field's element.
         multiplier: that of a constraint; in terms of the library it stands for itself, traces
             included.
+        weakly: discontinuous fields whose values the term takes in Nitsche's way; fluxes of them
+            stay.
     """
     if essential(conditions, equation, spaces[equation]) or natural_of(conditions, equation):
         return []
     given = given_values(conditions, data, spaces)
     kept = []
     for trace, weight in with_tractions(traces, conditions, equation, data, dimension):
+        if {*differentiated(trace)} & {*weakly}:
+            kept.append((trace, weight))
+            continue
         trace = trace.xreplace(given)
         for unknown in differentiated(trace):
             trace = imposed(trace, unknown, conditions, part, data, dimension, equation)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from cffem.engine.assembly.transport import check_transport
+from cffem.engine.assembly.fluxes.transport import check_transport
 from cffem.engine.calibration.descent import Descent, FitAccuracy, inside, least_change
 from cffem.engine.calibration.robust_loss import LINEAR, ReadingLoss
 from cffem.engine.model import Model

@@ -32,7 +32,9 @@ from cffem.engine.solve.solve_record import SolveRecord
 from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
+    from cffem.engine.assembly.dirichlet import EssentialConditions
     from cffem.engine.model import Model
+    from cffem.engine.solve.linear import LinearSolver
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ class SteadyDeletions:
     Args:
         model: the model, for which `is_linear_steady` holds.
     """
+
+    solver: LinearSolver
+    essential: EssentialConditions
 
     def __init__(self, model: Model):
         self.model, self.equation = model, model.equation

@@ -31,6 +31,7 @@ from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.known import Known
+from cffem.symbols.operators import has_jump
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -53,6 +54,8 @@ class Visibility:
             one.
         moments: at so many times in the window data that move are looked at.
         degree: the largest degree of the polynomials that stand for data, by dimension.
+        sides: the degree of the polynomials that stand for data which jump between cells on either
+            side of a facet.
         memory: how many bytes of moving data are kept for the times when they are needed again.
     """
 
@@ -62,6 +65,7 @@ class Visibility:
     rule: int = 4
     moments: int = 3
     degree: tuple[int, int, int] = (12, 8, 6)
+    sides: int = 4
     memory: int = 100_000_000
 
 
@@ -270,6 +274,18 @@ class SharpData:
         return replace(
             context, data=lambda data: self.function(data, wanted) if self.unseen(data) else None
         )
+
+    def on_sides(self, context: Context) -> Context:
+        """A context for integrals over facets between cells, in which functions stand for data that
+        jump, so that each side of a facet has its own values; of cells that a jump cuts, means.
+        """
+
+        def standing(data: sp.Expr) -> Expr | None:
+            if not has_jump(data):
+                return None
+            return self.function(data, 0 if self.unseen(data) else VISIBILITY.sides)
+
+        return replace(context, data=standing)
 
     def check_not_zero(self, expr: sp.Expr, unknown: Field, what: str) -> None:
         """Refuse data that are not zero as they are written, but have no moments on this

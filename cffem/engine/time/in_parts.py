@@ -86,8 +86,10 @@ def _add_term(model: Model, name: str, part: str, known: str) -> None:
         discretisation.weak_terms[known] = weak
         discretisation.context = discretisation._context()  # which knows the part's indicator now
         discretisation.__dict__.pop("upwind_terms", None)
-        unknown = library.locate(known)[0]
-        made = discretisation.ingredient(known, discretisation.form_of(weak, unknown))
+        discretisation.__dict__.pop("conserved_terms", None)
+        discretisation.part_terms.add(known)
+        unknown, sign = library.locate(known)[0], discretisation.signs.get(name, 1)
+        made = discretisation.ingredient(known, discretisation.form_of(weak, unknown, sign=sign))
         model.equation.terms[known] = Assembled(made, model.equation)
     model.library = discretisation.library
     model.coefficients[known] = 0.0

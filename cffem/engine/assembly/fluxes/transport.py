@@ -9,7 +9,8 @@ into a cell where α a > 0, and
 
     F(u; v) = F_central(u; v) − sign(α) ½ ∫ |a| [u][v] dS + ∮ max(sign(α) a, 0) (g − u) v ds
 
-takes the value from upstream, on the boundary the given one g. The equation stays linear in α,
+takes the value from upstream, on the boundary the given one g. Where a itself jumps, as at the edge
+of a subdomain, each side takes its own: −½ ∫ [u][|a| v] dS. The equation stays linear in α,
 whose sign does not change within a model. Derivatives of other fields (the pressure in an acoustic
 system), and of fields on H(div) and H(curl) elements, keep the central flux, which conserves
 energy; `model.notes` says which is which.
@@ -36,6 +37,7 @@ from cffem.symbols.algebra.analysis import canonical
 from cffem.symbols.coordinates import t
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Field
+from cffem.symbols.operators import has_jump
 from cffem.symbols.problem.conditions import Dirichlet
 
 if TYPE_CHECKING:
@@ -105,14 +107,12 @@ class Upwind:
 
     def between_cells(self, low: Lowering, value: Expr, test: Expr) -> Expr:
         """What makes the central flux an upwind one."""
-        speed = ufl.avg(abs(low(self.speed)))
-        return (
-            -self.sign
-            * 0.5
-            * speed
-            * ufl.inner(ufl.jump(value), ufl.jump(test))
-            * ufl.dS(domain=low.context.domain)
+        speed = abs(low(self.speed))
+        charged = (
+            ufl.jump(speed * test) if has_jump(self.speed) else ufl.avg(speed) * ufl.jump(test)
         )
+        facets = ufl.dS(domain=low.context.domain)
+        return -self.sign * 0.5 * ufl.inner(ufl.jump(value), charged) * facets
 
     def entering(self, low: Lowering) -> Expr:
         """One where the field flows in through the boundary, else zero."""
@@ -134,18 +134,12 @@ def upwind(
 
 
 def check_transport(discretisation: Discretisation, coefficients: Mapping[str, float]) -> None:
-    """Refuse transport whose inflow values nobody gives, and fluxes across periodic sides.
+    """Refuse transport whose inflow values nobody gives.
 
     Raises:
         InputError: the message names the term and the part of the boundary.
     """
     jumping = [name for name, weak in discretisation.weak_terms.items() if weak.jumps]
-    if jumping and discretisation.boundary.periodic:
-        raise InputError(
-            f"{jumping[0]} has fluxes between cells on its elements, which are not carried across "
-            "periodic sides; take a Lagrange "
-            "element, or give boundary values"
-        )
     _check_coupling(
         discretisation,
         [
@@ -160,7 +154,7 @@ def check_transport(discretisation: Discretisation, coefficients: Mapping[str, f
             for name, found in discretisation.upwind_terms.items()
             if discretisation.library.locate(name)[0] == unknown and coefficients.get(name)
         }
-        if speeds:
+        if speeds and discretisation.boundary.conditions:
             _check_inflow(discretisation, unknown, speeds)
 
 
