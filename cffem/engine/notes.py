@@ -38,7 +38,20 @@ def _fluxes(model: Model) -> list[str]:
         found.append(
             f"{', '.join(central)}: the flux between cells is central, the mean of both sides"
         )
-    return found + _laws(model) + _penalties(model)
+    return found + _laws(model) + _penalties(model) + _streamlines(model)
+
+
+def _streamlines(model: Model) -> list[str]:
+    """Which fields are stabilised, and what deletions keep of it."""
+    fields = ", ".join(map(str, model.discretisation.streamlines))
+    return (
+        [
+            f"{fields}: stabilised by SUPG, the residual tested with v + τ b·∇v, and τ b of the "
+            "factual equation stays in deletions"
+        ]
+        if fields
+        else []
+    )
 
 
 def _laws(model: Model) -> list[str]:

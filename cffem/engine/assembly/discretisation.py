@@ -27,7 +27,7 @@ from ufl.constantvalue import Zero
 from cffem import _compat
 from cffem.engine.assembly import experiment_checks as checks
 from cffem.engine.assembly.auxiliary import auxiliary_traces, check_tangential, is_held, leader_of
-from cffem.engine.assembly.fluxes import lax_friedrichs, nitsche
+from cffem.engine.assembly.fluxes import lax_friedrichs, nitsche, streamline
 from cffem.engine.assembly.fluxes.transport import Upwind, upwind
 from cffem.engine.assembly.ingredients import Ingredient
 from cffem.engine.assembly.natural_conditions import check_natural
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from basix.ufl import _ElementBase
     from ufl.core.expr import Expr
 
+    from cffem.engine.assembly.carried import Symbol
     from cffem.engine.mesh.meshes import MeshData
     from cffem.symbols.problem.conditions import Periodic
     from cffem.symbols.problem.library import Library
@@ -179,6 +180,11 @@ class Discretisation:
     def surface_share(self) -> fem.Function:
         """|∂K|/|K| of every cell, which penalties between cells are multiples of; collective."""
         return nitsche.surface_share(self.mesh)
+
+    @cached_property
+    def streamlines(self) -> dict[Field, Symbol]:
+        """Transport and diffusion of the equations that SUPG stabilises."""
+        return streamline.check_streamline(self, self.factual)
 
     @cached_property
     def kinds(self) -> dict[Field, str]:
@@ -517,7 +523,9 @@ class Discretisation:
         """The ingredients of all candidate terms."""
         found = {
             name: self.ingredient(
-                name, self.form_of(weak, self.library.locate(name)[0], sign=self.signs.get(name, 1))
+                name,
+                self.form_of(weak, self.library.locate(name)[0], sign=self.signs.get(name, 1))
+                + streamline.share(self, self.library.locate(name)[0], self.library[name]),
             )
             for name, weak in self.weak_terms.items()
         }
@@ -537,10 +545,15 @@ class Discretisation:
         names = [*self.upwind_terms, *self.conserved_terms]
         if any((coefficients[name] < 0) != (name in self.signs) for name in names):
             return True
-        return any(
+        coupled = any(
             coefficients[name] != factor
             for group in self.coupled
             for name, factor in zip(group.names, group.coefficients, strict=True)
+        )
+        return coupled or any(
+            coefficients.get(name, 0.0) != self.factual.get(name, 0.0)
+            for name in self.library.names
+            if self.library.locate(name)[0] in self.streamlines
         )
 
     @cached_property
@@ -574,7 +587,9 @@ class Discretisation:
                     (
                         1.0,
                         self.ingredient(
-                            f"anchor of {unknown}", self.form_of(weak, unknown, sign=-1)
+                            f"anchor of {unknown}",
+                            self.form_of(weak, unknown, sign=-1)
+                            + streamline.share(self, unknown, weak.term),
                         ),
                     )
                 )
@@ -611,6 +626,7 @@ class Discretisation:
                 )
                 self.sharp.check_not_zero(given, unknown, f"the forcing of {unknown}")
             form = ufl.inner(value, self.tests[unknown]) * measure
+            form += streamline.share(self, unknown, None, value)
             found.append((-1.0, self.ingredient(f"forcing of {unknown}", form)))
         return found
 

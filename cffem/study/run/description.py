@@ -91,6 +91,11 @@ def experiment_of(experiment: Experiment, domain: MeshData | None) -> dict[str, 
         "known": known_content(experiment, domain),
         "observation": plain(experiment.observation),
         **(
+            {"stabilisation": {str(key): kind for key, kind in experiment.stabilisation.items()}}
+            if experiment.stabilisation
+            else {}
+        ),
+        **(
             {"uncertain": [uncertain_of(e) for e in experiment.uncertain]}
             if experiment.uncertain
             else {}

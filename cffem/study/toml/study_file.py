@@ -99,6 +99,7 @@ EXPERIMENT = (
     "time",
     "constraint",
     "forcing",
+    "stabilisation",
     DATA,
     READINGS,
     SENSORS,
@@ -353,6 +354,7 @@ class StudyReader:
             "time": self._window(table),
             "constraint": self._constraint(table) if "constraint" in table else None,
             "forcing": self._values(table.table("forcing", {}), None, rates=False),
+            "stabilisation": self._stabilisation(table.table("stabilisation", {})),
             "comm": self.comm,
             "known": self._known(table),
             "observation": read_sensors(table, SENSORS, self.fields) if SENSORS in table else None,
@@ -420,6 +422,9 @@ class StudyReader:
             self.field(name, table, name): self._element(table, name)
             for name in table.entries(most=50)
         }
+
+    def _stabilisation(self, table: Table) -> dict[Field, str]:
+        return {self.field(n, table, n): str(table.get(n)) for n in table.entries(most=50)}
 
     def _element(self, table: Table, name: str) -> tuple[str, int]:
         value = table.get(name)

@@ -53,6 +53,8 @@ class Experiment:
         observation: what is measured, `cf.Sensors(…)` say; None for the whole field.
         uncertain: initial or boundary values that are known up to a few amplitudes,
             `cf.Uncertain(u, basis)`; a fit to readings estimates them.
+        stabilisation: {u: "SUPG"} for fields on Lagrange elements that are transported: the
+            residual is tested along the streamlines as well.
     """
 
     mesh: Any
@@ -66,6 +68,7 @@ class Experiment:
     known: Mapping[Known, object] = field(default_factory=dict)
     observation: Observation | None = None
     uncertain: Sequence[Uncertain] = ()
+    stabilisation: Mapping[Field, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         from cffem.symbols.problem.known_values import checked_known
@@ -81,6 +84,11 @@ class Experiment:
             raise InputError(
                 "elements must give each field its element, for instance {u: ('Lagrange', 2)}"
             )
+        for key, kind in self.stabilisation.items():
+            if key not in self.elements:
+                raise InputError(f"stabilisation of {key}, which has no element here")
+            if kind != "SUPG":
+                raise InputError(f"there is no stabilisation {kind!r} for {key}; there is 'SUPG'")
         if not isinstance(self.boundary, Sequence):
             raise InputError(
                 "boundary must be a list of boundary conditions, [Dirichlet(u, 0)] say, not "
