@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 H1, HCURL, HDIV, L2 = "H1", "H(curl)", "H(div)", "L2"
+SMOOTH = "smooth"  # of given functions with all derivatives
 
 _PIOLA = {basix.MapType.covariantPiola: HCURL, basix.MapType.contravariantPiola: HDIV}
 # The derivative that a function of each space has in L2; in H1 every first derivative.
@@ -50,8 +51,10 @@ class Carrier:
 
     def conforming(self, operator: str, order: int) -> bool:
         """Whether a derivative is square-integrable across cells; `operator` is innermost."""
-        return order == 0 or (
-            order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator)
+        return (
+            order == 0
+            or self.space == SMOOTH
+            or (order == 1 and (self.space == H1 or NATURAL.get(self.space) == operator))
         )
 
     def represents(self, operator: str, order: int) -> bool:

@@ -30,7 +30,16 @@ from sympy.core.sorting import default_sort_key
 
 from cffem.forms.cancelling import cancelling
 from cffem.forms.conservation_laws import components, conservation_form, is_nonlinear
-from cffem.forms.elements import H1, HCURL, HDIV, L2, before, carrier, topological_dimension
+from cffem.forms.elements import (
+    H1,
+    HCURL,
+    HDIV,
+    L2,
+    SMOOTH,
+    before,
+    carrier,
+    topological_dimension,
+)
 from cffem.forms.interior_penalty import interior_penalty
 from cffem.forms.orders import Derived, derivatives, is_held, order_of
 from cffem.forms.parts import IntegrationByParts, Trace, WeakIntegrand
@@ -54,6 +63,7 @@ def weak_form(
     elements: Mapping[Field, _ElementBase],
     multipliers: Collection[Field] = (),
     known: Mapping[Known, object] | None = None,
+    smooth: bool = False,
 ) -> WeakTerm:
     """The weak form of a term in the equation of a field.
 
@@ -64,6 +74,8 @@ def weak_form(
         multipliers: fields that are never differentiated, whatever their element: grad(p) becomes
             −(p, div v) + ∮ p n·v, the exact transpose of the divergence constraint that p enforces.
         known: the Basix elements of known fields that are finite-element functions.
+        smooth: whether the test function is a given one with all derivatives, which then takes
+            those that fields lack.
 
     Raises:
         UnsupportedTerm: the derivatives cannot be balanced (products of second derivatives, say).
@@ -83,7 +95,7 @@ def weak_form(
     """
     try:
         _check(term, equation, elements)
-        return _Balance(equation, elements, multipliers, known or {}).weak_form(term)
+        return _Balance(equation, elements, multipliers, known or {}, smooth).weak_form(term)
     except UnsupportedTerm as error:
         for known in _differentiated_jumps(term):
             words = f"{known} jumps between cells and has no derivative"
@@ -196,6 +208,7 @@ class _Balance:
         elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field] = (),
         known: Mapping[Known, object] | None = None,
+        smooth: bool = False,
     ):
         self.dimension = topological_dimension(elements[equation])
         self.equation = equation
@@ -207,6 +220,8 @@ class _Balance:
             for field in multipliers
             if field in self.carriers
         }
+        if smooth:
+            self.carriers[self.test] = replace(self.carriers[self.test], space=SMOOTH)
         self.known = dict(known or {})
         self.carriers |= {field: carrier(element) for field, element in self.known.items()}
         self.auxiliaries: dict[sp.Expr, Auxiliary] = {}
@@ -276,6 +291,8 @@ class _Balance:
         if order > 2:
             return self.pieces(self.lowered(monomial, order))
         moved, reason = self.moved(monomial, direct)
+        if moved is not None and self.carriers[self.test].space == SMOOTH and order == 2:
+            moved = self.twice(moved)
         for way in (moved, direct):
             if way is not None and self.conforming(way.volume):
                 return [_Piece((way,))]
@@ -294,6 +311,14 @@ class _Balance:
             jumps = self.parts(monomial, self.test).traces
             return [_Piece((direct, moved), () if multiplied else jumps, words)]
         return [_Piece((direct,) if moved is None else (moved, direct), stuck=reason)]
+
+    def twice(self, moved: WeakIntegrand) -> WeakIntegrand:
+        """What was integrated by parts once more, where that can be done."""
+        try:
+            again = self.parts(moved.volume, sp.S.One)
+        except UnsupportedTerm:
+            return moved
+        return WeakIntegrand(sp.expand_mul(again.volume), moved.traces + again.traces)
 
     def lowered(self, monomial: sp.Expr, order: int) -> sp.Expr:
         """A summand of third or higher order with auxiliary fields for second derivatives."""

@@ -248,6 +248,22 @@ def test_derivatives_are_right_and_tangent_and_adjoint_agree():
         assert abs(direct) == pytest.approx(abs(adjoint[name]), rel=1e-8)
 
 
+def test_solutions_give_the_rows_of_their_own_equation():
+    """Derivatives go to the bumps, so that fluxes between cells are in the rows as well."""
+    library = cf.Library(anchor=dt(u), terms={"adv": -u.diff(x), "d": lap(u)})
+    experiment = cf.Experiment(
+        mesh=unit("interval", 40),
+        elements={u: ("DG", 2)},
+        initial={u: sp.sin(sp.pi * x)},
+        boundary=[cf.Dirichlet(u, 0)],
+        time=cf.Window(0, 0.2, steps=40),
+    )
+    model = cf.Model(library, {"adv": 0.5, "d": 0.1}, experiment)
+    design = cf.Design.from_fields(library, [model.factual], kind="weak")
+    screen = cf.Screening(method="subset").fit(design)
+    assert screen.coef_ == pytest.approx([0.5, 0.1], rel=1e-3)
+
+
 def scores(comm):
     found = {name: d.score for name, d in marching(comm).deletions().deletions.items()}
     if comm.rank == 0:

@@ -231,7 +231,7 @@ def check_mesh(model: Model) -> None:
     ]
     if model.discretisation.captured:
         raise NotCovered("a form contains functions or constants of this mesh, and of no finer one")
-    if any(term.jumps for term in weak):
+    if any(term.jumps or term.penalties or term.conserved is not None for term in weak):
         raise NotCovered(
             "a term has fluxes between cells, and a refined mesh has no ghost cells for them"
         )

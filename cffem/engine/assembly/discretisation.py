@@ -229,6 +229,7 @@ class Discretisation:
         elements: Mapping[Field, _ElementBase],
         what: str,
         multipliers: Collection[Field] = (),
+        smooth: bool = False,
     ) -> WeakTerm:
         """The weak form of a term, in the parts where it acts.
 
@@ -238,15 +239,17 @@ class Discretisation:
             elements: the elements of all fields.
             what: how to call it in an error message.
             multipliers: fields that are never differentiated.
+            smooth: whether the test function is a given one with all derivatives.
         """
         plain, parts = split_parts(term)
-        weak = self._everywhere(plain, equation, elements, multipliers)
+        weak = self._everywhere(plain, equation, elements, multipliers, smooth)
         for part, inner in parts.items():
             if not checks.is_subdomain(self.domain, self.boundary, part, what):
                 checks.check_has_effect(self, part, equation, elements, what)
                 surface = surface_term(part, inner, equation, elements, self.known.elements)
                 weak = weak.plus(surface)
                 continue
+            # A smooth test function times an indicator is not smooth.
             within = self._everywhere(inner, equation, elements, multipliers)
             if within.conserved is not None:
                 raise UnsupportedTerm(
@@ -279,12 +282,15 @@ class Discretisation:
         equation: Field,
         elements: Mapping[Field, _ElementBase],
         multipliers: Collection[Field],
+        smooth: bool = False,
     ) -> WeakTerm:
         if term.has(FormTerm):
             raise UnsupportedTerm("it is given as a UFL form, which cannot be taken apart", term)
         if term == 0:
             return WeakTerm(term, test_of(equation, elements), sp.S.Zero)
-        return weak_form(term, equation, elements, multipliers, known=self.known.elements)
+        return weak_form(
+            term, equation, elements, multipliers, known=self.known.elements, smooth=smooth
+        )
 
     def _weak_anchor(
         self, unknown: Field, anchor: sp.Expr | None, elements: Mapping[Field, _ElementBase]

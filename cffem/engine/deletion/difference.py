@@ -55,8 +55,11 @@ from cffem.symbols.problem.interventions import Intervention
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from cffem.engine.assembly.dirichlet import EssentialConditions
+    from cffem.engine.assembly.equation import Equation
     from cffem.engine.model import Model
     from cffem.engine.solve.stage_types import StageValues
+    from cffem.engine.time.march import Stage
     from cffem.engine.time.trajectories import Stages
 
 
@@ -104,6 +107,13 @@ class Differences(Scope):
     Args:
         model: the model, for which `is_linear_transient` holds.
     """
+
+    equation: Equation
+    stage: Stage
+    essential: EssentialConditions
+    second_order: bool
+    vectors: list[PETSc.Vec]
+    dimension: int
 
     def __init__(self, model: Model):
         self.model = model

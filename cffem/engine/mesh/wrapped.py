@@ -47,6 +47,22 @@ def wrapped(domain: MeshData, periodic: Sequence[Periodic]) -> MeshData:
         InputError: the sides do not match, cells are curved, or there are fewer than three cells
             from side to side.
     """
+    # Models on one mesh, which levels compare cell by cell, share what is made of it.
+    kept = domain.mesh.__dict__.setdefault("_cffem_wrapped", [])
+    sides = [(p.on, p.to) for p in periodic]
+    for of, joined_sides, found in kept:
+        if (of.facet_tags, of.cell_tags, joined_sides) == (
+            domain.facet_tags,
+            domain.cell_tags,
+            sides,
+        ):
+            return found
+    made = _joined(domain, periodic)
+    kept.append((domain, sides, made))
+    return made
+
+
+def _joined(domain: MeshData, periodic: Sequence[Periodic]) -> MeshData:
     mesh = domain.mesh
     if mesh.geometry.cmap.degree > 1:
         raise InputError(

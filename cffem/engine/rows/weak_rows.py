@@ -28,6 +28,7 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.rows.bump_moments import BumpMoments, exponents
 from cffem.engine.rows.strong_rows import FieldRows, StrongRows
+from cffem.forms.elements import L2
 from cffem.forms.lowering import Lowering
 from cffem.forms.orders import derivatives
 from cffem.forms.weakterm import WeakTerm
@@ -174,6 +175,7 @@ class WeakRows(StrongRows):
             elements,
             f"the term {term}",
             () if multiplier is None else (multiplier[0],),
+            smooth=self.discretisation.kinds[self.unknown] == L2,
         )
 
     def _column(self, term: sp.Expr) -> list[Expr]:
@@ -184,9 +186,14 @@ class WeakRows(StrongRows):
                 f"{term} acts on a surface, and rows are taken inside the domain; the "
                 "sensitivities of sensors see it"
             )
-        if weak.jumps or any(
-            not is_stand_in(a.field) or a.field not in self.spaces.elements
-            for a in weak.auxiliaries
+        if (
+            weak.jumps
+            or weak.penalties
+            or weak.conserved is not None
+            or any(
+                not is_stand_in(a.field) or a.field not in self.spaces.elements
+                for a in weak.auxiliaries
+            )
         ):
             raise InputError(
                 f"{term} has no weak rows on these elements: it needs fields or jumps besides the "
