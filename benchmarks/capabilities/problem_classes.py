@@ -89,29 +89,9 @@ CLASSES = {
         SCALAR, one("dt(u)", {"lap": "lap(u)", "u": "-u"}), "lap = 0.1\nu = 0.1",
         "\n".join([SQUARE, DG1, zero("u"), BUMP, TIME]), "u",
     ),
-    "diffusion, DG of degree 0": study(
-        SCALAR, one("dt(u)", {"lap": "lap(u)", "u": "-u"}), "lap = 0.1\nu = 0.1",
-        "\n".join([SQUARE, 'elements = { u = ["DG", 0] }', zero("u"), BUMP, TIME]), "u",
-    ),
-    "advection–diffusion, DG": study(
-        SCALAR, one("dt(u)", {"adv": "-diff(u, x)", "lap": "lap(u)"}), "adv = 1.0\nlap = 0.1",
-        "\n".join([SQUARE, DG1, zero("u"), BUMP, TIME]), "u",
-    ),
     "Burgers, DG": study(
         SCALAR, one("dt(u)", {"adv": "-u*diff(u, x)", "u": "-u"}), "adv = 1.0\nu = 0.1",
         "\n".join([LINE, DG1, zero("u"), 'initial = { u = "sin(pi*x)" }', TIME]), "u",
-    ),
-    "shallow water, DG": study(
-        'h = "scalar"\nq = "scalar"',
-        two(h=("dt(h)", {"q": "-diff(q, x)"}),
-            q=("dt(q)", {"flux": "-diff(q**2/h, x)", "p": "-diff(h**2/2, x)"})),
-        '"h/q" = 1.0\n"q/flux" = 1.0\n"q/p" = 9.81',
-        "\n".join([LINE, 'elements = { h = ["DG", 1], q = ["DG", 1] }', zero("q"),
-                   'initial = { h = "1 + exp(-50*(x - 1/2)**2)/5", q = "0" }', TIME]), "h**2",
-    ),
-    "Burgers, DG, periodic": study(
-        SCALAR, one("dt(u)", {"adv": "-u*diff(u, x)", "d": "lap(u)"}), "adv = 1.0\nd = 0.01",
-        "\n".join([LINE, DG1, RING, 'initial = { u = "2 + sin(2*pi*x)" }', TIME]), "u**2",
     ),
     "transport, DG, periodic": study(
         SCALAR, one("dt(u)", {"adv": "-diff(u, x)", "u": "-u"}), "adv = 1.0\nu = 0.1",

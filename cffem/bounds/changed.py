@@ -64,7 +64,7 @@ def changed_experiment(model: Model, change: Intervention) -> Experiment:
     experiment, boundary = model.experiment, model.discretisation.boundary
     return dataclasses.replace(
         experiment,
-        mesh=model.discretisation.domain,
+        mesh=model.discretisation.given,
         forcing={**dict(experiment.forcing), **dict(change.forcing)},
         initial={**dict(experiment.initial), **dict(change.initial)},
         boundary=[*with_changes(boundary, change.conditions), *boundary.periodic]

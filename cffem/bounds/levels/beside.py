@@ -75,7 +75,7 @@ class LevelsBeside:
     def __init__(self, model: Model, factor: float):
         check_coarser(model)
         self.model, self.factor = model, factor
-        experiment, domain = model.experiment, model.discretisation.domain
+        experiment, domain = model.experiment, model.discretisation.given
         try:
             if factor != SAME:
                 domain = domain.remade(factor, MPI.COMM_SELF)

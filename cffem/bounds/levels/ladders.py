@@ -134,11 +134,11 @@ class Ladder:
         window = start.time
         if self.way == TIME and window is not None:
             return self.models[0].at(finer_window(window, self._faster(level)))
-        changes: dict[str, Any] = {"mesh": below.discretisation.domain}
+        changes: dict[str, Any] = {"mesh": below.discretisation.given}
         if self.way in (BOTH, RAISED):
             changes["time"] = window and finer_window(window, self._faster(level))
         if self.way in (MESH, BOTH):
-            changes["mesh"], parents = refined_domain(below.discretisation.domain)
+            changes["mesh"], parents = refined_domain(below.discretisation.given)
             self._parents.append(parents)
             changes["known"] = refined_known(below, changes["mesh"], parents)
         if self.way in (DEGREE, RAISED):

@@ -112,7 +112,7 @@ class EnrichedCertifier(Enriched):
         degree = model.spaces.elements[unknown].degree
         experiment = dataclasses.replace(
             model.experiment,
-            mesh=model.discretisation.domain,
+            mesh=model.discretisation.given,
             elements={unknown: ("Lagrange", degree + 1)},
             time=None
             if window is None

@@ -100,6 +100,8 @@ class Discretisation:
         self.captured: list[Any] = []
         self.library = library
         self.experiment = experiment
+        # The mesh as it was given; that of the forms may have its periodic sides joined.
+        self.given = domain
         checks.check_mesh(domain.mesh)
         library.check(domain.mesh.geometry.dim)
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
@@ -117,7 +119,8 @@ class Discretisation:
         self.state, self.rate, self.acceleration = (
             fem.Function(space, name=name) for name in ("state", "rate", "acceleration")
         )
-        span = span or (0.0, 0.0)
+        window = experiment.time
+        span = (0.0, 0.0) if window is None else (float(window.start), float(window.end))
         self.sharp, self.sharp_boundary = (
             SharpData(self.mesh, self.time, span),
             SharpBoundary(self.mesh, self.time, span),

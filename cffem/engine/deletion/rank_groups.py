@@ -174,7 +174,7 @@ class Group:
         self._last: Solution | None = None
         self.number = world.rank * groups // world.size
         self.comm = world.Split(self.number, world.rank)
-        domain = copied(model.discretisation.domain, self.comm)
+        domain = copied(model.discretisation.given, self.comm)
         experiment = dataclasses.replace(model.experiment, mesh=domain, comm=self.comm)
         self.model = model.in_experiment(
             experiment, GroupObserver(model.observer), model.trajectories
