@@ -85,8 +85,8 @@ class Dirichlet(BoundaryCondition):
     part.
 
     Where two conditions give the same value, at a corner for one, the later counts. A discontinuous
-    field has no values at the boundary; there the value replaces the field in the fluxes, and for
-    transport only where the flow enters.
+    field has no values at the boundary; there the value replaces the field in the fluxes, for
+    diffusion in Nitsche's way, and for transport only where the flow enters.
 
     Args:
         balance: whether the net flux of these values may be removed where a divergence constraint
