@@ -14,9 +14,11 @@ import ufl
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
 from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
+from mpi4py import MPI
 
 import cffem as cf
 from cffem import dot, dt, grad, lap, x, y
+from cffem.study.toml.study_file import read_study
 
 u = cf.ScalarField("u")
 TERMS = {"adv": -dot(cf.vector(1, sp.Rational(1, 2)), grad(u)), "d": lap(u), "u": -u}
@@ -133,3 +135,16 @@ def test_where_it_is_not_defined_it_is_refused(terms, elements, message):
         cf.Model(cf.Library(terms=terms, unknown=u), dict.fromkeys(terms, 1.0), experiment)
     with pytest.raises(cf.InputError, match="there is 'SUPG'"):
         layer(stabilisation={u: "PSPG"})
+
+
+def test_studies_in_toml_name_it(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[fields]\nu = "scalar"\n[library]\nunknown = "u"\n[library.terms]\n'
+        'adv = "-diff(u, x)"\nd = "lap(u)"\n[coefficients]\nadv = 1.0\nd = 1e-3\n[[experiments]]\n'
+        'mesh = { shape = "interval", h = 0.25 }\nelements = { u = ["Lagrange", 1] }\n'
+        'boundary = [{ type = "Dirichlet", field = "u", value = 0, on = "all" }]\n'
+        'forcing = { u = "1" }\nstabilisation = { u = "SUPG" }\n[certification]\nepsilon = 1e-3\n'
+    )
+    (experiment,) = read_study(file, MPI.COMM_SELF).experiments.values()
+    assert {str(key): kind for key, kind in experiment.stabilisation.items()} == {"u": "SUPG"}
