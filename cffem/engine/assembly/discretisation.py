@@ -359,7 +359,8 @@ class Discretisation:
         within = replace(weak, traces=(), penalties=())
         sides = self.sharp.on_sides(context)
         form = within.forms(self.sharp.context(weak.volume, context)).volume
-        form += within.forms(sides).interior + nitsche.between_cells(self, weak, sides)
+        form += replace(within, volume=sp.S.Zero).forms(sides).interior
+        form += nitsche.between_cells(self, weak, sides)
         low, measure = Lowering(context), self.boundary.measure
         multiplier = None if self.multiplier is None else self.multiplier[0]
         if weak.conserved is not None:
