@@ -40,7 +40,7 @@ from cffem.engine.inputs.sharp_boundary import SharpBoundary
 from cffem.engine.inputs.sharp_data import SharpData, Time
 from cffem.engine.mesh.boundary_parts import Boundary
 from cffem.engine.mesh.wrapped import wrapped
-from cffem.forms.elements import HCURL, carrier
+from cffem.forms.elements import HCURL, L2, carrier
 from cffem.forms.given_forms import captured, given_form
 from cffem.forms.lowering import Context, Lowering
 from cffem.forms.parts import Trace, contraction
@@ -107,7 +107,7 @@ class Discretisation:
         self.unknowns: tuple[Field, ...] = tuple(library.unknowns)
         checks.check_fields(library, experiment)
         elements = self._on(domain, experiment.boundary)
-        if self.boundary.periodic and self._has_fluxes():
+        if self.boundary.periodic and self._has_fluxes(elements):
             # Fluxes cross periodic sides between cells that are neighbours there.
             conditions = [c for c in experiment.boundary if isinstance(c, BoundaryCondition)]
             elements = self._on(wrapped(domain, self.boundary.periodic), conditions)
@@ -155,10 +155,18 @@ class Discretisation:
         }
         return elements
 
-    def _has_fluxes(self) -> bool:
-        """Whether something flows between cells, so that it flows across periodic sides as well."""
-        weak = [*self.weak_terms.values(), *filter(None, self.weak_anchors.values())]
-        return any(term.jumps or term.penalties or term.conserved is not None for term in weak)
+    def _has_fluxes(self, elements: Mapping[Field, _ElementBase]) -> bool:
+        """Whether discontinuous fields flow between cells, and nothing else does, so that they flow
+        across periodic sides as well.
+        """
+        weak = [(self.library.locate(name)[0], term) for name, term in self.weak_terms.items()]
+        weak += [(f, term) for f, term in self.weak_anchors.items() if term is not None]
+        flowing = [
+            field
+            for field, term in weak
+            if term.jumps or term.penalties or term.conserved is not None
+        ]
+        return bool(flowing) and all(carrier(elements[field]).space == L2 for field in flowing)
 
     # What the user said
     # ----------------------------------------------------------------------------------------------

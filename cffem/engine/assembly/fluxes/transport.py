@@ -134,12 +134,18 @@ def upwind(
 
 
 def check_transport(discretisation: Discretisation, coefficients: Mapping[str, float]) -> None:
-    """Refuse transport whose inflow values nobody gives.
+    """Refuse transport whose inflow values nobody gives, and fluxes of other than discontinuous
+    fields across periodic sides.
 
     Raises:
         InputError: the message names the term and the part of the boundary.
     """
     jumping = [name for name, weak in discretisation.weak_terms.items() if weak.jumps]
+    if jumping and discretisation.boundary.periodic:
+        raise InputError(
+            f"{jumping[0]} has fluxes between cells on its elements, which are not carried across "
+            "periodic sides; take a Lagrange or a discontinuous element, or give boundary values"
+        )
     _check_coupling(
         discretisation,
         [
