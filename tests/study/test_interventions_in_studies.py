@@ -234,15 +234,20 @@ def test_interventions_are_resumed(tmp_path):
     resumed = study().run(out=tmp_path / "part", resume=True)
     first, second = (timeless(json.loads(each.to_json())) for each in (whole, resumed))
     assert first["interventions"] == second["interventions"]
-    with pytest.raises(cf.InputError, match=r"interventions.*half"):
-        cf.Study(
-            library,
-            experiment,
-            coefficients=coefficients,
-            interventions={**CHANGES, "half": cf.scale("lap", 0.25)},
-            pairs=True,
-            certification=cf.Certification(epsilon=1e-2),
-        ).run(out=tmp_path / "part", resume=True)
+    # Another intervention of the same name is solved for, and the others are as they were.
+    other = cf.Study(
+        library,
+        experiment,
+        coefficients=coefficients,
+        interventions={**CHANGES, "half": cf.scale("lap", 0.25)},
+        pairs=True,
+        certification=cf.Certification(epsilon=1e-2),
+    )
+    edited, fresh = (other.run(out=tmp_path / name).interventions for name in ("part", "fresh"))
+    assert edited.keys() == fresh.keys()
+    for name, entry in fresh.items():
+        assert edited[name].score == pytest.approx(entry.score, rel=1e-10), name
+    assert fresh["half"].score != pytest.approx(whole.interventions["half"].score, rel=1e-3)
 
 
 ASKED = """
