@@ -343,7 +343,11 @@ def stations(run: Run) -> tuple[Report, Any]:
         screens = calibrating.limits_of(found.calibration)
     found.limits = detecting.limits(run, screens)
     found.misfits = misfit.misfits(
-        run, found.design, left_open, misfit.discretisation_errors(alone, sizes)
+        run,
+        found.design,
+        # Intervals of a screen that misfits hold the misfit themselves, and explain nothing of it.
+        {} if misfit.seen_by_screen(found.screening) else left_open,
+        misfit.discretisation_errors(alone, sizes),
     )
     found.next_sensor = next_sensor.next_sensor(run)
     found.proposal = proposing.proposal(run, identification, found.design)

@@ -320,9 +320,9 @@ def test_factors_that_fail_are_an_error_and_never_solve(regular):
 
 
 def test_a_preset_that_gives_way_for_one_deletion_has_its_chance_in_the_next(monkeypatch):
-    """Without the Laplacian multigrid needs more steps than are allowed here; the others do not."""
+    """Without the Laplacian the preset takes incomplete factors; the others keep multigrid."""
     with poisson(COMM, 12, drift=1.0) as direct:
-        expected = {name: d.score for name, d in direct.deletions(["u", "drift"]).items()}
+        expected = {name: d.score for name, d in direct.deletions(["u", "drift", "lap"]).items()}
     monkeypatch.setattr(presets, "DIRECT_LIMIT", dict.fromkeys((1, 2, 3), 0))
     with poisson(COMM, 12, {"ksp_max_it": 14}, drift=1.0) as model:
         for order in (["lap", "u", "drift"], ["u", "drift", "lap"], ["drift", "lap", "u"]):
@@ -330,7 +330,6 @@ def test_a_preset_that_gives_way_for_one_deletion_has_its_chance_in_the_next(mon
             for name, score in expected.items():
                 assert sweep[name].score == pytest.approx(score, rel=1e-7)
                 assert sweep[name].record.solver == "amg"
-            assert sweep["lap"].record.solver == "direct"
         assert model.solve().record.solver == "amg"
 
 

@@ -48,7 +48,7 @@ MISTAKES = {
     "misspelt term": ('"u": 0.5', '"uu": 0.5', "no term 'uu'"),
     "misspelt element": ('"Lagrange"', '"Lagrang"', "did you mean 'Lagrange'?"),
     "degree of an element": ('("Lagrange", 2)', '("Lagrange", 0)', "those of DG with 0"),
-    "element without gradient": ('"Lagrange"', '"DG"', "take a Lagrange element"),
+    "element without gradient": ('("Lagrange", 2)', '("DG", 0)', "DG"),
     "missing condition": (
         '[cf.Dirichlet(u, 0, on="all")]',
         "[]",

@@ -49,6 +49,7 @@ def started(tmp_path, *before: str) -> subprocess.Popen[str]:
         line = run.stdout.readline()
         assert line, f"{found}{run.communicate()[1]}"
         found += line
+    time.sleep(0.5)  # from the word to the call that never ends
     return run
 
 

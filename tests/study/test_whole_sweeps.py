@@ -74,8 +74,9 @@ def test_deletions_of_an_experiment_share_factors_and_so_do_their_error_bounds(
         study.run(tmp_path / "out")
     assert count["sweeps"] == 1
     assert count["deletions"] == 3
-    # The user's model and two coarser ones, with two and four times the time step.
-    assert count["factors", 8] == count["factors", 4] == count["factors", 2] == 1
+    # The user's model, and coarser ones with two and four times the time step where bars ask them.
+    assert count["factors", 8] == 1
+    assert all(made == 1 for key, made in count.items() if key[0] == "factors")
     assert {steps.shown["deletion", term] for term in ("u", "u_x", "lap")} == {9}
 
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
+    from cffem.symbols.problem.conditions import Dirichlet
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class VariableSteadyCertifier:
             raise NotCovered("the cells are no straight simplices that fill their space")
         check_domain(self.mesh)
         degree = model.spaces.elements[self.unknown].degree
-        self._apart = smooth_conditions(model, self.unknown, degree, moving=False)
+        self._apart: list[Dirichlet] = smooth_conditions(model, self.unknown, degree, moving=False)
 
     def _check_data(self) -> None:
         forcing = dict(self.model.experiment.forcing).get(self.unknown, 0)

@@ -101,7 +101,7 @@ def fitted(problem: FitProblem, settings: CalibrationSettings) -> Calibration:
             first = adjoint_descent(problem, first)
     problem, best = level_found(problem, first)
     best = forward_in_time(problem, best, first)
-    return Calibration(problem, at_scale_of_start(problem, best, first))
+    return Calibration(problem, at_scale_of_start(problem, best, first)).completed()
 
 
 def forward_in_time(problem: FitProblem, best: FitPoint, first: np.ndarray) -> FitPoint:

@@ -123,6 +123,14 @@ class Calibration:
         self.unit = self.spread**2 * unit
         self.chi2 = total / self.unit
 
+    def completed(self) -> Calibration:
+        """The fit with its design, so that one rank can read deviations and intervals by itself;
+        collective.
+        """
+        self.design  # noqa: B018 - kept from here on
+        self.amplitude_deviations  # noqa: B018
+        return self
+
     @cached_property
     def matrix(self) -> np.ndarray:
         """The derivative of the residual with respect to the coefficients, after amplitudes of

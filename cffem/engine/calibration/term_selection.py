@@ -129,7 +129,7 @@ def select_terms(fit: Calibration, seed: int = 0) -> TermSelection:
     from cffem.engine.calibration.calibration import Calibration
 
     smaller, place = problem.keeping(support, places[chosen])
-    final = Calibration(smaller, smaller.fitted(place.alpha, near=place))
+    final = Calibration(smaller, smaller.fitted(place.alpha, near=place)).completed()
     shares = _frequencies(fit, support, kept, seed)
     reasons = _doubts(fit, final, support, shares)
     return TermSelection(

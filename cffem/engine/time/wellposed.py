@@ -255,6 +255,8 @@ def principal_symbol(
     if term.has(Inverse):
         raise NotCertain
     entries = canonical(term, dim)
+    if not any(entries):
+        return ()  # a term on surfaces, or zero as it is written
     found: list[Entry] = []
     dummies = {value: sp.Dummy() for value in jet(entries)}
     for row, entry in zip(rows, entries, strict=True):

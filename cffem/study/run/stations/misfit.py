@@ -22,7 +22,7 @@ from cffem.data.dataset import Dataset
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.facts import WHOLE, TermDeletion
-from cffem.study.run.identified_facts import DesignFacts
+from cffem.study.run.identified_facts import DesignFacts, ScreeningFacts
 from cffem.study.run.measured_fields import measures, parts
 from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
@@ -60,6 +60,8 @@ class MisfitSettings:
 
 
 SETTINGS = MisfitSettings()
+# The kind of a screen's doubt, which stands before its text.
+MISFIT = "misfit"
 
 
 def misfits(
@@ -103,6 +105,13 @@ def misfits(
 
         found[name] = run.once(f"misfit/{name}", compute, name)
     return found
+
+
+def seen_by_screen(screening: ScreeningFacts) -> bool:
+    """Whether a screen of the data says itself that its terms do not fit them."""
+    return any(
+        reason.partition(":")[0] == MISFIT for fact in screening.values() for reason in fact.reasons
+    )
 
 
 def discretisation_errors(
