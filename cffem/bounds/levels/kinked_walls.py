@@ -23,6 +23,7 @@ from dolfinx import fem, la
 
 from cffem._compat import cell_geometry
 from cffem.bounds.certificate import NotCovered
+from cffem.bounds.levels.data_parts import simplices
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.enclosure import divided
 from cffem.engine.inputs.numeric import numeric
@@ -50,11 +51,13 @@ class KinkedWalls:
         conditions: those of its conditions whose values have kinks between nodes.
 
     Raises:
-        NotCovered: the values change with time, or the element has no nodes.
+        NotCovered: the cells are no straight simplices, the values change with time, or the element
+            has no nodes.
     """
 
     def __init__(self, model: Model, conditions: Sequence[Dirichlet]):
         self.model = model
+        simplices(model.discretisation.mesh)  # facets are divided as simplices
         for condition in conditions:
             self._check(condition)
         self._change = boundary(*(self._projected(condition) for condition in conditions))
