@@ -47,6 +47,16 @@ def test_every_bound_covers_and_no_decision_is_wrong():
     assert np.median([o.factual[1] / o.factual[0] for o in found]) <= 14.0
 
 
+@pytest.mark.parametrize("vector", [False, True])
+def test_steps_that_differ_are_covered_as_sharply_as_equal_ones(vector):
+    equal, uneven = (outcomes(3, 7, vector, largest=6, uneven=growth) for growth in (0.0, 0.5))
+    check(uneven)
+    sharpness = [
+        np.median([o.factual[1] / o.factual[0] for o in found]) for found in (equal, uneven)
+    ]
+    assert sharpness[1] < 1.25 * sharpness[0]
+
+
 def test_enrichment_is_sharper_and_covers():
     problem = cavity(8, steps=16)
     found = [problem.outcome("damping", enriched) for enriched in (False, True)]
@@ -65,6 +75,9 @@ def test_many_random_waves_are_covered():
     plain, enriched = outcomes(120, 42, vector=False), outcomes(40, 43, vector=False, enriched=True)
     check(plain)
     check(enriched)
+    for vector in (False, True):
+        check(outcomes(40, 44, vector, uneven=0.7))
+        check(outcomes(12, 45, vector, enriched=True, uneven=0.7))
     for degree, largest in ((1, 2.5), (2, 4.5)):
         assert (
             np.median([o.factual[1] / o.factual[0] for o in enriched if o.degree == degree])
@@ -163,11 +176,11 @@ def test_a_loosened_solver_widens_the_bound():
 
 def test_growth_is_that_of_the_differential_equation():
     count, rate, memory = 400, 0.5, 2.0
-    levels, steps = evolve(1.0, np.full(count, 0.0), 1.0 / count, rate, memory)
+    levels, steps = evolve(1.0, np.zeros(count), np.full(count, 1 / count), rate, memory)
     kappa = (rate + np.sqrt(rate**2 + 4 * memory)) / 2, (rate - np.sqrt(rate**2 + 4 * memory)) / 2
     exact = (kappa[0] * np.exp(kappa[0]) - kappa[1] * np.exp(kappa[1])) / (kappa[0] - kappa[1])
     assert levels[-1] == pytest.approx(exact, rel=1e-10)
-    levels, steps = evolve(0.0, np.full(count, np.sqrt(1.0 / count)), 1.0 / count)
+    levels, steps = evolve(0.0, np.full(count, np.sqrt(1 / count)), np.full(count, 1 / count))
     assert levels[-1] == pytest.approx(1.0)
     assert np.linalg.norm(steps) == pytest.approx(np.sqrt(1 / 3), rel=5e-3)
 

@@ -83,6 +83,7 @@ class Cavity:
         domain: the mesh.
         coefficients: of the stiffness, mass and damping, by those names.
         degree, end, steps: the discretisation.
+        uneven: how much the steps grow over the window: level n of N is (n/N)^(1 + uneven).
         constrained: whether div E = 0.
         force: the amplitude of the forcing relative to that of the start.
         options: PETSc options.
@@ -99,6 +100,7 @@ class Cavity:
         constrained: bool = False,
         force: float = 0.5,
         scheme: str | None = None,
+        uneven: float = 0.0,
     ):
         self.vector, self.dim, self.force, self.coefficients = (
             vector,
@@ -140,7 +142,9 @@ class Cavity:
             initial={self.field: start, dt(self.field): (0,) * self.dim if vector else 0},
             boundary=[cf.Tangential(self.field, 0) if vector else cf.Dirichlet(self.field, 0)],
             forcing={self.field: given} if force else {},
-            time=cf.Window(0, end, steps=steps, scheme=scheme),
+            time=cf.Window.through(end * np.linspace(0, 1, steps + 1) ** (1 + uneven), scheme)
+            if uneven
+            else cf.Window(0, end, steps=steps, scheme=scheme),
             constraint=cf.DivergenceFree(self.field) if constrained else None,
         )
         self.model = cf.Model(library, values, experiment)
@@ -229,7 +233,9 @@ class Cavity:
         self.model.destroy()
 
 
-def random_cavity(random: Any, case: int, vector: bool, dim: int = 2, largest: int = 10) -> Cavity:
+def random_cavity(
+    random: Any, case: int, vector: bool, dim: int = 2, largest: int = 10, uneven: float = 0.0
+) -> Cavity:
     """Stiff or soft, damped or growing, about half a period to one and a half of the first mode."""
     stiffness = float(10 ** random.uniform(-1, 0.5))
     mass = (
@@ -254,6 +260,7 @@ def random_cavity(random: Any, case: int, vector: bool, dim: int = 2, largest: i
         steps,
         vector and case % 2 == 0,
         float(case % 2) / 2,
+        uneven=uneven,
     )
 
 
@@ -262,12 +269,18 @@ def deletable(cavity: Cavity) -> list[str]:
 
 
 def outcomes(
-    count: int, seed: int, vector: bool, enriched: bool = False, dim: int = 2, largest: int = 10
+    count: int,
+    seed: int,
+    vector: bool,
+    enriched: bool = False,
+    dim: int = 2,
+    largest: int = 10,
+    uneven: float = 0.0,
 ) -> list[Outcome]:
     """Deletions of random problems."""
     random, found = np.random.default_rng(seed), []
     for case in range(count):
-        cavity = random_cavity(random, case, vector, dim, largest)
+        cavity = random_cavity(random, case, vector, dim, largest, uneven)
         names = deletable(cavity)
         found.append(cavity.outcome(names[case % len(names)], enriched))
         cavity.destroy()

@@ -109,8 +109,8 @@ class FluxBasis:
         """How many directions there are."""
         return len(self._misfits)
 
-    def measured(self, columns: Columns, step: float) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of sup R(z − I z)/‖Δz‖ of columns, and of their differences over a step;
+    def measured(self, columns: Columns, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of sup R(z − I z)/‖Δz‖ of columns, and of their differences over the steps;
         collective.
         """
         inside, rest = self._split(columns)
@@ -122,7 +122,7 @@ class FluxBasis:
             inside, rest = self._split(columns)
             inner = self._products(rest, rest)
         found = []
-        for matrix in (np.eye(len(change)), change / step):
+        for matrix in (np.eye(len(change)), change / steps):
             beyond = np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", matrix, inner, matrix), 0.0))
             found.append(self._sizes(inside @ matrix) + self._regularity * beyond)
         return found[0], found[1]

@@ -128,7 +128,7 @@ class WaveCertifier(SecondOrderCertifier):
             for given, columns in zip(self._start, (path.states, path.rates), strict=True)
         )
         return _as_path(
-            smallest_bound(own, measured, path.step, self.domain.eigenvalue, start),
+            smallest_bound(own, measured, path.steps, self.domain.eigenvalue, start),
             start[0],
             measured,
         )
@@ -144,7 +144,7 @@ class WaveCertifier(SecondOrderCertifier):
             own, gap, term.source[0], (term, other), shared[0] if shared else None
         )
         diffusive = own.stiffness * self.domain.eigenvalue
-        bump = math.sqrt(gap.step**5 / 120) * error.slopes
+        bump = np.sqrt(gap.steps**5 / 120) * error.slopes
 
         def extra(margin: float, reaction: float) -> np.ndarray:
             """What the term makes of the error of u_j, whose rate is bounded in the norm of
@@ -157,7 +157,7 @@ class WaveCertifier(SecondOrderCertifier):
         start = tuple(
             float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates)
         )
-        found = smallest_bound(own, measured, gap.step, self.domain.eigenvalue, start, extra)
+        found = smallest_bound(own, measured, gap.steps, self.domain.eigenvalue, start, extra)
         return _as_path(found, start[0], measured)
 
     def _data_sources(self) -> list[Sources]:

@@ -107,9 +107,6 @@ class SecondOrderCertifier(ABC):
         self.model, self.library = model, only_equation(model.library)
         self.unknown = self.library.unknown
         self.constrained = model.experiment.constraint is not None
-        window = model.experiment.time
-        if window is not None and not window.uniform:
-            raise NotCovered("the bounds of waves are proved here for equal time steps only")
         self._check()
         mesh = model.discretisation.mesh
         self.dim, self.components = (
@@ -233,7 +230,7 @@ class SecondOrderCertifier(ABC):
             path,
             measured,
             value,
-            np.full(len(measured.residual), constant * math.sqrt(path.step)),
+            constant * np.sqrt(path.steps),
         )
 
     def _difference(
@@ -246,7 +243,7 @@ class SecondOrderCertifier(ABC):
         if term.stiffness:
             return None
         measured = self._measured_difference(terms, name, gap, other, error)
-        root = math.sqrt(gap.step)
+        root = np.sqrt(gap.steps)
         start, rate = (
             float(self.ruler.sizes(columns[:, :1])[0]) for columns in (gap.states, gap.rates)
         )
@@ -299,17 +296,17 @@ class SecondOrderCertifier(ABC):
         sources: np.ndarray,
     ) -> PathBound:
         """From residuals to errors; `sources` are further sources in L2 of each step."""
-        root, skew = math.sqrt(path.step), own.size(self.domain.hull)
+        root, skew = np.sqrt(path.steps), own.size(self.domain.hull)
         first, last = measured.gradient[:-1], measured.gradient[1:]
-        linear = np.sqrt(path.step * (first**2 + first * last + last**2) / 3)
-        bump = math.sqrt(path.step**5 / 120) * measured.slope
+        linear = np.sqrt(path.steps * (first**2 + first * last + last**2) / 3)
+        bump = np.sqrt(path.steps**5 / 120) * measured.slope
         gradient = linear + bump if self.constrained else np.zeros_like(linear)
         total = (
             measured.residual
             + sources
             + root * np.cumsum(root * (measured.missed + skew * gradient))
         )
-        steps = self._smallest_steps(own, path.step, start, total, measured.residual, skew)
+        steps = self._smallest_steps(own, path.steps, start, total, measured.residual, skew)
         value = math.hypot(np.linalg.norm(steps) + np.linalg.norm(bump), np.linalg.norm(linear))
         parts = {
             "residual": float(np.linalg.norm(measured.residual)),
@@ -329,7 +326,7 @@ class SecondOrderCertifier(ABC):
     def _smallest_steps(
         self,
         own: WaveOperator,
-        step: float,
+        lengths: np.ndarray,
         start: float,
         sources: np.ndarray,
         residual: np.ndarray,
@@ -338,14 +335,14 @@ class SecondOrderCertifier(ABC):
         """Bounds of N on each step. A negative mass is a source −m∫e; for a scalar it is also
         controlled by the stiffness: αD∫e = −h − ∫r₂, so −m(∫e, e) ≤ −m (αλ₁)^{−1/2} (N²/2 +
         N∫‖r₂‖α^{−1/2})."""
-        growth, negative, root = max(0.0, -own.damping), max(0.0, -own.mass), math.sqrt(step)
-        _, steps = evolve(start, sources, step, growth, skew + negative)
+        growth, negative, root = max(0.0, -own.damping), max(0.0, -own.mass), np.sqrt(lengths)
+        _, steps = evolve(start, sources, lengths, growth, skew + negative)
         if negative and self.components == 1 and own.stiffness:
             share = negative / math.sqrt(own.stiffness * self.domain.eigenvalue)
             _, other = evolve(
                 start,
                 sources + root * share * np.cumsum(root * residual),
-                step,
+                lengths,
                 growth + share / 2,
                 skew,
             )

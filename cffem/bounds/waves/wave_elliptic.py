@@ -137,17 +137,17 @@ class EllipticReconstruction:
             given = (
                 given + deleted[0].mass * deleted[1].states + deleted[0].damping * deleted[1].rates
             )
-        data = self._given(source, path.step)
+        data = self._given(source)
         slopes = self._slopes(own, path, given, data.loads, guess)
         levels, rates = self.basis.measured(
-            Columns(own.stiffness * path.states, -slopes - given, data.moments), path.step
+            Columns(own.stiffness * path.states, -slopes - given, data.moments), path.steps
         )
         change_u, change_v = (
-            np.diff(path.rates, axis=1) / path.step,
-            np.diff(slopes, axis=1) / path.step,
+            np.diff(path.rates, axis=1) / path.steps,
+            np.diff(slopes, axis=1) / path.steps,
         )
         defect_u = (
-            np.diff(path.states, axis=1) / path.step - (path.rates[:, 1:] + path.rates[:, :-1]) / 2
+            np.diff(path.states, axis=1) / path.steps - (path.rates[:, 1:] + path.rates[:, :-1]) / 2
         )
         defect_v = change_u - (slopes[:, 1:] + slopes[:, :-1]) / 2
         sizes = [
@@ -181,39 +181,36 @@ class EllipticReconstruction:
         if loads is not None:
             right += loads
         right[equilibration.held] = 0.0
-        result = np.zeros_like(right)
+        result, steps = np.zeros_like(right), path.steps
         for n in range(right.shape[1]):
             guesses = [] if guess is None else [guess[:, n]]
             # The trapezoidal rule has Z^n + Z^{n−1} = 2 (v^n − v^{n−1})/τ.
             if n:
                 guesses.append(
-                    2 * (path.rates[:, n] - path.rates[:, n - 1]) / path.step - result[:, n - 1]
+                    2 * (path.rates[:, n] - path.rates[:, n - 1]) / steps[n - 1] - result[:, n - 1]
                 )
             result[:, n] = equilibration.represented(right[:, n], guesses)
         return result
 
-    def _given(self, source: sp.Expr, step: float) -> Given:
+    def _given(self, source: sp.Expr) -> Given:
         """What a source contributes, kept because most trajectories have the same; collective."""
         if source not in self._known:
             self._known[source] = (
-                self._sampled(source, step) if source != 0 else _nothing(len(self.times))
+                self._sampled(source) if source != 0 else _nothing(len(self.times))
             )
         return self._known[source]
 
-    def _sampled(self, source: sp.Expr, step: float) -> Given:
+    def _sampled(self, source: sp.Expr) -> Given:
         when = [float(time) for time in self.times]
         samples = [self.sources.at(source, now) for now in when]
         unseen = np.array([sample.unseen for sample in samples])
-        missed = self.sources.not_linear(source, self.times) + math.sqrt(step) * np.maximum(
-            unseen[1:], unseen[:-1]
-        )
+        missed = self.sources.not_linear(source, self.times)
+        missed = missed + np.sqrt(np.diff(when)) * np.maximum(unseen[1:], unseen[:-1])
         moments = np.stack([sample.moments for sample in samples], axis=2)
         loads = np.stack([self.equilibration.load(sample.moments) for sample in samples], axis=1)
-        return Given(moments, loads, *self._oscillations(source, when, step), missed)
+        return Given(moments, loads, *self._oscillations(source, when), missed)
 
-    def _oscillations(
-        self, source: sp.Expr, when: list[float], step: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _oscillations(self, source: sp.Expr, when: list[float]) -> tuple[np.ndarray, np.ndarray]:
         """‖(h_K C_K/π) (f − Π f)‖ at the levels, and of the differences of levels over τ;
         collective.
         """
@@ -221,7 +218,9 @@ class EllipticReconstruction:
         assert domain.interpolation is not None
         weights = (domain.interpolation * domain.diameters / math.pi) ** 2
         wanted = [[(now, 1.0)] for now in when]
-        wanted += [[(after, 1 / step), (before, -1 / step)] for before, after in pairwise(when)]
+        for before, after in pairwise(when):
+            rate = 1 / (after - before)
+            wanted.append([(after, rate), (before, -rate)])
         squares = [
             float(weights @ self.sources.oscillation(source, pairs) ** 2) for pairs in wanted
         ]
@@ -254,7 +253,7 @@ class EllipticBound:
 def elliptic_bound(
     own: WaveOperator,
     measured: Elliptic,
-    step: float,
+    lengths: np.ndarray,
     eigenvalue: float,
     start: tuple[float, float],
     reaction: float,
@@ -265,7 +264,7 @@ def elliptic_bound(
     Args:
         own: σ, a and c.
         measured: the measured numbers.
-        step: τ.
+        lengths: τ_n, those of the steps.
         eigenvalue: λ₁.
         start: the initial errors of u and u_t.
         reaction: c′ ≥ c.
@@ -275,10 +274,12 @@ def elliptic_bound(
     margin = diffusive + reaction
     if not margin > 0:
         return None
-    root, bump = math.sqrt(step), math.sqrt(step**5 / 120)
+    root, bump = np.sqrt(lengths), np.sqrt(lengths**5 / 120)
     factor = max(1.0, diffusive / margin) / own.stiffness
     spatial, rates = factor * measured.spatial, factor * measured.rates
-    linear = np.sqrt(step * (spatial[:-1] ** 2 + spatial[:-1] * spatial[1:] + spatial[1:] ** 2) / 3)
+    linear = np.sqrt(
+        lengths * (spatial[:-1] ** 2 + spatial[:-1] * spatial[1:] + spatial[1:] ** 2) / 3
+    )
     (defect_u, defect_v), (slope_u, slope_v) = measured.defects, measured.slopes
     first = root * (rates + defect_u) + bump * slope_v
     second = (
@@ -298,7 +299,7 @@ def elliptic_bound(
     _, energy = evolve(
         math.hypot(start[0] + spatial[0], start[1] / math.sqrt(margin)),
         np.hypot(first, second),
-        step,
+        lengths,
         growth,
     )
     steps = energy + linear + bump * slope_u
@@ -309,7 +310,7 @@ def elliptic_bound(
 def smallest_bound(
     own: WaveOperator,
     measured: Elliptic,
-    step: float,
+    lengths: np.ndarray,
     eigenvalue: float,
     start: Any,
     extra: Any = None,
@@ -321,7 +322,7 @@ def smallest_bound(
         value - diffusive for value in (abs(margin), diffusive / 4, diffusive) if value > margin
     ]
     found = [
-        elliptic_bound(own, measured, step, eigenvalue, start, reaction, extra)
+        elliptic_bound(own, measured, lengths, eigenvalue, start, reaction, extra)
         for reaction in wanted
     ]
     finite = [bound for bound in found if bound is not None and math.isfinite(bound.value)]

@@ -13,14 +13,14 @@ from scipy.linalg import expm
 
 
 def evolve(
-    start: float, sources: np.ndarray, step: float, growth: float = 0.0, memory: float = 0.0
+    start: float, sources: np.ndarray, lengths: np.ndarray, growth: float = 0.0, memory: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of N.
 
     Args:
         start: N(0).
         sources: ρ_n.
-        step: the length of all steps.
+        lengths: the lengths of the steps.
         growth: g ≥ 0.
         memory: s ≥ 0.
 
@@ -28,14 +28,16 @@ def evolve(
         Bounds at the levels, and in L2 of each step.
 
     Example:
-        >>> levels, steps = evolve(1.0, np.zeros(4), 0.25)
+        >>> levels, steps = evolve(1.0, np.zeros(4), np.full(4, 0.25))
         >>> levels.tolist(), steps.tolist()
         ([1.0, 1.0, 1.0, 1.0, 1.0], [0.5, 0.5, 0.5, 0.5])
     """
-    kernel = expm(step * np.array([[growth, memory], [1.0, 0.0]]))
+    generator = np.array([[growth, memory], [1.0, 0.0]])
+    kernels = {step: expm(step * generator) for step in set(lengths.tolist())}
     levels, steps = [float(start)], []
     state = np.array([float(start), 0.0])
-    for source in sources:
+    for source, step in zip(sources, lengths.tolist(), strict=True):
+        kernel = kernels[step]
         carried = kernel @ state
         rise = kernel[0, 0] * np.sqrt(step) * source
         steps.append(np.sqrt(step * (carried[0] ** 2 + 4 / 3 * carried[0] * rise + rise**2 / 2)))

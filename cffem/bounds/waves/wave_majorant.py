@@ -158,16 +158,17 @@ class Majorant:
                 on.
             fields: H̃, π̃ and A where they are known by linearity; the bound holds for any.
         """
-        own, steps = (
+        own, lengths = (
             sum(terms.values(), start=zero_operator(self.components, self.domain.dim)),
-            len(path.times) - 1,
+            path.steps,
         )
+        steps = len(lengths)
         system = _System(self, own, terms, path, deleted)
         running, levels = np.zeros((self.first.owned, 1)), [np.zeros((self.first.owned, 1))]
         missed = np.zeros(steps)
         for n in range(steps if not source.vanishes else 0):
             missed[n] = source.gap(n)
-            running = running + path.step * source.polynomial(n)[0][:, None]
+            running = running + lengths[n] * source.polynomial(n)[0][:, None]
             levels.append(running)
         fields = fields or self._fields(system, own, source, levels)
         flux, potential, vectors = fields
@@ -181,7 +182,7 @@ class Majorant:
         for window in windows(steps):
             first = self._first(system, window, flux, potential, source, levels)
             parts = first, self._second(system, window, flux) if own.stiffness else []
-            residual[window] = self._sizes(*parts, own.stiffness, path.step)
+            residual[window] = self._sizes(*parts, own.stiffness, lengths[window])
             kept += [parts] if keep else []
         return WaveResiduals(
             residual,
@@ -209,10 +210,14 @@ class Majorant:
             source: what the forcing differs by.
             stiffness: α, of both.
         """
+        lengths = gap.steps
         pairs = zip(ours.parts, theirs.parts, strict=True)
         both = ((differences(a, c), differences(b, d)) for (a, b), (c, d) in pairs)
         residual = np.concatenate(
-            [self._sizes(first, second, stiffness, gap.step) for first, second in both]
+            [
+                self._sizes(first, second, stiffness, lengths[window])
+                for window, (first, second) in zip(windows(len(lengths)), both, strict=True)
+            ]
         )
         missed = np.array([0.0 if source.vanishes else source.gap(n) for n in range(len(residual))])
         fields = tuple(a - b for a, b in zip(ours.fields, theirs.fields, strict=True))
@@ -230,13 +235,13 @@ class Majorant:
         first: Iterable[np.ndarray],
         second: Iterable[np.ndarray],
         stiffness: float,
-        step: float,
+        lengths: np.ndarray,
     ) -> np.ndarray:
         """(‖r₁‖² + ‖r₂‖²/α)^{1/2} in L2 of each step; without α there is no r₂."""
         squares = sum(self.ruler.squares(part) / (2 * n + 1) for n, part in enumerate(first))
         for n, part in enumerate(second):
             squares += self.ruler.squares(part) / (2 * n + 1) / stiffness
-        result: np.ndarray = np.sqrt(step * squares)
+        result: np.ndarray = np.sqrt(lengths * squares)
         return result
 
     def _fields(
@@ -275,31 +280,39 @@ class Majorant:
         levels: Any,
     ) -> list[np.ndarray]:
         """The coefficients of r₁ on each step, as a polynomial of time."""
-        step, parts = system.path.step, system.residual(window)
+        steps, parts = system.path.steps, system.residual(window)
         if system.own.stiffness:
             for part, other in zip(
                 parts,
-                interpolated(*imaged(self.dual.adjoint, flux, window, step), step),
+                interpolated(*imaged(self.dual.adjoint, flux, window, steps), steps[window]),
                 strict=False,
             ):
                 part -= other
         if self.gradients:
             parts = added(
-                parts, interpolated(*imaged(self.gradients.matrix, potential, window, step), step)
+                parts,
+                interpolated(
+                    *imaged(self.gradients.matrix, potential, window, steps), steps[window]
+                ),
             )
         if not source.vanishes:
             given = [source.polynomial(n) for n in range(window.start, window.stop)]
             columns = [np.stack([g[k] for g in given], axis=1) for k in range(3)]
             parts = added(
                 parts,
-                [-p for p in integrated(np.concatenate(levels[window], axis=1), columns, step)],
+                [
+                    -p
+                    for p in integrated(
+                        np.concatenate(levels[window], axis=1), columns, steps[window]
+                    )
+                ],
             )
         return parts
 
     def _second(self, system: _System, window: slice, flux: np.ndarray) -> list[np.ndarray]:
         """The coefficients of r₂ on each step, as a polynomial of time."""
-        step = system.path.step
-        parts = differentiated(*imaged(self.dual.identity, flux, window, step), step)
+        steps = system.path.steps
+        parts = differentiated(*imaged(self.dual.identity, flux, window, steps), steps[window])
         states = [
             product(self.dual.derivative, system.own.stiffness * p) for p in system.state(window)
         ]
@@ -379,23 +392,23 @@ class _System:
         return interpolated(
             self.path.states[:, window.start : window.stop + 1],
             self.bump[:, window],
-            self.path.step,
+            self.path.steps[window],
         )
 
     def residual(self, window: slice) -> list[np.ndarray]:
         """The coefficients of r₁ without H̃, π̃ and f on each step, as a polynomial of time."""
-        path, own, step = self.path, self.own, self.path.step
+        path, own, steps = self.path, self.own, self.path.steps[window]
         after = slice(window.start, window.stop + 1)
         state = self.state(window)
-        integral = integrated(self.integral[:, window], state, step)
-        rate = differentiated(path.states[:, after], self.bump[:, window], step)
+        integral = integrated(self.integral[:, window], state, steps)
+        rate = differentiated(path.states[:, after], self.bump[:, window], steps)
         rate[0] = rate[0] - path.rates[:, :1] - own.damping * path.states[:, :1]
         plain = added(rate, [own.damping * p for p in state], [own.mass * p for p in integral])
         skewed = [(name, term, integral) for name, term in self.skewed.items()]
         if self.deleted is not None:
             name, term, other = self.deleted
-            theirs = interpolated(other.states[:, after], self.other_bump[:, window], step)
-            their_integral = integrated(self.other_integral[:, window], theirs, step)
+            theirs = interpolated(other.states[:, after], self.other_bump[:, window], steps)
+            their_integral = integrated(self.other_integral[:, window], theirs, steps)
             theirs[0] = theirs[0] - other.states[:, :1]
             plain = added(
                 plain, [term.damping * p for p in theirs], [term.mass * p for p in their_integral]

@@ -16,8 +16,7 @@ WINDOW = 16
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Owned values and rates of the unknown at all levels, one column each, on levels that are
-    equally far apart.
+    """Owned values and rates of the unknown at all levels, one column each.
 
     Attributes:
         states: u at the levels.
@@ -30,32 +29,32 @@ class Trajectory:
     times: np.ndarray
 
     @property
-    def step(self) -> float:
-        """The distance of two levels."""
-        return float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+    def steps(self) -> np.ndarray:
+        """τ_n, the distances of neighbouring levels."""
+        return np.diff(self.times)
 
     @property
     def bump(self) -> np.ndarray:
         """s, where ũ = I u + β s with β = (t − t_{n−1})(t − t_n)/2: the mean second
         derivative on each step.
         """
-        result: np.ndarray = np.diff(self.rates, axis=1) / self.step
+        result: np.ndarray = np.diff(self.rates, axis=1) / self.steps
         return result
 
     @property
     def integral(self) -> np.ndarray:
         """∫ ũ from the start to each level."""
-        parts = (
-            self.step * (self.states[:, 1:] + self.states[:, :-1]) / 2
-            - self.step**3 / 12 * self.bump
-        )
+        steps = self.steps
+        parts = steps * (self.states[:, 1:] + self.states[:, :-1]) / 2 - steps**3 / 12 * self.bump
         return np.concatenate([np.zeros((len(self.states), 1)), np.cumsum(parts, axis=1)], axis=1)
 
     def __sub__(self, other: Trajectory) -> Trajectory:
         return Trajectory(self.states - other.states, self.rates - other.rates, self.times)
 
 
-def interpolated(levels: np.ndarray, bump: np.ndarray | None, step: float) -> list[np.ndarray]:
+def interpolated(
+    levels: np.ndarray, bump: np.ndarray | None, steps: np.ndarray
+) -> list[np.ndarray]:
     """I x + β s on each step in Legendre polynomials of time: β = τ²/12 (P₂ − P₀)."""
     # In place as far as possible: these arrays are large, and making one costs more than filling
     # it.
@@ -64,24 +63,24 @@ def interpolated(levels: np.ndarray, bump: np.ndarray | None, step: float) -> li
     slope *= 0.5
     if bump is None:
         return [middle, slope]
-    curved = step**2 / 12 * bump
+    curved = steps**2 / 12 * bump
     middle -= curved
     return [middle, slope, curved]
 
 
-def differentiated(levels: np.ndarray, bump: np.ndarray, step: float) -> list[np.ndarray]:
+def differentiated(levels: np.ndarray, bump: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
     """The time derivative of I x + β s: β' = τ/2 P₁."""
-    return [np.diff(levels, axis=1) / step, step / 2 * bump]
+    return [np.diff(levels, axis=1) / steps, steps / 2 * bump]
 
 
-def integrated(start: np.ndarray, parts: list[np.ndarray], step: float) -> list[np.ndarray]:
+def integrated(start: np.ndarray, parts: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
     """start + ∫ of a polynomial on each step: ∫P_n = (P_{n+1} − P_{n−1}) τ/2 / (2n + 1), and
     P₀ + P₁ for n = 0.
     """
-    slope = step / 2 * parts[0]
+    slope = steps / 2 * parts[0]
     result = [start + slope, slope]
     for n, part in enumerate(parts[1:], start=1):
-        higher = step / 2 / (2 * n + 1) * part
+        higher = steps / 2 / (2 * n + 1) * part
         result[n - 1] -= higher
         result.append(higher)
     return result
@@ -111,18 +110,29 @@ def differences(one: list[np.ndarray], other: list[np.ndarray]) -> Iterator[np.n
             yield np.subtract(a, b, out=room[: a.size].reshape(a.shape, order="F"))
 
 
-def second_differences(levels: np.ndarray, step: float) -> np.ndarray:
-    """Approximate second derivatives in the middle of each step."""
-    count = levels.shape[1] - 1
+def second_differences(levels: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Approximate second derivatives in the middle of each step.
+
+    Example:
+        >>> times = np.array([0.0, 1.0, 3.0, 4.0, 6.0])
+        >>> second_differences(times[None] ** 2, np.diff(times)).tolist()
+        [[2.0, 2.0, 2.0, 2.0]]
+    """
+    count = len(steps)
     result = np.zeros((levels.shape[0], count), order="F")
+    if count < 2:
+        return result
+    slopes = np.diff(levels, axis=1) / steps
+    at_levels = 2 * np.diff(slopes, axis=1) / (steps[1:] + steps[:-1])
     if count == 2:
-        result[:] = (levels[:, 2:] - 2 * levels[:, 1:2] + levels[:, :1]) / step**2
-    elif count > 2:
-        result[:, 1:-1] = (levels[:, 3:] - levels[:, 2:-1] - levels[:, 1:-2] + levels[:, :-3]) / (
-            2 * step**2
-        )
-        for end, inner, next_one in ((0, 1, min(2, count - 2)), (-1, -2, max(-3, 1 - count))):
-            result[:, end] = 2 * result[:, inner] - result[:, next_one]
+        result[:] = at_levels
+        return result
+    result[:, 1:-1] = (at_levels[:, 1:] + at_levels[:, :-1]) / 2
+    middles = np.cumsum(steps) - steps / 2
+    for end, inner, next_one in ((0, 1, min(2, count - 2)), (-1, -2, max(-3, 1 - count))):
+        apart = middles[inner] - middles[next_one]
+        reach = (middles[end] - middles[inner]) / apart if apart else 0.0
+        result[:, end] = result[:, inner] + reach * (result[:, inner] - result[:, next_one])
     return result
 
 

@@ -50,13 +50,16 @@ class Ruler:
 
     def norm(self, path: Trajectory) -> float:
         """The space–time norm of the piecewise linear interpolant of a trajectory; collective."""
-        total = 0.0
+        total, steps = 0.0, path.steps
         for window in windows(len(path.times) - 1):
-            parts = interpolated(path.states[:, window.start : window.stop + 1], None, path.step)
-            total += sum(
-                float((self.sizes(p) ** 2).sum()) / (2 * n + 1) for n, p in enumerate(parts)
+            parts = interpolated(
+                path.states[:, window.start : window.stop + 1], None, steps[window]
             )
-        return math.sqrt(path.step * total)
+            total += sum(
+                float((steps[window] * self.sizes(p) ** 2).sum()) / (2 * n + 1)
+                for n, p in enumerate(parts)
+            )
+        return math.sqrt(total)
 
     def distance(
         self, given: Projected, state: np.ndarray, gradients: Gradients | None = None
@@ -114,14 +117,14 @@ class Gradients:
 
 
 def imaged(
-    matrix: PETSc.Mat, levels: np.ndarray, window: slice, step: float
+    matrix: PETSc.Mat, levels: np.ndarray, window: slice, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """A matrix times a field at the ends of some steps, and times its second derivatives on them;
     collective.
 
     The second derivatives are combinations of levels, so that each level is multiplied once.
     """
-    weights = second_differences(np.eye(levels.shape[1]), step)[:, window]
+    weights = second_differences(np.eye(levels.shape[1]), steps)[:, window]
     used = np.append(np.flatnonzero(weights.any(axis=1)), (window.start, window.stop))
     start, stop = used.min(), used.max() + 1
     images = product(matrix, levels[:, start:stop])
