@@ -20,7 +20,7 @@ from cffem import _guard
 
 _guard.install()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME: dict[str, str] = {
     name: module

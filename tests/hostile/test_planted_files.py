@@ -17,6 +17,8 @@ pytest.importorskip("dolfinx")
 from hostile_collection import STUDY
 from processes import mpi_environment
 
+import cffem
+
 CONSTRUCTOR = """
 #include <stdio.h>
 __attribute__((constructor)) static void run(void) {{
@@ -46,7 +48,7 @@ def plant(folder: Path, mark: Path) -> None:
     for name in MODULES:
         (folder / f"{name}.py").write_text(python)
     plugin = "[xarray.backends]\nevil = cffem_plugin:Backend\n"
-    for where in (folder, folder / "__editable__.cffem-0.1.0.finder.__path_hook__"):
+    for where in (folder, folder / f"__editable__.cffem-{cffem.__version__}.finder.__path_hook__"):
         (where / "evil-1.0.dist-info").mkdir(parents=True)
         (where / "evil-1.0.dist-info" / "entry_points.txt").write_text(plugin)
         (where / "evil-1.0.dist-info" / "METADATA").write_text("Name: evil\nVersion: 1.0\n")

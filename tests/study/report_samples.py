@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+import cffem
 from cffem.design.design import Design
 from cffem.screening.screening import Screening
 from cffem.study.report.drawn_fields import Fields
@@ -84,7 +85,7 @@ COST = {
     ],
 }
 ENVIRONMENT = {
-    "cffem": "0.1.0",
+    "cffem": cffem.__version__,
     "python": "3.13.5",
     "versions": {"numpy": "2.2.4"},
     "unknowns": 441,
