@@ -16,6 +16,7 @@ from mpi4py import MPI
 import cffem as cf
 from cffem import lap, x, y, z
 from cffem.study.report.camera import Camera
+from cffem.study.report.solids.solid import viewer
 
 MESHES = {
     "interval": lambda comm: create_unit_interval(comm, 5),
@@ -63,6 +64,31 @@ def check(picture):
     assert covered(picture) == pytest.approx(1.0)
 
 
+def test_a_volume_is_drawn_as_a_body_with_its_corner_cut_away():
+    body(drawing(MPI.COMM_SELF, "tetrahedra"))
+
+
+def body(picture):
+    solid = picture.solid
+    used = np.unique(solid.cells)
+    expected = solid.points @ [1.0, 2.0, 3.0]
+    assert np.allclose(solid.factual["u"][used, 0], expected[used], atol=1e-9)
+    assert np.nanmax(np.abs(solid.difference("source", "u"))) > 1e-3
+    corners = solid.points[solid.cells]
+    sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    # Six sides of the cube, and three planes of a quarter each.
+    assert np.linalg.norm(sides, axis=1).sum() / 2 == pytest.approx(6.75)
+    right, up, towards = viewer()
+    assert np.allclose(np.array([right, up, towards]) @ np.array([right, up, towards]).T, np.eye(3))
+    # The middle of the cube is in the middle of the picture and is seen, since what stands before
+    # it is cut away; at the border nothing is.
+    shown = solid.raster.values(solid.points @ towards)
+    height, width = shown.shape
+    assert shown[height // 2, width // 2] == pytest.approx(0.5 * towards.sum(), abs=0.01)
+    assert np.isnan(shown[0, 0])
+    assert np.nanmax(shown) < towards @ [1, 0, 1] - 0.1
+
+
 def covered(picture):
     """The size of all cells together."""
     corners = picture.points[picture.cells]
@@ -88,3 +114,5 @@ def same_on_ranks(comm):
         assert (picture is None) == (comm.rank > 0)
         if picture is not None:
             check(picture)
+            if kind == "tetrahedra":
+                body(picture)

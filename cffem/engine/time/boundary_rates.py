@@ -62,6 +62,7 @@ def _damped(model: Model, unknown: Field, coefficients: Mapping[str, float]) -> 
 
 def _on_walls(model: Model, unknown: Field, coefficients: Mapping[str, float]) -> str:
     library, boundary = model.library, model.discretisation.boundary
+    dim = model.discretisation.mesh.geometry.dim
     values = {p: v for p, v in library.parameters.items() if v is not None}
     terms = [
         (name, float(alpha), split_parts(library[name].xreplace(values))[1])
@@ -75,7 +76,7 @@ def _on_walls(model: Model, unknown: Field, coefficients: Mapping[str, float]) -
             if isinstance(c, Natural) and c.field == unknown and c.is_law
         ]
         acting = [(name, alpha, parts[part]) for name, alpha, parts in terms if part in parts]
-        moving = [entry for entry in (*laws, *acting) if orders(entry[2])[1]]
+        moving = [entry for entry in (*laws, *acting) if orders(entry[2], dim)[1]]
         if not moving:
             continue
         try:
@@ -98,7 +99,7 @@ def _worst(
     discretisation, places = model.discretisation, place_values(model)
     dim, vector = discretisation.mesh.geometry.dim, isinstance(unknown, VectorField)
     points, cells = _corners(model, part)
-    order = max(orders(expr)[1] for _, _, expr in moving)
+    order = max(orders(expr, dim)[1] for _, _, expr in moving)
     rates = [
         (unknown[i] if vector else unknown).diff(t, order) for i in range(dim if vector else 1)
     ]

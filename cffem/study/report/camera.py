@@ -2,8 +2,8 @@
 """Taking pictures: values of solutions on the points of a drawing, gathered on rank 0.
 
 Lines and areas are drawn cell by cell, each cell cut into a few simplices so that elements of
-higher degree show their shape. A volume is shown on a plane through it, and an area with more cells
-than a drawing may hold on a regular grid.
+higher degree show their shape. A volume is shown on a plane through it and as a body
+(`solids.body_camera`), and an area with more cells than a drawing may hold on a regular grid.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ import numpy as np
 
 from cffem import _compat
 from cffem.study.report.drawn_fields import Fields
+from cffem.study.report.solids.body_camera import Body
+from cffem.study.report.solids.sampling import (
+    by_owner,
+    joined,
+    lattice_of,
+    located,
+    minimum,
+    plane_grid,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from dolfinx import fem
-    from mpi4py import MPI
 
     from cffem.engine.model import Model
     from cffem.engine.solution import Solution
@@ -58,10 +67,13 @@ class Camera:
         pieces = _pieces(
             _compat.cell_name(self.mesh.ufl_domain()), min(max(degree, 1), 3), limit / max(count, 1)
         )
+        self.body: Body | None = None
         if pieces is not None and self.dimension < 3:
             self._by_cells(*pieces)
         else:
             self._by_plane(factual)
+        if self.dimension == 3:
+            self.body = Body(self.mesh, degree)
 
     # Drawings
     # ----------------------------------------------------------------------------------------------
@@ -74,7 +86,7 @@ class Camera:
             nodes[:, : _corners(self.dimension, _compat.cell_name(self.mesh.ufl_domain()))]
         ]
         self._where = np.einsum(
-            "pc,kcd->kpd", _weights(lattice, corners.shape[1]), corners
+            "pc,kcd->kpd", weights_of(lattice, corners.shape[1]), corners
         ).reshape(-1, 3)
         self._cells = np.repeat(np.arange(owned, dtype=np.int32), len(lattice))
         self._owner = None
@@ -92,13 +104,13 @@ class Camera:
         x = self.mesh.geometry.x
         low = np.array(
             [
-                self.comm.allreduce(v, _minimum())
+                self.comm.allreduce(v, minimum())
                 for v in (x.min(axis=0) if len(x) else np.full(3, np.inf))
             ]
         )
         high = -np.array(
             [
-                self.comm.allreduce(v, _minimum())
+                self.comm.allreduce(v, minimum())
                 for v in (-x.max(axis=0) if len(x) else np.full(3, np.inf))
             ]
         )
@@ -108,35 +120,18 @@ class Camera:
         best, chosen = -1.0, None
         for share in shares:
             height = low[normal] + share * (high[normal] - low[normal])
-            self._locate(*_grid(low, high, inside, normal, height))
+            self._locate(*plane_grid(low, high, inside, normal, height))
             size = self._size(factual) if len(shares) > 1 else 1.0
             if size > (CLEARLY * best if chosen else best):
                 best, chosen = size, height
-        self._locate(*_grid(low, high, inside, normal, chosen if chosen is not None else 0.0))
+        self._locate(*plane_grid(low, high, inside, normal, chosen if chosen is not None else 0.0))
         self.axes = tuple(AXES[axis] for axis in inside)
         if self.dimension == 3:
             self.where = f"slice {AXES[normal]} = {chosen:.3g}"
 
     def _locate(self, points: np.ndarray, flat: np.ndarray, cells: np.ndarray) -> None:
         """Find for each point the rank that evaluates it, and its cell there."""
-        from dolfinx import geometry
-
-        tree = geometry.bb_tree(self.mesh, self.mesh.topology.dim)
-        found = geometry.compute_colliding_cells(
-            self.mesh, geometry.compute_collisions_points(tree, points), points
-        )
-        starts = found.offsets
-        mine = np.diff(starts) > 0
-        cell = np.where(
-            mine,
-            found.array[np.minimum(starts[:-1], len(found.array) - 1)] if len(found.array) else 0,
-            0,
-        )
-        candidate = np.where(mine, self.comm.rank, self.comm.size).astype(np.int64)
-        self._owner = np.empty_like(candidate)
-        self.comm.Allreduce(candidate, self._owner, _minimum())
-        take = self._owner == self.comm.rank
-        self._where, self._cells = points[take], cell[take].astype(np.int32)
+        self._where, self._cells, self._owner = located(self.mesh, points)
         outside = self._owner == self.comm.size
         kept = cells[~outside[cells].any(axis=1)]
         self._layout = (flat, kept) if self.comm.rank == 0 else (None, None)
@@ -145,7 +140,9 @@ class Camera:
     # ----------------------------------------------------------------------------------------------
 
     def take(self, solution: Solution) -> dict[str, np.ndarray] | None:
-        """Values of all fields at the end, by name, on rank 0; collective."""
+        """Values of all fields at the end, by name, on rank 0; of a volume those on its body
+        follow those on the plane. Collective.
+        """
         result = {}
         for unknown in self.model.discretisation.unknowns:
             function = solution.function(unknown)
@@ -155,7 +152,11 @@ class Camera:
                 local = np.asarray(function.eval(self._where, self._cells)).real.reshape(
                     len(self._where), size
                 )
-            result[str(unknown)] = self._gathered(local)
+            seen = self._gathered(local)
+            if self.body is not None:
+                rest = self.body.take(function)
+                seen = None if rest is None else np.concatenate([seen, rest])
+            result[str(unknown)] = seen
         return result if self.comm.rank == 0 else None
 
     def cell_values(self, function: fem.Function) -> np.ndarray | None:
@@ -167,26 +168,22 @@ class Camera:
     def drawing(self, factual: Mapping[str, np.ndarray] | None) -> Fields | None:
         """The drawing with the factual values that `take` gave; None on other ranks than 0."""
         points, cells = self._layout
-        return (
-            None
-            if factual is None
-            else Fields(points, cells, self.axes, factual, {}, self.where, self.time)
-        )
+        if factual is None:
+            return None
+        solid = None
+        if self.body is not None:
+            rest = {name: array[len(points) :] for name, array in factual.items()}
+            solid = self.body.solid(rest)
+            factual = {name: array[: len(points)] for name, array in factual.items()}
+        return Fields(points, cells, self.axes, factual, {}, self.where, self.time, solid=solid)
 
     def _gathered(self, local: np.ndarray) -> Any:
-        if self._owner is None:
-            return self._joined(local)
-        parts = self.comm.gather(local)
-        if parts is None:
-            return None
-        values = np.full((len(self._owner), local.shape[1]), np.nan)
-        for rank, part in enumerate(parts):
-            values[self._owner == rank] = part
-        return values
+        return (
+            self._joined(local) if self._owner is None else by_owner(self.comm, self._owner, local)
+        )
 
     def _joined(self, local: np.ndarray) -> Any:
-        parts = self.comm.gather(local)
-        return None if parts is None else np.concatenate(parts)
+        return joined(self.comm, local)
 
     def _size(self, solution: Solution) -> float:
         """Root mean square of all fields on the present points."""
@@ -202,33 +199,6 @@ class Camera:
         return size if np.isfinite(size) else -1.0
 
 
-def _minimum() -> MPI.Op:
-    from mpi4py import MPI
-
-    return MPI.MIN
-
-
-def _grid(
-    low: np.ndarray, high: np.ndarray, inside: list[int], normal: int, height: float
-) -> tuple[np.ndarray, ...]:
-    """Points in space, the same in the plane, and the triangles of a regular grid."""
-    extent = (high - low)[inside]
-    counts = [max(2, round(1 + (GRID - 1) * side / extent.max())) for side in extent]
-    axes = [
-        np.linspace(low[axis], high[axis], count)
-        for axis, count in zip(inside, counts, strict=True)
-    ]
-    flat = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    points = np.zeros((len(flat), 3))
-    points[:, inside], points[:, normal] = flat, height
-    corner = np.arange(len(flat)).reshape(counts)
-    a, b, c, d = (
-        part.ravel()
-        for part in (corner[:-1, :-1], corner[1:, :-1], corner[:-1, 1:], corner[1:, 1:])
-    )
-    return points, flat, np.concatenate([np.column_stack([a, b, c]), np.column_stack([b, d, c])])
-
-
 def _corners(dimension: int, cell: str) -> int:
     return 4 if cell == "quadrilateral" else dimension + 1
 
@@ -238,42 +208,7 @@ def _pieces(cell: str, finest: int, points_per_cell: float) -> tuple[np.ndarray,
     the corners are too many.
     """
     for parts in range(finest, 0, -1):
-        lattice, simplices = _lattice(cell, parts)
+        lattice, simplices = lattice_of(cell, parts)
         if len(lattice) and len(lattice) <= points_per_cell:
             return lattice, simplices
     return None
-
-
-def _lattice(cell: str, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Equispaced points of an interval, triangle or quadrilateral, and the simplices between
-    them.
-    """
-    if cell == "interval":
-        return np.linspace(0, 1, parts + 1)[:, None], np.column_stack(
-            [np.arange(parts), np.arange(1, parts + 1)]
-        )
-    if cell not in ("triangle", "quadrilateral"):
-        return np.zeros((0, 3)), np.zeros((0, 4), dtype=int)
-    square = cell == "quadrilateral"
-    index = {
-        key: number
-        for number, key in enumerate(
-            (i, j) for j in range(parts + 1) for i in range(parts + 1 if square else parts + 1 - j)
-        )
-    }
-    simplices = [
-        [index[i + di, j + dj] for di, dj in corners]
-        for i in range(parts)
-        for j in range(parts)
-        for corners in (((0, 0), (1, 0), (0, 1)), ((1, 0), (1, 1), (0, 1)))
-        if all((i + di, j + dj) in index for di, dj in corners)
-    ]
-    return np.array(list(index), dtype=float) / parts, np.array(simplices)
-
-
-def _weights(lattice: np.ndarray, corners: int) -> np.ndarray:
-    """Weights of a cell's corners at the points of a lattice."""
-    if corners == 4:
-        s, t = lattice.T
-        return np.column_stack([(1 - s) * (1 - t), s * (1 - t), (1 - s) * t, s * t])
-    return np.column_stack([1 - lattice.sum(axis=1), lattice])

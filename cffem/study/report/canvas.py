@@ -13,6 +13,7 @@ import base64
 import html
 import io
 import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -185,7 +186,13 @@ def formula(latex: str, text: str) -> str:
 
 
 def simple(latex: str) -> str:
-    """LaTeX in the words that Matplotlib knows."""
+    """LaTeX in the words that Matplotlib knows, and numbers with at most five digits.
+
+    Example:
+        >>> simple(r"\\left(1.56961230576048 x\\right)")
+        '(1.5696 x)'
+    """
+    latex = re.sub(r"\d+\.\d{4,}", lambda number: f"{float(number[0]):.5g}", latex)
     for command, known in (
         (r"\left(", "("),
         (r"\right)", ")"),

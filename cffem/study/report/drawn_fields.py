@@ -19,6 +19,7 @@ import numpy as np
 
 from cffem._files import read_arrays
 from cffem.study.report.plots.raster import Raster
+from cffem.study.report.solids.solid import Solid
 from cffem.symbols.errors import InputError
 
 FORMAT = "cffem-fields/1"
@@ -38,6 +39,8 @@ class Fields:
         where: what is drawn where that is not the whole domain, "slice z = 0.5" say.
         time: the time of the pictures; None for a steady problem.
         maps: by term the density of |factual − deleted|² over the whole window, n values.
+        solid: of a volume, its surface with a corner cut away. Values that are given to
+            `with_deleted` then go on with those at its points.
 
     Example:
         >>> line = Fields(
@@ -55,6 +58,7 @@ class Fields:
     where: str = ""
     time: float | None = None
     maps: Mapping[str, np.ndarray] = field(default_factory=dict)
+    solid: Solid | None = None
 
     def __post_init__(self) -> None:
         count = len(self.points)
@@ -85,7 +89,12 @@ class Fields:
 
     def with_deleted(self, term: str, values: Mapping[str, np.ndarray]) -> Fields:
         """The same drawing with one more deleted problem."""
-        return replace(self, deleted={**self.deleted, term: values})
+        solid, count = self.solid, len(self.points)
+        if solid is not None:
+            rest = {name: array[count:] for name, array in values.items()}
+            solid = solid.with_deleted(term, rest)
+            values = {name: array[:count] for name, array in values.items()}
+        return replace(self, deleted={**self.deleted, term: values}, solid=solid)
 
     def with_map(self, term: str, values: np.ndarray) -> Fields:
         """The same drawing with the map of one more deleted problem."""
@@ -117,6 +126,8 @@ class Fields:
                 arrays[f"difference_{i}_{j}"] = self.difference(term, name).astype(np.float32)
         for j, values in enumerate(self.maps.values()):
             arrays[f"map_{j}"] = values.astype(np.float32)
+        if self.solid is not None:
+            arrays |= _solid_arrays(self.solid, names, terms)
         part = path.with_name(f".{FILE}.part")
         part.unlink(missing_ok=True)  # a link that somebody left there would be followed
         with open(part, "xb") as file:
@@ -173,4 +184,36 @@ class Fields:
             str(about["where"]),
             time,
             maps,
+            _solid_of(arrays, list(factual), list(deleted)),
         )
+
+
+def _solid_arrays(solid: Solid, names: list[str], terms: list[str]) -> dict[str, np.ndarray]:
+    """A body for a file; differences are kept as in `Fields.write`."""
+    arrays = {
+        "solid_points": solid.points.astype(np.float32),
+        "solid_cells": solid.cells.astype(np.int32),
+        "solid_corner": solid.corner,
+    }
+    for i, name in enumerate(names):
+        arrays[f"solid_factual_{i}"] = solid.factual[name].astype(np.float32)
+        for j, term in enumerate(terms):
+            difference = solid.difference(term, name)
+            arrays[f"solid_difference_{i}_{j}"] = difference.astype(np.float32)
+    return arrays
+
+
+def _solid_of(arrays: Mapping[str, np.ndarray], names: list[str], terms: list[str]) -> Solid | None:
+    """The body of a file; None where there is none."""
+    if "solid_points" not in arrays:
+        return None
+    factual = {name: arrays[f"solid_factual_{i}"].astype(float) for i, name in enumerate(names)}
+    deleted = {
+        term: {
+            name: factual[name] - arrays[f"solid_difference_{i}_{j}"]
+            for i, name in enumerate(names)
+        }
+        for j, term in enumerate(terms)
+    }
+    points, corner = (arrays[key].astype(float) for key in ("solid_points", "solid_corner"))
+    return Solid(points, arrays["solid_cells"], corner, factual, deleted)

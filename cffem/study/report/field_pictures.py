@@ -152,7 +152,7 @@ def _draw_areas(
 ) -> None:
     vector = values[0].shape[1] > 1
     shown = [np.sqrt((v**2).sum(axis=1)) if vector else v[:, 0] for v in values]
-    ends = _ends(np.concatenate(shown[:2]), vector)
+    ends = colour_ends(np.concatenate(shown[:2]), vector)
     symbol = f"|{label(name)}|" if vector else label(name)
     titles = (
         f"factual {symbol}",
@@ -160,7 +160,7 @@ def _draw_areas(
         "|difference|" if vector else "difference",
     )
     for number, (content, title) in enumerate(zip(shown, titles, strict=True)):
-        low, high = ends if number < 2 else _ends(content, vector, signed=True)
+        low, high = ends if number < 2 else colour_ends(content, vector, signed=True)
         scale = "viridis" if low >= 0 else "RdBu_r"
         panel = area_panel(sheet, drawing, *places.corners[number], places.width, places.height)
         address = drawing.raster.picture(np.nan_to_num(content), low, high, scale)
@@ -213,7 +213,7 @@ def scale_beside(
         sheet.text(left + 15, place, written, size=SMALL)
 
 
-def _ends(values: np.ndarray, vector: bool, signed: bool = False) -> tuple[float, float]:
+def colour_ends(values: np.ndarray, vector: bool, signed: bool = False) -> tuple[float, float]:
     """Limits of the colours: from zero for sizes and values of one sign, symmetric about zero
     otherwise.
     """

@@ -13,6 +13,7 @@ from typing import Any
 from cffem.study.report.canvas import mark
 from cffem.study.report.summary import plain
 
+ABSENT = "Not part of this report: "
 SHOWN = 40  # entries of a list that are written out
 
 
@@ -64,7 +65,9 @@ def table(
     """A table with a caption, column heads and the first cell of each row as its head; numbers are
     aligned right.
 
-    A last column in which nothing stands, reasons that nobody needs, is left out.
+    A last column in which nothing stands, reasons that nobody needs, is left out. Each cell knows
+    the head of its column: on a narrow screen the cells of a row stand below each other, each
+    behind its head, so that no column is cut.
     """
     rows = list(rows)
     if rows and all(row[-1] == "" for row in rows):
@@ -74,13 +77,14 @@ def table(
         f'<th scope="col"{" class=number" if right else ""}>{text(cell)}</th>'
         for cell, right in zip(head, numeric, strict=True)
     )
+    labels = [html.escape(plain(name), quote=True) for name in head]
     body = []
     for row in rows:
         cells = "".join(
-            f'<td class="number">{text(cell)}</td>'
+            f'<td class="number" data-head="{name}">{text(cell)}</td>'
             if _is_numeric(cell)
-            else f"<td><div>{text(cell)}</div></td>"
-            for cell in row[1:]
+            else f'<td data-head="{name}"><div>{text(cell)}</div></td>'
+            for name, cell in zip(labels[1:], row[1:], strict=True)
         )
         body.append(f'<tr><th scope="row"><div>{text(row[0])}</div></th>{cells}</tr>')
     key = f' id="{html.escape(name, quote=True)}"' if name else ""
@@ -155,10 +159,13 @@ def section(key: str, title: str, *content: str) -> Raw:
     )
 
 
+def absent(content: str) -> str | None:
+    """Why a part of the page is empty, if its content says nothing else; None where it does."""
+    start, end = f"<p class=skipped>{ABSENT}", "</p>"
+    whole = content.startswith(start) and content.find(end) == len(content) - len(end)
+    return content[len(start) : -len(end)] if whole else None
+
+
 def skipped(part: Mapping[str, Any]) -> Raw | None:
     """Why a section is empty; None where it is not."""
-    return (
-        paragraph(f"Not part of this report: {part['skipped']}", "skipped")
-        if "skipped" in part
-        else None
-    )
+    return paragraph(f"{ABSENT}{part['skipped']}", "skipped") if "skipped" in part else None

@@ -15,7 +15,7 @@ from cffem.study.report import page_evidence as page_data
 from cffem.study.report import page_verdicts as page_parts
 from cffem.study.report.interventions.page_interventions import page_interventions
 from cffem.study.report.maps.map_pictures import page_maps
-from cffem.study.report.markup import Raw, paragraph, section, text
+from cffem.study.report.markup import Raw, absent, bullets, paragraph, section, text
 from cffem.study.report.page_script import CHECKSUM, SCRIPT, tolerance_slider
 from cffem.study.report.scores.profile_report import page_profiles
 from cffem.study.report.sensors import page_sensors
@@ -71,7 +71,8 @@ td ul { margin: 0; padding-left: 1.1rem; }
 figure { margin: 1rem 0; }
 figcaption { font-size: .88rem; color: #333; }
 img.picture { max-width: 100%; height: auto; }
-img.formula { vertical-align: middle; max-height: 2.4em; }
+img.formula { vertical-align: middle; max-height: 2.4em; max-width: min(22rem, 100%);
+  object-fit: contain; object-position: left; }
 details { margin: .5rem 0; border: 1px solid #ddd; border-radius: 4px; padding: .3rem .8rem; }
 summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
 code { font-size: .92em; overflow-wrap: break-word; }
@@ -84,6 +85,18 @@ blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888;
 .tolerance dt { font-weight: 650; } .tolerance dd { margin: 0; overflow-wrap: anywhere; }
 th.sorts { cursor: pointer; }
 th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::after { content: " ▼"; }
+@media screen and (min-width: 90rem) { body { max-width: 82rem; }
+  .summary, main > section > p, main > section > ul, blockquote, figcaption { max-width: 62rem; } }
+@media screen and (max-width: 46rem) {
+  .wide { overflow-x: visible; } table, caption, tbody, tr, tbody th, td { display: block; }
+  thead { display: none; } tr { padding: .5rem 0; border-bottom: 1px solid #ccc; }
+  th, td { border: none; padding: .1rem 0; } th > div, td > div { max-width: none; }
+  td { display: grid; grid-template-columns: 8.5rem 1fr; gap: .6rem; overflow-wrap: anywhere; }
+  td::before { content: attr(data-head); color: #4a4a4a; }
+  td.number { text-align: left; white-space: normal; }
+  td[data-head=value] { display: block; } td[data-head=value]::before { content: none; }
+  .tolerance dl { grid-template-columns: 1fr; } .tolerance dd { margin-bottom: .4rem; }
+  details { padding: .3rem .5rem; } }
 @media screen and (prefers-color-scheme: dark) {
   body { background: #16191d; color: #e6e6e6; } a { color: #7fc4f0; }
   .summary { background: #1f2a33; border-left-color: #5fb0e6; }
@@ -91,7 +104,8 @@ th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::af
   .small, .skipped, figcaption { color: #b9bec4; } h2 { border-bottom-color: #555; }
   th, td { border-bottom-color: #3a3f45; } details, .tolerance { border-color: #3a3f45; }
   .verdict { filter: brightness(1.9) saturate(.8); }
-  img.picture, img.formula { background: #fff; border-radius: 3px; padding: 2px; } }
+  td::before { color: #b9bec4; } img.formula { filter: invert(.9); }
+  img.picture { background: #fff; border-radius: 3px; padding: 2px; } }
 @media print { nav, .tolerance { display: none; }
   body { font-size: 10.5pt; max-width: none; padding: 0; }
   h2 { break-after: avoid; } figure, tr, .summary { break-inside: avoid; }
@@ -124,6 +138,11 @@ def as_page(report: Report, drawing: Any = None) -> str:
         ("cost", "Cost and convergence", page_data.cost(report)),
         ("environment", "Environment", page_data.environment(report)),
     ]
+    missing = [(title, why) for _, title, part in parts if (why := absent(part)) is not None]
+    parts = [part for part in parts if absent(part[2]) is None]
+    if missing:
+        told = bullets(Raw(f"{text(title)}: {why}") for title, why in missing)
+        parts.append(("absent", "Not part of this report", Raw(f'<div class="small">{told}</div>')))
     links = "".join(f'<li><a href="#{key}">{text(title)}</a></li>' for key, title, _ in parts)
     body = "".join(section(*part) for part in parts)
     fields = ", ".join(report.sections["scope"].get("library", {})) or ", ".join(report.terms)

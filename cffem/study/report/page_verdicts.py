@@ -26,6 +26,7 @@ from cffem.study.report.markup import (
     verdict,
 )
 from cffem.study.report.report import TermReport
+from cffem.study.report.solids.solid_pictures import solid_pictures
 from cffem.study.report.summary import by_field, plain, term_epsilon
 from cffem.study.report.verdict_pictures import (
     comparable,
@@ -61,10 +62,10 @@ def verdicts(report: Report) -> str:
         "of the axis"
     )
     caption = f"Each score with its error bar against the tolerance ε (dashed). {marks}."
-    several = _single_verdicts(report)
+    several, bars = _single_verdicts(report), error_bars(report)
     return "".join(
         [
-            figure(error_bars(report), caption),
+            figure(bars, caption) if bars.startswith("<img") else bars,
             verdict_table(report),
             paragraph(RULE, "small"),
             details("All scores of each term", _scores(report)),
@@ -357,10 +358,11 @@ def fields(report: Report, drawing: Fields | None) -> str:
     if drawing is None:
         return paragraph("No pictures: there is no fields.npz beside this report.", "skipped")
     order = sorted(report.terms.values(), key=lambda term: -(term.deletion or 0.0))
-    found = field_pictures(drawing, [term.name for term in order])
+    names = [term.name for term in order]
+    found = [*solid_pictures(drawing, names), *field_pictures(drawing, names)]
     if not found:
         return paragraph("No pictures: no deleted problem has a solution.", "skipped")
-    missing = left_out(drawing, [term.name for term in order])
+    missing = left_out(drawing, names)
     note = (
         [
             paragraph(

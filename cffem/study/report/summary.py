@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LONGEST = 60  # characters of a name that are shown
 MOST_PAIRS = 6  # of which a summary tells
 LONGEST_REASON = 160  # and of a reason; the table has it in full
+FIRST_REASONS = 2  # of a fit that is not trusted, so that verdicts stay on the first screen
 
 
 def up_to_one(value: float, shown: str) -> str:
@@ -86,12 +87,23 @@ def screen_sentence(report: Report) -> str:
         for label, found in doubtful
         for reason in found.get("reasons", ())
     )
-    why = "; ".join(reasons) or "no reason is stated"
+    why = "; ".join(first_ones(list(reasons))) or "no reason is stated"
     return (
         f"NOT RELIABLE: the screen does not trust its own fit ({why}); {skill}; the verdicts are "
         "about the fitted model and say "
         "nothing about the law behind the data."
     )
+
+
+def first_ones(reasons: Sequence[str]) -> list[str]:
+    """The first reasons, and how many more there are: the part on the fit has them all.
+
+    Example:
+        >>> first_ones(["unstable", "misfit", "undetected"])
+        ['unstable', 'misfit', '1 more']
+    """
+    more = len(reasons) - FIRST_REASONS
+    return [*reasons[:FIRST_REASONS], *([f"{more} more"] if more > 0 else [])]
 
 
 def hidden_terms(screens: Sequence[Mapping[str, Any]]) -> str:
@@ -122,8 +134,9 @@ def fit_sentence(fit: Mapping[str, Any]) -> str:
     if fit.get("reliable"):
         return f"Fit: {known}; reliable."
     reasons = [plain(str(reason), LONGEST_REASON) for reason in fit.get("reasons") or ()]
+    why = "; ".join(first_ones(reasons)) or "no reason"
     return (
-        f"NOT RELIABLE: the fit, {known}, is not trusted ({'; '.join(reasons) or 'no reason'}); "
+        f"NOT RELIABLE: the fit, {known}, is not trusted ({why}); "
         "the verdicts are about the fitted model."
     )
 

@@ -66,16 +66,39 @@ def png(numbers: np.ndarray, scale: str) -> str:
     height, width = numbers.shape
     rows = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
     rows[:, 1:] = numbers
-    parts = (
+    return _address(
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
         (b"PLTE", palette(scale).tobytes() + b"\xff\xff\xff"),
         (b"tRNS", b"\xff" * COLOURS + b"\x00"),
         (b"IDAT", zlib.compress(rows.tobytes(), 6)),
-        (b"IEND", b""),
     )
+
+
+def png_of_colours(colours: np.ndarray) -> str:
+    """A picture as the address of an image: height × width × 4 bytes, red, green, blue and how
+    much of what is behind is hidden.
+
+    Example:
+        >>> png_of_colours(np.zeros((1, 2, 4), dtype=np.uint8))[:26]
+        'data:image/png;base64,iVBO'
+    """
+    height, width = colours.shape[:2]
+    rows = np.zeros((height, 4 * width + 1), dtype=np.uint8)
+    # Each row begins with its filter, the difference from the pixel before, which packs well.
+    rows[:, 0] = 1
+    flat = colours.reshape(height, 4 * width)
+    rows[:, 1:] = flat
+    rows[:, 5:] -= flat[:, :-4]
+    return _address(
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+    )
+
+
+def _address(*parts: tuple[bytes, bytes]) -> str:
     chunks = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
+        for kind, data in (*parts, (b"IEND", b""))
     )
     data = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
     return "data:image/png;base64," + base64.b64encode(data).decode()
@@ -140,8 +163,11 @@ class Raster:
             ) / area
             weights = np.stack([1 - second - third, second, third], axis=1)
             good = np.isfinite(weights).all(axis=1) & (weights >= -1e-6).all(axis=1)
-        pixels = (y * self.width + x)[good]
-        self._cover[pixels], self._weights[pixels] = which[good], weights[good]
+        self._settle((y * self.width + x)[good], which[good], weights[good])
+
+    def _settle(self, pixels: np.ndarray, which: np.ndarray, weights: np.ndarray) -> None:
+        """Give pixels to triangles that cover them."""
+        self._cover[pixels], self._weights[pixels] = which, weights
 
     def values(self, values: np.ndarray) -> np.ndarray:
         """Values at the points as rows of pixels from above, nan where nothing is."""
