@@ -121,7 +121,10 @@ class IntegrationByParts:
     def move(self, term: sp.Expr, weight: sp.Expr) -> WeakIntegrand:
         """Hand over; a handler for each kind of node follows."""
         raise UnsupportedTerm(
-            "a derivative inside a nonlinear function cannot be moved to the test function", term
+            "a derivative inside a nonlinear function cannot be moved to the test function; make "
+            "it a field of its own in a System, w - lap(u) = 0 say (powers are taken point by "
+            "point, operators of fractional order have no term here)",
+            term,
         )
 
     # Differential operators

@@ -8,6 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# The nearest way to a complex field, for every refusal of one.
+AS_TWO_FIELDS = "write a complex field as two real ones, its real and its imaginary part"
+
 
 class InputError(ValueError):
     """What the user gave cannot be used; the message is one sentence that says what is wrong

@@ -137,8 +137,9 @@ class Field(CoordinateFunction, AtomicExpr):
         if old in COORDINATES:
             raise SymbolError(
                 f"{old} cannot be replaced by {new} in the field {self}: delays, shifts and "
-                "values at a point have no term here; "
-                "give an observable at a time or point, or replace the whole field"
+                "values at a point have no term here; give an observable at a time or point, "
+                "replace the whole field, or write a delay as a field w of its own with dt(w) = u "
+                "- w say"
             )
         return as_vector(new) if old == self else self
 

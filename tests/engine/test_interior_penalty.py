@@ -81,7 +81,9 @@ SCALARS = {
     "name", ["with transport", *(pytest.param(n, marks=slow) for n in [*SCALARS][1:])]
 )
 def test_scalar_terms_converge(name):
-    assert_order([error_of(n, SCALARS[name]) for n in (8, 16)], 1.9)
+    # Nothing diffuses where u is zero and its square does; Newton's method starts elsewhere.
+    start = {"initial": {u: 2}} if name == "inside" else {}
+    assert_order([error_of(n, SCALARS[name], **start) for n in (8, 16)], 1.9)
 
 
 VECTORS = {

@@ -54,13 +54,16 @@ def travelling(cell, n, degree, steps=20, comm=MPI.COMM_SELF):
         ("interval", (16, 32)),
         ("triangle", (8, 16)),
         pytest.param("quadrilateral", (8, 16), marks=slow),
-        pytest.param("tetrahedron", (4, 8), marks=slow),
-        pytest.param("hexahedron", (6, 12), marks=slow),
+        pytest.param("tetrahedron", (6, 10), marks=slow),
+        pytest.param("hexahedron", (4, 8), marks=slow),
     ],
 )
 def test_a_wave_goes_round(cell, sizes):
-    """With order two on linear elements, against the exact solution."""
-    assert_order([travelling(cell, n, 1)[1]() for n in sizes], 1.7)
+    """With order two on linear elements, against the exact solution. The initial values of both
+    meshes are projected, or both are interpolated: a change from the one to the other in between
+    hides the order.
+    """
+    assert_order([travelling(cell, n, 1)[1]() for n in sizes], 1.7, sizes[1] / sizes[0])
 
 
 def test_a_step_goes_round_and_keeps_its_bounds_and_its_mean():

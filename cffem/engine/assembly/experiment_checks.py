@@ -9,6 +9,7 @@ without a mesh is checked where it is declared, in `cffem.symbols.problem.condit
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from cffem.forms.orders import derivatives
 from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.algebra.splitting import as_written, is_stand_in
 from cffem.symbols.coordinates import t
-from cffem.symbols.errors import InputError, nearest
+from cffem.symbols.errors import AS_TWO_FIELDS, InputError, nearest
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
 from cffem.symbols.operators import dt
 from cffem.symbols.problem.conditions import (
@@ -64,10 +65,10 @@ def check_mesh(mesh: Mesh) -> None:
     cells, space = mesh.topology.dim, mesh.geometry.dim
     if cells != space:
         raise InputError(
-            f"the mesh has cells of dimension {cells} in space of dimension {space}, which is not "
-            "supported; where it should have "
-            "others: gmsh saves only what has a physical name, so name its "
-            f"{'surface' if space == 2 else 'volume'} as well"
+            f"the mesh has cells of dimension {cells} in space of dimension {space}, and equations "
+            "on curves and surfaces have no terms here; map it onto a flat mesh, with its metric "
+            "as known fields, or, where it should have other cells: gmsh saves only what has a "
+            f"physical name, so name its {'surface' if space == 2 else 'volume'} as well"
         )
     if mesh.comm.allreduce(int(not np.all(np.isfinite(mesh.geometry.x)))):
         raise InputError("the mesh has coordinates that are not finite numbers")
@@ -337,12 +338,17 @@ def checked_coefficients(
                 f"there is no term {name!r} for this coefficient; {nearest(name, library.names)}"
             )
         try:
-            number = float(value)
+            number = complex(value)
         except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if isinstance(value, bool | str) or not math.isfinite(number):
+            number = complex(math.nan)
+        if isinstance(value, bool | str) or not cmath.isfinite(number):
             raise InputError(f"the coefficient of {name!r} is not a finite number: {value!r}")
-        result[name] = number
+        if number.imag:
+            raise InputError(
+                f"the coefficient of {name!r} is complex, but coefficients are real; "
+                f"{AS_TWO_FIELDS}"
+            )
+        result[name] = number.real
     return result
 
 

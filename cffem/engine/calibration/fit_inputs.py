@@ -14,6 +14,7 @@ from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.fit_problem import FitCase, FitMemory, FitProblem
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.observations import Observation
+from cffem.symbols.real_values import real_values
 
 if TYPE_CHECKING:
     from cffem.engine.observer import Observer
@@ -93,7 +94,9 @@ def observed_values(readings: Any) -> tuple[Observation, np.ndarray]:
             f"and its values, not {type(readings).__name__}; fields are fitted with cf.Screening"
         )
     try:
-        array = np.asarray(values, dtype=float).ravel()
+        array = real_values(values, "the array of readings").ravel()
+    except InputError:
+        raise
     except (TypeError, ValueError):
         array = np.array([np.nan])
     if not np.isfinite(array).all():

@@ -18,11 +18,12 @@ from cffem import _compat
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE, t
-from cffem.symbols.errors import InputError
+from cffem.symbols.errors import AS_TWO_FIELDS, InputError
 from cffem.symbols.fields import Field
 from cffem.symbols.known import Known
 from cffem.symbols.operators import Vec, as_expr, component
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
+from cffem.symbols.real_values import real_values
 
 if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
@@ -106,7 +107,7 @@ def _checked_values(
     """Values at points, refused if one is not a finite number or if they do not have the
     field's shape.
     """
-    result = np.asarray(values, dtype=float)
+    result = real_values(values, what)
     wanted = (dimension, *points.shape[1:]) if shape else points.shape[1:]
     if result.shape != wanted:
         raise InputError(
@@ -244,6 +245,21 @@ def _place(point: np.ndarray) -> str:
     return f"({', '.join(f'{c:.6g}' for c in point)})"
 
 
+def _check_called(function: Callable[[np.ndarray], object], mesh: Mesh, what: str) -> None:
+    """Refuse a Python function with complex values, before anything is compiled; whatever else
+    is wrong with it is found when it is interpolated.
+    """
+    refused = False
+    try:
+        real_values(function(mesh.geometry.x.T), what)
+    except InputError:
+        refused = True
+    except Exception:
+        pass
+    if mesh.comm.allreduce(int(refused)):
+        raise InputError(f"{what} is complex, but fields are real; {AS_TWO_FIELDS}")
+
+
 def check_on_mesh(
     value: object, unknown: Field, mesh: Mesh, what: str, callables: bool = True
 ) -> None:
@@ -302,13 +318,11 @@ def check_on_mesh(
                 f"{what} must be an expression in x, y, z, t or a DOLFINx function, not a Python "
                 "function"
             )
+        _check_called(value, mesh, what)
         return
     for part in components(value, shape, dimension, what):
         if part.has(sp.I):
-            raise InputError(
-                f"{what} contains I, but fields are real; write a complex field as two real ones, "
-                "its real and its imaginary part"
-            )
+            raise InputError(f"{what} contains I, but fields are real; {AS_TWO_FIELDS}")
         if callables and part.has(Known) and part.has(sp.Derivative):
             raise InputError(
                 f"{what} contains a derivative of a known field, which has values in forms only; "

@@ -36,6 +36,7 @@ from cffem.symbols.fields import Field, ScalarField, VectorField
 from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.problem.known_values import is_formula, is_timed
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields
+from cffem.symbols.real_values import real_values
 from cffem.symbols.restricted import Indicator
 
 if TYPE_CHECKING:
@@ -371,7 +372,7 @@ class KnownFields:
             def evaluate(points: np.ndarray) -> np.ndarray:
                 rows = (int(np.prod(key.shape, dtype=int)), points.shape[1])
                 try:
-                    found = np.asarray(value(points, time) if timed else value(points), dtype=float)
+                    found = real_values(value(points, time) if timed else value(points), what)
                     wanted = (*key.shape, points.shape[1])
                     if found.shape == key.shape:
                         found = np.broadcast_to(found[..., None], wanted)

@@ -13,21 +13,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
+from sympy.core.relational import Relational
 
 from cffem.symbols.algebra.shapes import shape_of, unify
 from cffem.symbols.algebra.splitting import is_stand_in
 from cffem.symbols.coordinates import COORDINATES, SPACE, t
-from cffem.symbols.errors import InputError, LibraryError, ShapeError
+from cffem.symbols.errors import AS_TWO_FIELDS, InputError, LibraryError, ShapeError
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field, fields_of
 from cffem.symbols.known import Known, KnownEntry
 from cffem.symbols.operators import as_expr
 from cffem.symbols.problem.conditions import BoundaryCondition, Natural, Periodic
+from cffem.symbols.problem.constraint_classes import Constraint
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.observations import Observation
 from cffem.symbols.problem.term_checks import check_symbols
 from cffem.symbols.problem.uncertain import Uncertain, checked_uncertain
 from cffem.symbols.problem.window import Window
+from cffem.symbols.real_values import check_real_function
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,13 @@ class Experiment:
         for key, value in self.forcing.items():
             self._check_known(key, f"the forcing of {key}")
             check_data(value, f"the forcing of {key}")
+        if self.constraint is not None and not isinstance(self.constraint, Constraint):
+            if isinstance(self.constraint, Relational):
+                as_expr(self.constraint)  # says what inequalities are written as
+            raise InputError(
+                "constraint must be cf.DivergenceFree, cf.CurlFree or cf.Constraint(expr), which "
+                f"sets expr to zero, not {self.constraint!r}"
+            )
         if self.time is not None and not isinstance(self.time, Window):
             raise InputError(f"time must be a Window or None, not {self.time!r}")
         if self.observation is not None and not isinstance(self.observation, Observation):
@@ -175,6 +185,8 @@ def check_data(value: object, what: str) -> None:
             check_data(part, what)
         return
     if hasattr(value, "function_space") or isinstance(value, MeasuredFields | Interpolated):
+        if not isinstance(value, MeasuredFields):
+            check_real_function(getattr(value, "function", value), what)
         return  # its values are looked at on all ranks together, when the mesh is known
     if callable(value) and not isinstance(value, sp.Basic):
         return
@@ -189,6 +201,8 @@ def check_data(value: object, what: str) -> None:
         not math.isfinite(float(number)) for number in expr.atoms(sp.Float)
     ):
         raise InputError(f"{what} is not finite: {expr}")
+    if expr.has(sp.I):
+        raise InputError(f"{what} contains I, but fields are real; {AS_TWO_FIELDS}")
     strange = expr.free_symbols - {*SPACE, t} - {*expr.atoms(Known, KnownEntry)}
     if fields_of(expr) or strange:
         names = ", ".join(sorted(map(str, strange | fields_of(expr))))

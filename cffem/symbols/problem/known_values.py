@@ -25,6 +25,7 @@ from cffem.symbols.problem.constraint_classes import Constraint, DivergenceFree
 from cffem.symbols.problem.library import Library
 from cffem.symbols.problem.measured import Interpolated, MeasuredFields, as_data
 from cffem.symbols.problem.system import System
+from cffem.symbols.real_values import check_real_function
 from cffem.symbols.restricted import On
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def _checked(key: Known, value: Any) -> Any:
         }
     data = as_data(value)
     if isinstance(data, MeasuredFields | Interpolated) or hasattr(value, "function_space"):
+        if not isinstance(data, MeasuredFields):
+            check_real_function(getattr(data, "function", data), what)
         return data
     if callable(value) and not isinstance(value, sp.Basic):
         return value

@@ -307,8 +307,15 @@ class Library(Mapping[str, sp.Expr]):
             LibraryError: a term is meaningless, zero or a multiple of another in this dimension.
         """
         if self._dim not in (None, dim):
+            assert self._dim is not None
+            cure = (
+                "write components beyond the dimension of space as scalar fields of a System"
+                if self._dim > dim
+                else f"declare its vectors with dim={dim}"
+            )
             raise LibraryError(
-                f"the library is written for {self._dim}D, but the mesh or the data are {dim}D"
+                f"the library is written for {self._dim}D, but the mesh or the data are {dim}D; "
+                f"{cure}"
             )
         check_distinct(self._terms, self._anchor, dim)
 

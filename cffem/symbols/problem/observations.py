@@ -20,6 +20,7 @@ import numpy as np
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, VectorField
 from cffem.symbols.problem.observables import Observable
+from cffem.symbols.real_values import real_values
 
 Channel = Field | Component  # a scalar field or one component of a vector field
 
@@ -428,7 +429,9 @@ def channels_of(
 def numbers(values: object, what: str, gaps: bool = False) -> np.ndarray:
     """Finite numbers, NaN allowed where there may be gaps."""
     try:
-        array = np.asarray(values, dtype=float)
+        array = real_values(values, what)
+    except InputError:
+        raise
     except (TypeError, ValueError):
         raise InputError(f"{what} must be numbers, not {values!r}") from None
     if not np.all(np.isfinite(array) | (gaps & np.isnan(array))):

@@ -17,12 +17,24 @@ from cffem.symbols.algebra.analysis import is_zero, ratio
 from cffem.symbols.algebra.nodes import as_expr, dimensions
 from cffem.symbols.algebra.shapes import Shape, rank_name, shape_of, unify
 from cffem.symbols.coordinates import COORDINATES, Parameter
-from cffem.symbols.errors import LibraryError, ShapeError, SymbolError, TermShapeError, nearest
+from cffem.symbols.errors import (
+    AS_TWO_FIELDS,
+    LibraryError,
+    ShapeError,
+    SymbolError,
+    TermShapeError,
+    nearest,
+)
 from cffem.symbols.fields import Field, Normal
 from cffem.symbols.form_terms import Form, FormTerm
 from cffem.symbols.known import Known
 from cffem.symbols.restricted import split_parts
 
+# The nearest way to a term that takes values at other places or times.
+AS_LOCAL_FIELD = (
+    "make it a field w of its own with a local equation in a System, dt(w) = u - w for a memory or "
+    "w - lap(w) = u for a smooth kernel say"
+)
 MEANINGLESS = (sp.nan, sp.zoo, sp.oo, -sp.oo, sp.I)
 
 
@@ -64,6 +76,13 @@ def named_expression(label: str, value: object) -> sp.Expr:
         shape_of(expr)
     except ShapeError as error:
         raise TermShapeError(f"{label}: {error}") from None
+    except sp.SympifyError:
+        whole = (
+            f"an observable is a number of the whole solution and no term; {AS_LOCAL_FIELD}"
+            if hasattr(value, "integrand")
+            else "it is not an expression"
+        )
+        raise LibraryError(f"{label} is {value!r}; {whole}") from None
     except (TypeError, ValueError) as error:
         raise LibraryError(f"{label}: {error}") from None
     return expr
@@ -75,6 +94,11 @@ def check_symbols(
     """Refuse symbols and functions nobody declared, the normal inside the domain, and numbers
     that are not real.
     """
+    for whole in sorted(expr.atoms(sp.Integral, sp.Sum, sp.Product, sp.Limit), key=str):
+        raise LibraryError(
+            f"{label} contains {whole}; integrals, sums and limits over places or times have no "
+            f"term here; {AS_LOCAL_FIELD}"
+        )
     for symbol in sorted(expr.atoms(sp.Symbol) - {*COORDINATES}, key=str):
         if symbol.name in {"x", "y", "z", "t"}:
             raise LibraryError(
@@ -93,12 +117,7 @@ def check_symbols(
     for shifted in sorted(expr.atoms(sp.Subs), key=str):
         raise LibraryError(
             f"{label} contains {shifted}, a derivative at another place or time; delays have no "
-            "term here"
-        )
-    for whole in sorted(expr.atoms(sp.Integral, sp.Sum, sp.Product, sp.Limit), key=str):
-        raise LibraryError(
-            f"{label} contains {whole}; integrals, sums and limits over places or times have no "
-            "term here"
+            f"term here; {AS_LOCAL_FIELD}"
         )
     check_restricted(label, expr)
     if _without_parts(expr).has(Normal) and not on_boundary:
@@ -107,11 +126,7 @@ def check_symbols(
         )
     for number in MEANINGLESS:
         if expr.has(number):
-            cure = (
-                "; write a complex field as two real ones, its real and its imaginary part"
-                if number == sp.I
-                else ""
-            )
+            cure = f"; {AS_TWO_FIELDS}" if number == sp.I else ""
             raise LibraryError(f"{label} contains {number}, but terms are real and finite{cure}")
 
 
