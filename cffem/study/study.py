@@ -61,6 +61,7 @@ from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.known_values import for_measured_fields
 from cffem.symbols.problem.observables import Observable
 from cffem.symbols.problem.window import LARGEST_TOLERANCE
+from cffem.symbols.units.term_units import Units
 from cffem.verdicts.certification import Certification
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class Study:
         pairs: whether all pairs of terms are deleted as well, which tells terms that stand in for
             each other from terms that cancel.
         seed: of everything random that the study itself starts.
+        units: units by name, {"x": "km", "t": "d", "T": "K"}, of coordinates (x for all in space),
+            fields, known fields and parameters. Terms are then checked, coefficients may be given
+            with a unit, "5000 m^2/s", and the report names theirs.
 
     Example:
         >>> import cffem as cf, sympy as sp
@@ -135,7 +139,7 @@ class Study:
         data: Any = None,
         fit: str = AUTO,
         calibration: CalibrationSettings | None = None,
-        coefficients: Mapping[str, float] | None = None,
+        coefficients: Mapping[str, float | str] | None = None,
         refit: str = "none",
         screening: Screening | None = None,
         certification: Certification | None = None,
@@ -146,6 +150,7 @@ class Study:
         pairs: bool = False,
         profiles: Iterable[str] = (),
         seed: int = 0,
+        units: Mapping[str, str] | None = None,
     ):
         if not hasattr(library, "equations"):
             raise InputError(f"a study needs a Library or a System, not {type(library).__name__}")
@@ -156,7 +161,8 @@ class Study:
         if self.data and coefficients is None:
             self.library = library = for_measured_fields(library, self.experiments.values())
         self.calibration = calibration or CalibrationSettings()
-        self.coefficients = None if coefficients is None else dict(coefficients)
+        self.units = Units(units, library) if units else None
+        self.coefficients = plain_coefficients(coefficients, self.units)
         self.refit = refit
         self.screening = screening or Screening(random_state=seed)
         asked = certification or Certification()
@@ -433,6 +439,23 @@ def checked_names(given: Iterable[str], library: Library | System) -> tuple[str,
                 f"profiles name a term {name!r} that is not there; {nearest(name, library.names)}"
             )
     return tuple(dict.fromkeys(names))
+
+
+def plain_coefficients(
+    given: Mapping[str, float | str] | None, units: Units | None
+) -> dict[str, float] | None:
+    """Coefficients as numbers in the units of the study."""
+    if given is None:
+        return None
+    texts = [name for name, value in given.items() if isinstance(value, str)]
+    if texts and units is None:
+        raise InputError(
+            f"the coefficient of {texts[0]!r} is given with a unit, but the study has no units; "
+            'say those of coordinates and fields, units={"x": "m", "t": "s", "u": "K"}'
+        )
+    if units is None:
+        return {name: value for name, value in given.items() if not isinstance(value, str)}
+    return {name: units.number(name, value) for name, value in given.items()}
 
 
 def checked_flag(pairs: bool) -> bool:

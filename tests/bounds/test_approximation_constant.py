@@ -15,8 +15,8 @@ import sympy as sp
 import ufl
 from bounds_support import l_shape, model, perturbed, u
 from dolfinx import fem, mesh
-from dolfinx.fem.petsc import LinearProblem
 from mpi4py import MPI
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem._compat import cell_geometry, exterior_facets, refined
@@ -28,7 +28,6 @@ from cffem.bounds.geometry.mesh_constants import Domain, edge_lengths
 from cffem.symbols import x, y
 
 LIBRARY = cf.Library(terms={"lap": cf.lap(u), "u": u}, unknown=u)
-DIRECT = {"ksp_type": "preonly", "pc_type": "lu", "pc_factor_mat_solver_type": "mumps"}
 
 
 def diameters(domain):
@@ -110,7 +109,7 @@ def _quotient(domain, weights, given, transfer, seed):
         dofs = fem.locate_dofs_topological(space, dim - 1, held)
         zero = [fem.dirichletbc(0.0, dofs, space)]
         left = bilinear(a, b) + fem.Constant(domain, shift) * a * b * ufl.dx
-        return LinearProblem(left, linear(b), bcs=zero, petsc_options=DIRECT).solve()
+        return solved_by_dolfinx(left, linear(b), zero)
 
     # Where nothing holds constants a shift does, too small to matter.
     shift = 1e-9 if not len(held) and not transfer else 0.0

@@ -12,7 +12,8 @@ pytest.importorskip("dolfinx")
 import sympy as sp
 import ufl
 from dolfinx import fem
-from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit, values_at
+from engine_support import assert_order, error, forcing, unit, values_at
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import t, x, y, z

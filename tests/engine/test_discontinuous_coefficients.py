@@ -13,8 +13,8 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem, mesh
-from dolfinx.fem.petsc import LinearProblem
 from mpi4py import MPI
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import cross, curl, div, dot, grad, lap, sym
@@ -49,8 +49,7 @@ def by_hand(domain, element, form, source):
     right = ufl.inner(
         ufl.as_vector(source) if len(source) > 1 else ufl.as_ufl(source[0]), b
     ) * ufl.dx(domain=domain)
-    options = {"ksp_type": "preonly", "pc_type": "lu"}
-    return LinearProblem(form(a, b) * ufl.dx, right, bcs=[fixed], petsc_options=options).solve()
+    return solved_by_dolfinx(form(a, b) * ufl.dx, right, [fixed])
 
 
 def solved(domain, term, unknown, element, coefficient, of):
@@ -212,10 +211,7 @@ def test_quadrature_points_carry_a_forcing_but_no_field():
     dofs = fem.locate_dofs_topological(space, 1, mesh.exterior_facet_indices(domain.topology))
     right = values * b * ufl.dx(metadata={"quadrature_degree": 3})
     left = (ufl.inner(ufl.grad(a), ufl.grad(b)) + a * b) * ufl.dx
-    options = {"ksp_type": "preonly", "pc_type": "lu"}
-    expected = LinearProblem(
-        left, right, bcs=[fem.dirichletbc(0.0, dofs, space)], petsc_options=options
-    ).solve()
+    expected = solved_by_dolfinx(left, right, [fem.dirichletbc(0.0, dofs, space)])
     assert np.abs(found.x.array - expected.x.array).max() <= 1e-12 * np.abs(expected.x.array).max()
     with pytest.raises(cf.InputError, match=r"cannot live on quadrature points.*'DG', 1"):
         cf.Model(library, {"lap": 1.0}, cf.Experiment(**given, elements={u: element}))

@@ -13,8 +13,9 @@ import basix.ufl
 import sympy as sp
 import ufl
 from dolfinx import fem, mesh
-from engine_support import assert_order, error, solved_by_dolfinx, unit
+from engine_support import assert_order, error, unit
 from mpi4py import MPI
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import dt, lap, x, y

@@ -15,8 +15,9 @@ pytest.importorskip("dolfinx")
 import ufl
 from dolfinx import fem
 from dolfinx import mesh as dolfinx_mesh
-from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
+from engine_support import assert_order, error, forcing, unit
 from mpi4py import MPI
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import curl, div, dot, dt, grad, lap, on, sym, x, y

@@ -16,7 +16,8 @@ import sympy as sp
 import ufl
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
-from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
+from engine_support import assert_order, error, forcing, unit
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import curl, div, dt, grad, lap, sym, t, x, y, z

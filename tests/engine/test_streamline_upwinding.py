@@ -13,8 +13,9 @@ pytest.importorskip("dolfinx")
 import ufl
 from dolfinx import fem
 from dolfinx.mesh import exterior_facet_indices
-from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
+from engine_support import assert_order, error, forcing, unit
 from mpi4py import MPI
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import dot, dt, grad, lap, x, y

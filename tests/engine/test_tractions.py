@@ -9,8 +9,8 @@ pytest.importorskip("dolfinx")
 
 import ufl
 from dolfinx import fem, mesh
-from dolfinx.fem.petsc import LinearProblem
 from engine_support import unit
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import div, grad, transpose, x
@@ -41,12 +41,9 @@ def by_hand(domain, stress):
     tags = mesh.meshtags(domain, 1, np.sort(right), np.ones(len(right), dtype=np.int32))
     ds = ufl.Measure("ds", domain=domain, subdomain_data=tags)
     held = fem.dirichletbc(fem.Function(space), fem.locate_dofs_topological(space, 1, left))
-    found = LinearProblem(
-        ufl.inner(stress(ufl.grad(a), place), ufl.grad(b)) * ufl.dx,
-        -b[1] * ds(1),
-        bcs=[held],
-        petsc_options={"ksp_type": "preonly", "pc_type": "lu"},
-    ).solve()
+    found = solved_by_dolfinx(
+        ufl.inner(stress(ufl.grad(a), place), ufl.grad(b)) * ufl.dx, -b[1] * ds(1), [held]
+    )
     return fem.assemble_scalar(fem.form(found[1] * ds(1)))
 
 

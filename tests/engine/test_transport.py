@@ -13,7 +13,8 @@ pytest.importorskip("dolfinx")
 
 import sympy as sp
 import ufl
-from engine_support import assert_order, error, forcing, solved_by_dolfinx, unit
+from engine_support import assert_order, error, forcing, unit
+from plain_dolfinx import solved_by_dolfinx
 
 import cffem as cf
 from cffem import div, dot, dt, grad, t, x, y

@@ -82,6 +82,7 @@ def verdicts(report: Report) -> str:
 def verdict_table(report: Report) -> Raw:
     """One row for each term."""
     library = report.sections["scope"].get("library", {})
+    units = (report.sections["scope"].get("units") or {}).get("coefficients", {})
     rows = [
         (
             term.name,
@@ -90,7 +91,9 @@ def verdict_table(report: Report) -> Raw:
             term.margin,
             term_epsilon(report, term),
             term.certificate or "none",
-            term.coefficient,
+            f"{number(term.coefficient)} {units[term.name]}"
+            if term.name in units
+            else term.coefficient,
             Raw(formula(term.latex, str(library.get(term.name, term.latex)))),
             "; ".join(filter(None, [by_field(term).strip(" ()"), term.reason, term.conditions])),
         )
@@ -191,7 +194,7 @@ def scope(report: Report) -> str:
     part = report.sections["scope"]
     if (empty := skipped(part)) is not None:
         return empty
-    known = (
+    known: tuple[str, ...] = (
         "anchor",
         "observation",
         "norm",
@@ -203,6 +206,8 @@ def scope(report: Report) -> str:
         "refit",
         "coefficients",
     )
+    part = {**part, "units": (part.get("units") or {}).get("given")}
+    known += ("units",) if part["units"] else ()
     if part.get("interventions") == [part.get("intervention")]:
         part = {key: value for key, value in part.items() if key != "interventions"}
     if len(anchor := part.get("anchor") or {}) == 1:

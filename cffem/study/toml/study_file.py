@@ -182,6 +182,7 @@ class StudyReader:
             "pairs": table.flag("pairs", False),
             "profiles": self._names("profiles"),
             "seed": seed,
+            "units": self._units(table.table("units", {})),
         }
         table.done()
         with table.naming():
@@ -290,11 +291,20 @@ class StudyReader:
         with entry.naming("on"):
             return on(tuple(where) if isinstance(where, list) else where, expr)
 
-    def _coefficients(self) -> dict[str, float] | None:
+    def _coefficients(self) -> dict[str, float | str] | None:
+        """Numbers, or where the study has units text with a unit."""
         if "coefficients" not in self.table:
             return None
-        table = self.table.table("coefficients")
-        return {name: float(table.number(name)) for name in table.entries(most=MOST_TERMS)}
+        table, units = self.table.table("coefficients"), "units" in self.table
+        return {
+            name: table.text(name)
+            if units and isinstance(table.get(name), str)
+            else float(table.number(name))
+            for name in table.entries(most=MOST_TERMS)
+        }
+
+    def _units(self, table: Table) -> dict[str, str] | None:
+        return {name: table.text(name) for name in table.entries(most=200)} or None
 
     # Experiments
     # ----------------------------------------------------------------------------------------------

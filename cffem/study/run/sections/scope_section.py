@@ -91,6 +91,7 @@ class ScopeSection:
             "interventions": list(self.found.deletions),
             "refit": self.study.refit,
             "coefficients": "estimated from data" if self.judged.estimated else "given",
+            **({} if self.study.units is None else {"units": self.study.units.to_dict()}),
             "fit": {"kind": self.study.fit_choice.kind, "why": self.study.fit_choice.why},
             "sentence": (
                 f"Each verdict holds for the library {{{', '.join(self.names)}}}, {which}, "

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Units of fields, coordinates and coefficients: optional, and checked where they are given."""
