@@ -411,11 +411,17 @@ def run_explain(options: argparse.Namespace) -> int:
     if rank() != 0:
         return 0
     if options.code is None:
-        print("\n".join(map(str, EXPLAINED)))
+        width = max(len(code) for code in EXPLAINED)
+        for code, words in EXPLAINED.items():
+            print(f"{code:<{width}}  {textwrap.shorten(words, 96 - width, placeholder=' …')}")
         return 0
     text = explain(options.code)
     if text is None:
-        near = difflib.get_close_matches(options.code.lower(), list(EXPLAINED), n=1, cutoff=0.4)
+        known = {str(code).lower(): code for code in EXPLAINED}
+        near = [
+            known[name]
+            for name in difflib.get_close_matches(options.code.lower(), known, n=1, cutoff=0.4)
+        ]
         hint = f"did you mean {near[0]}?" if near else "cffem explain lists them"
         raise UsageError(f"there is no code {options.code!r}; {hint}")
     print(textwrap.fill(text, 96))

@@ -54,8 +54,8 @@ modes = (
     0,
 )
 experiment = cf.Experiment(
-    mesh=cf.mesh.box(comm, h=0.3),
-    elements={E: ("N1curl", 1)},
+    mesh=cf.mesh.box(comm, h=0.25),
+    elements={E: ("N1curl", 2)},
     initial={E: modes, dt(E): (0, 0, 0)},
     boundary=[cf.Tangential(E, 0, on="all")],
     time=cf.Window(0, 1, steps=12),
@@ -65,8 +65,7 @@ experiment = cf.Experiment(
 # A study solves the factual problem and one problem for each deleted term, looks for terms that
 # vanish on the constraint class, and decides. A verdict needs an error bar; where there is none,
 # cffem says `unresolved` rather than guess. The tolerance ε is absolute here: one relative to the
-# norm of the field would be known only as well as that norm is, which on this coarse mesh is not
-# well.
+# norm of the field would be known only as well as that norm is.
 
 study = cf.Study(
     library,
@@ -80,16 +79,15 @@ if comm.rank == 0:
 
 # Four terms, four kinds of knowledge:
 #
-# * `curl curl` is relevant: without it there is no wave, and the error bar, wide as it is on this
-# coarse mesh, stays clear of ε. * `damping` is irrelevant at this tolerance: within one period it
-# takes almost nothing from the field. Both error bars are guaranteed; they come from a majorant of
-# the energy error whose hypotheses the code has checked. * `Hall` turns the field, by less than ε.
-# The plain error bar reaches ε, so the problem is solved once more with one degree more and half
-# the time step; the error bar of that solution is guaranteed too, and small enough. * `grad div`
-# has coefficient 1, and yet deleting it moves the field by round-off only: $\nabla(\nabla\cdot E)$
-# vanishes on divergence-free fields, so no experiment of this kind can tell its coefficient. That
-# is a property of the class, proved by rewriting and measured on random members, and not of this
-# one trajectory.
+# * `curl curl` is relevant: without it there is no wave, and the error bar stays clear of ε.
+# * `damping` is irrelevant at this tolerance: within one period it takes almost nothing from the
+#   field. Both error bars are guaranteed; they come from a majorant of the energy error whose
+#   hypotheses the code has checked.
+# * `Hall` turns the field, by less than ε. Its error bar is guaranteed, too.
+# * `grad div` has coefficient 1, and yet deleting it moves the field by round-off only:
+#   $\nabla(\nabla\cdot E)$ vanishes on divergence-free fields, so no experiment of this kind can
+#   tell its coefficient. That is a property of the class, proved by rewriting and measured on random
+#   members, and not of this one trajectory.
 #
 # None of this is a law of nature: each verdict holds for this library, this experiment, this norm
 # and this ε, as the last sentence of the report says. `report.html` in the same folder shows the

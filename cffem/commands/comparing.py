@@ -9,6 +9,17 @@ from cffem.study.report.report import Report, TermReport
 
 # Scores that agree to this share count as equal: reports of two runs differ by rounding.
 SAME = 1e-8
+LONGEST = 60  # characters of one side of a difference
+SCOPE = {
+    "epsilon": "ε",
+    "relative": "ε relative to the solution",
+    "norm": "norm",
+    "observation": "observation",
+    "intervention": "intervention",
+    "refit": "refit",
+    "coefficients": "coefficients",
+    "factual_norm": "norm of the factual solution",
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,8 @@ def compare(first: str, second: str) -> str:
     Args:
         first, second: folders with a report.json.
     """
-    found = pairs(Report.read(first), Report.read(second))
+    before, after = Report.read(first), Report.read(second)
+    found = pairs(before, after)
     changed = [pair for pair in found if pair.verdict_changed]
     moved = [pair for pair in found if pair.number_changed and not pair.verdict_changed]
     lines = [
@@ -88,4 +100,46 @@ def compare(first: str, second: str) -> str:
         lines.append(
             f"{mark} {pair.name:<{width}}  {said(pair.before):<{left}}  {said(pair.after)}"
         )
+    lines += differences(before, after)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def differences(before: Report, after: Report) -> list[str]:
+    """What else differs: the scope of the verdicts, and verdicts on observables."""
+    one, two = before.sections["scope"], after.sections["scope"]
+    found = [
+        (words, _short(one.get(key)), _short(two.get(key)))
+        for key, words in SCOPE.items()
+        if not _alike(one.get(key), two.get(key))
+    ]
+    first, second = (_observed(report) for report in (before, after))
+    found += [
+        (name, first.get(name, "–"), second.get(name, "–"))
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name)
+    ]
+    lines = [f"  {words}: {left} → {right}" for words, left, right in found]
+    if not set(before.terms) & set(after.terms):
+        lines.append("  No term is in both reports: these are two different studies.")
+    return ["", "Else:", *lines] if lines else []
+
+
+def _alike(a: object, b: object) -> bool:
+    numbers = [value for value in (a, b) if isinstance(value, float | int)]
+    return equal(*map(float, numbers)) if len(numbers) == 2 else a == b
+
+
+def _short(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else "–" if value is None else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _observed(report: Report) -> dict[str, str]:
+    """The verdict of each term on each observable."""
+    part = report.sections["observables"]
+    return {
+        f"{name}, {term}": str(each.get("decision"))
+        for name, found in part.items()
+        if name != "skipped"
+        for term, each in found.get("terms", {}).items()
+    }

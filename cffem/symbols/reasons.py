@@ -121,14 +121,63 @@ EXPLAINED: dict[str, str] = {
     "search": "The search ended at a limit, and a better support may lie beyond it.",
     "undetected": "A term that was left out may still have an amplitude that matters.",
     "correlated noise": "The noise is correlated, so that intervals would be too narrow.",
+    "exit 0": "The command finished.",
+    "exit 1": "Something that cffem did not foresee went wrong; --debug shows the traceback. Where "
+    "mpirun is sent a signal it may turn the 75 of its ranks into 1.",
+    "exit 2": "The study, the folder or an option cannot be used; one sentence says why and what "
+    "to do, and --debug shows the traceback. Nothing was computed with it.",
+    "exit 69": "containers/run found no way to an environment with DOLFINx, or could not build "
+    "one; the line above says what to install.",
+    "exit 75": "The study was ended by Ctrl-C, SIGTERM or SIGUSR1 and can go on with --resume.",
+    "InputError": "What was given cannot be used. Every error below that is not about a solver is "
+    "one, so that `except cf.InputError` catches them all.",
+    "SymbolError": "An expression cannot mean anything.",
+    "ShapeError": "Scalars, vectors and tensors are combined in a way that has no meaning.",
+    "AmbiguousShape": "A curl or cross product is a scalar in the plane and a vector in space, and "
+    "no field of the expression says which. Declare one with `dim=`.",
+    "LibraryError": "The candidate terms are not a library: two are multiples of each other, one "
+    "is zero, or the unknown is not clear.",
+    "TermShapeError": "A term has another shape than the anchor of its equation.",
+    "ParseError": "A text is not an expression of the term language; the column says where.",
+    "UnitError": "A unit does not exist, or quantities of different kinds are added or compared.",
+    "NoUnit": "A term acts in a part of the domain or is a form: no formula tells its unit.",
+    "NotRepresentable": "A derivative is asked for that the element of its field does not have.",
+    "NoFormula": "A term given as a UFL form is asked for what only a formula can tell.",
+    "UnsupportedTerm": "A term cannot be solved for on these elements; the sentence names elements "
+    "that can.",
+    "DimensionError": "A term is written for another number of dimensions than the mesh has.",
+    "MeshError": "A file is not a mesh that can be read, or is damaged; the sentence says where.",
+    "DataError": "Measurements cannot be used: wrong shapes, missing axes, values that are not "
+    "finite.",
+    "DataUnavailable": "Data of a demo are not here and cannot be downloaded.",
+    "StudyFileError": "A TOML file does not describe a study; the sentence names the key and what "
+    "was expected.",
+    "ScriptError": "A script is not a study: it ended before it ran one, or cannot be read.",
+    "UsageError": "Options of a command do not fit together.",
+    "OutputError": "The folder of results cannot be used: it belongs to another study, another run "
+    "is busy in it, or nothing can be written there.",
+    "CompilationError": "A form could not be compiled: no C compiler, or no room in the cache. "
+    "`cffem doctor` looks for the cause.",
+    "SolveError": "A problem has no solution that could be found: Newton's or the linear solver's "
+    "iteration ended, or the matrix is singular. The sentence says at which step.",
+    "ModelGrows": "The solution grows beyond all bounds within the window.",
+    "PartlyHeld": "A fit with one coefficient held could not be solved for every value.",
+    "MissingFiniteElements": "This name of cffem needs DOLFINx, which is not installed here: use "
+    "containers/run, conda-forge's fenics-dolfinx or Debian 13's python3-dolfinx. Data, screening "
+    "and symbols work without.",
 }
 
 
 def explain(word: str) -> str | None:
-    """What a verdict, a kind of error bar or the code of a reason means; None if there is none.
+    """What a verdict, a kind of error bar, the code of a reason, an error or an exit code means;
+    None if there is none.
 
     Example:
         >>> explain("over-budget")[:40]
         'An error bar would cost more than the st'
+        >>> explain("constraint_null") == explain("constraint-null"), explain("75") is None
+        (True, False)
     """
-    return EXPLAINED.get(word.strip().lower())
+    asked = word.strip().lower().replace("_", "-")
+    known = {str(name).lower(): text for name, text in EXPLAINED.items()}
+    return known.get(asked) or known.get(f"exit {asked}")

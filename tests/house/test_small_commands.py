@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
+from pathlib import Path
 
 import pytest
 
+import cffem
 from cffem.cli import main
 from cffem.commands.comparing import compare
 from cffem.study.report.report import SECTIONS, Report, TermReport
@@ -61,6 +64,47 @@ def test_compare_puts_changed_verdicts_first(tmp_path):
     assert [line[:2].strip() for line in lines[2:]] == ["!", "!", "~", ""]
     assert "not in this report" in lines[2]
     assert "not in this report" in lines[3]
+
+
+def test_compare_tells_what_else_differs(tmp_path):
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    one, two = report(a=(0.3, "relevant")), report(a=(0.3, "relevant"))
+    scope = {"norm": "L2", "epsilon": 0.1, "refit": "none"}
+    energy = {"energy": {"terms": {"a": {"decision": "relevant"}}}}
+    Report(one.terms, {**one.sections, "scope": scope, "observables": energy}).write(first)
+    Report(two.terms, {**two.sections, "scope": {**scope, "norm": "H1"}}).write(second)
+    told = compare(first, second)
+    assert "norm: L2 → H1" in told
+    assert "energy, a: relevant → –" in told
+    assert "ε:" not in told
+    assert "Else" not in compare(first, first)
+    report(b=(0.3, "relevant")).write(second)
+    assert "No term is in both reports" in compare(first, second)
+
+
+def errors_of_the_package() -> set[str]:
+    """All classes that descend from InputError or SolveError, and what else users can meet."""
+    bases = {}
+    for path in Path(cffem.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {getattr(base, "id", "") for base in node.bases}
+    found = {"InputError", "SolveError", "MissingFiniteElements", "UsageError"}
+    while more := {name for name, above in bases.items() if above & found} - found:
+        found |= more
+    return found
+
+
+def test_every_error_is_explained(capsys):
+    assert errors_of_the_package() <= set(map(str, EXPLAINED))
+    for asked, said in (
+        ("solveerror", "no solution"),
+        ("75", "--resume"),
+        ("exit 2", "one sentence"),
+        ("constraint_null", "vanishes"),
+    ):
+        assert main(["explain", asked]) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_every_code_is_explained(capsys):
