@@ -86,8 +86,8 @@ if comm.rank == 0:
 # * `Hall` turns the field, by less than ε. Its error bar is guaranteed, too.
 # * `grad div` has coefficient 1, and yet deleting it moves the field by round-off only:
 #   $\nabla(\nabla\cdot E)$ vanishes on divergence-free fields, so no experiment of this kind can
-#   tell its coefficient. That is a property of the class, proved by rewriting and measured on random
-#   members, and not of this one trajectory.
+#   tell its coefficient. That is a property of the class, proved by rewriting and measured on
+#   random members, and not of this one trajectory.
 #
 # None of this is a law of nature: each verdict holds for this library, this experiment, this norm
 # and this ε, as the last sentence of the report says. `report.html` in the same folder shows the

@@ -71,7 +71,7 @@ td ul { margin: 0; padding-left: 1.1rem; }
 figure { margin: 1rem 0; }
 figcaption { font-size: .88rem; color: #333; }
 img.picture { max-width: 100%; height: auto; }
-img.formula { vertical-align: middle; max-height: 2.4em; max-width: min(22rem, 100%);
+img.formula { vertical-align: middle; max-height: 2.4em; max-width: 22rem;
   object-fit: contain; object-position: left; }
 details { margin: .5rem 0; border: 1px solid #ddd; border-radius: 4px; padding: .3rem .8rem; }
 summary { cursor: pointer; font-weight: 600; overflow-wrap: anywhere; }
@@ -96,7 +96,7 @@ th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::af
   td.number { text-align: left; white-space: normal; }
   td[data-head=value] { display: block; } td[data-head=value]::before { content: none; }
   .tolerance dl { grid-template-columns: 1fr; } .tolerance dd { margin-bottom: .4rem; }
-  details { padding: .3rem .5rem; } }
+  img.formula { max-width: 100%; } details { padding: .3rem .5rem; } }
 @media screen and (prefers-color-scheme: dark) {
   body { background: #16191d; color: #e6e6e6; } a { color: #7fc4f0; }
   .summary { background: #1f2a33; border-left-color: #5fb0e6; }
