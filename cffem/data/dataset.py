@@ -293,18 +293,19 @@ class Dataset:
                     f"extent plus the step to the first point again, {span + step:g} say"
                 )
             if length <= span * (1 + 1e-9):
-                data = data.first(axis, len(points) - 1)
+                data = data.taken(axis, range(len(points) - 1))
             lengths[symbol] = float(length)
         return replace(data, period=lengths) if lengths else self
 
-    def first(self, axis: int, count: int) -> Dataset:
-        """The first values along an axis."""
-        symbol, kept = list(self.coordinates)[axis], np.arange(count)
+    def taken(self, axis: int, kept: Sequence[int]) -> Dataset:
+        """Some values along an axis, by their numbers."""
+        symbol = list(self.coordinates)[axis]
         return replace(
             self,
-            coordinates={**self.coordinates, symbol: self.coordinates[symbol][:count]},
+            coordinates={**self.coordinates, symbol: np.take(self.coordinates[symbol], kept)},
             values={name: np.take(v, kept, axis) for name, v in self.values.items()},
             mask=None if self.mask is None else np.take(self.mask, kept, axis),
+            notes={},
         )
 
     @property

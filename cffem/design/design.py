@@ -10,6 +10,7 @@ normalised to ‖A_j‖²/n = 1 wherever the paper does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -250,6 +251,8 @@ class Design:
             raise InputError("all coefficients are given, so that nothing is left to screen for")
         rest = Design(names, self.grams.with_known(numbers), self.library, self.notes)
         rest.wider = None if self.wider is None else self.wider.with_known(known)
+        if self.origin is not None:
+            rest.origin = replace(self.origin, known={**self.origin.known, **known})
         return rest
 
     def narrowed(self, names: Sequence[str]) -> Design:

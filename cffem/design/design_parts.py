@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
@@ -58,11 +58,14 @@ class Addition:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a design was made of: library, solutions or datasets, and the kind of its rows."""
+    """What a design was made of: library, solutions or datasets, the kind of its rows, and the
+    coefficients that are known.
+    """
 
     library: CandidateTerms
     sources: tuple[Any, ...]
     kind: str
+    known: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from cffem.screening import resampling
 from cffem.screening.detection import detected, detections
 from cffem.screening.doubts import GATES, PROBE, Doubt, Reliability
 from cffem.screening.exploring import named
+from cffem.screening.fewer_readings import fewer_readings_gate
 from cffem.screening.left_out import correlated, left_out_gates, open_gate, tolerated
 from cffem.screening.selection import Refit, Selection, score_supports, select
 from cffem.screening.subset import penalty
@@ -39,7 +40,7 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     reasons += zero_gate(design, fitted, numbers)
     if design.grams.noise is not None:
         reasons += noise_gates(design, chosen.support, numbers)
-        reasons += readings_gate(design, numbers)
+        reasons += readings_gate(design, numbers) or fewer_readings_gate(design, fitted, numbers)
     left_out = detections(design, chosen.support)
     reasons += left_out_gates(design, left_out, numbers)
     reasons += open_gate(design, chosen.support, left_out, numbers)

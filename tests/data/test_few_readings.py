@@ -9,6 +9,7 @@ from numpy.polynomial import Polynomial
 
 import cffem as cf
 from benchmarks.screening import screening_data as cases
+from benchmarks.screening.drawn_frames import damped, drawn_times, massive
 from cffem import dt, lap, t, x, y
 from cffem.data.noise.grid_noise import noise_sd
 from cffem.data.rows.summation import MomentRule
@@ -156,6 +157,39 @@ def test_waves_too_fast_for_their_readings_are_not_believed_wrongly(kind, count,
     assert not fitted.reliable_ or fitted.names_ == ("lap",)
     low, high = fitted.intervals_[fitted.design_.names.index("lap")]
     assert low <= 1.0 <= high
+
+
+@pytest.mark.parametrize(("make", "seed"), [(damped, 0), (damped, 1), (massive, 0), (massive, 1)])
+@pytest.mark.parametrize("count", [5, 6, 8])
+def test_long_windows_of_drawn_waves_are_right_or_not_believed(make, seed, count):
+    random = np.random.default_rng([seed, count])
+    problem = make(random)
+    times = drawn_times(("equal", "random")[seed], count, 2.5 * problem.end, random)
+    data = cf.Dataset.from_arrays({**problem.grid, t: times}, {u: problem.values(times)})
+    fitted = cf.Screening().fit(
+        cf.Design.from_fields(cf.Library(anchor=problem.anchor, terms=problem.terms), data)
+    )
+    if not fitted.reliable_:
+        return
+    assert set(fitted.names_) == set(problem.truth)
+    for name, value in problem.truth.items():
+        column = fitted.design_.names.index(name)
+        low, high = fitted.intervals_[column]
+        assert low <= value <= high
+        assert fitted.coef_[column] == pytest.approx(value, rel=0.005)
+
+
+@pytest.mark.parametrize(("end", "believed"), [(1.0, True), (2.5, False)])
+def test_a_frame_left_out_tells_whether_frames_are_too_far_apart(end, believed):
+    random = np.random.default_rng([39, 7])
+    problem = damped(random)
+    times = drawn_times("random", 7, end * problem.end, random)
+    data = cf.Dataset.from_arrays({**problem.grid, t: times}, {u: problem.values(times)})
+    library = cf.Library(anchor=problem.anchor, terms=problem.terms)
+    fitted = cf.Screening().fit(cf.Design.from_fields(library, data))
+    assert fitted.reliable_ == believed
+    assert (fitted.reliability_.numbers["moved_without_a_frame"] < 0.005) == believed
+    assert believed or "without one of the 7 frames" in fitted.reasons_[0]
 
 
 @pytest.mark.parametrize(("count", "step"), [(5, 1), (8, 2), (10, 2), (12, 2)])
