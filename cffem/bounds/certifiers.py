@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
-from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier
+from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier, flux_price
 from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.scalar_problem import check_formulas, only_unknown
@@ -83,11 +83,14 @@ class CertifierKind:
         covers: whether a model belongs to the class.
         make: a certifier of a model; raises `NotCovered` where a hypothesis fails.
         enriched: whether it solves the problem again with one degree more.
+        price: what the bars of all deletions of a model cost, in units of the study: of the factual
+            solve with all of its deletions; None where that is little.
     """
 
     covers: Callable[[Model], bool]
     make: Callable[[Model], Certifier]
     enriched: bool = False
+    price: Callable[[Model], float] | None = None
 
 
 CERTIFIERS: Registry[CertifierKind] = Registry("certifier")
@@ -98,9 +101,10 @@ def add_certifier(
     covers: Callable[[Model], bool],
     make: Callable[[Model], Certifier],
     enriched: bool = False,
+    price: Callable[[Model], float] | None = None,
 ) -> CertifierKind:
     """Make a kind of certificates known; it is asked before those that are there."""
-    return CERTIFIERS.add(name, CertifierKind(covers, make, enriched))
+    return CERTIFIERS.add(name, CertifierKind(covers, make, enriched, price))
 
 
 def _steady(model: Model) -> bool:
@@ -146,13 +150,23 @@ def _parabolic_certifier(model: Model) -> Certifier:
     return _either(model, ParabolicCertifier, VariableParabolicCertifier)
 
 
+def _parabolic_price(model: Model) -> float:
+    """Constant coefficients share one factorisation for all fluxes, others have none to share."""
+    try:
+        check_formulas(model)
+        ParabolicCertifier.check(model)
+    except NotCovered:
+        return flux_price(model)
+    return 0.0
+
+
 def _enriched(model: Model) -> Certifier:
     check_formulas(model)
     return EnrichedCertifier(model)
 
 
 add_certifier("steady", _steady, _steady_certifier)
-add_certifier("parabolic", _first_order, _parabolic_certifier)
+add_certifier("parabolic", _first_order, _parabolic_certifier, price=_parabolic_price)
 add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
 add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)
 add_certifier("steady, enriched", _steady, _enriched, enriched=True)

@@ -14,6 +14,7 @@ from cffem.bounds.certificate import Certificate, DeletionBound, NoCertificate, 
 from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
 from cffem.bounds.curves import solution_with_curve, with_curve
+from cffem.bounds.later_bars import LaterBars
 from cffem.bounds.levels.estimates import EFFORT, Estimates
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.enriched import FINER
@@ -291,10 +292,14 @@ def certify_deletions(
         if finished is not None:
             finished(name, found[name])
 
+    means = next(iter(asked.values()))
+    later = LaterBars(model, means)
     for name, change in wanted.items():
-        solution = solutions.get(name)
+        solution = None if later.postponed else solutions.get(name)
         found[name] = {
-            key: _best_guaranteed(model, name, change, solution, target)
+            key: later.too_dear()
+            if later.postponed
+            else _best_guaranteed(model, name, change, solution, target)
             for key, target in targets.items()
         }
         if all(target.decided(found[name][key]) for key, target in targets.items()):
@@ -311,7 +316,6 @@ def certify_deletions(
             rest[name] = change
     if not rest:
         return found
-    means = next(iter(asked.values()))
     estimates = estimates_of(model, means.budget, means.effort)
     firm = not means.refine
     together = {name: change for name, change in rest.items() if not _in_part(change)}
@@ -326,9 +330,25 @@ def certify_deletions(
                     name, norm, solution, change, firm, target.decided, target.exceeded
                 )
                 estimated = with_curve(model, estimated, change, solution, norm)
+                if later.postponed and not target.decided(estimated):
+                    found[name][key] = _later(model, name, change, solution, target, later)
                 found[name][key] = _better(found[name][key], estimated, target)
         done(name)
     return found
+
+
+def _later(
+    model: Model,
+    name: str,
+    change: Change,
+    deleted: Solution | None,
+    target: Target,
+    later: LaterBars,
+) -> DeletionBound | NoCertificate:
+    """The guaranteed bound of a term that estimates leave open, or why there is none."""
+    if isinstance(certifier(model), NoCertificate) or later.affordable():
+        return _best_guaranteed(model, name, change, deleted, target)
+    return later.too_dear()
 
 
 def _on_one_mesh(change: Change) -> bool:

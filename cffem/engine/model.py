@@ -34,7 +34,7 @@ from cffem.engine.norms import StateNorm, TrajectoryNorm
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
 from cffem.engine.response import questions
-from cffem.engine.solution import Solution
+from cffem.engine.solution import Solution, StoredAs
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
 from cffem.engine.steady.steady_solve import solve_steady
 from cffem.engine.store.free_memory import ranks_on_node
@@ -275,16 +275,20 @@ class Model:
         return solution
 
     def restore(
-        self, path: str | os.PathLike, intervention: Intervention | Sequence[Intervention] = ()
+        self,
+        path: str | os.PathLike,
+        intervention: Intervention | Sequence[Intervention] = (),
+        stored: StoredAs | None = None,
     ) -> Solution:
         """A solution that was stored with `Solution.store`, on any number of ranks; collective.
 
         Args:
             path: the file.
             intervention: the intervention whose solution it is.
+            stored: as what another model stored it, where the problem is the same.
         """
         change = change_with_known(joint(intervention), self.experiment)
-        return Solution.restored(self, path, change)
+        return Solution.restored(self, path, change, stored)
 
     def run(
         self,

@@ -6,8 +6,8 @@ it was obtained.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,19 @@ if TYPE_CHECKING:
     from cffem.engine.model import Model
     from cffem.engine.solve.stage_types import StageVectors
     from cffem.symbols.problem.library import CandidateTerms
+
+
+@dataclass(frozen=True)
+class StoredAs:
+    """What a stored solution says of itself.
+
+    Attributes:
+        coefficients: of the model that stored it.
+        intervention: that was its own there.
+    """
+
+    coefficients: Mapping[str, float]
+    intervention: Intervention
 
 
 class Solution:
@@ -200,9 +213,14 @@ class Solution:
 
     @classmethod
     def restored(
-        cls, model: Model, path: str | os.PathLike, intervention: Intervention
+        cls,
+        model: Model,
+        path: str | os.PathLike,
+        intervention: Intervention,
+        stored_as: StoredAs | None = None,
     ) -> Solution:
-        """A stored solution of this model; collective.
+        """A stored solution of this model, or of another one that poses the same problem as what
+        `stored_as` says; collective.
 
         Raises:
             InputError: the file is damaged or belongs to another mesh, other elements,
@@ -211,14 +229,15 @@ class Solution:
         header = read_header(path, model.comm)
         about = header["about"] or {}
         # Terms with coefficient zero are not there.
-        active = {name: float(value) for name, value in model.coefficients.items() if value}
+        expected = stored_as or StoredAs(model.coefficients, intervention)
+        active = {name: float(value) for name, value in expected.coefficients.items() if value}
         stored = about.get("coefficients")
         if isinstance(stored, dict):
             about = {**about, "coefficients": {name: v for name, v in stored.items() if v}}
         for what, here in (
             ("times", [float(time) for time in model.times]),
             ("coefficients", active),
-            ("intervention", str(intervention)),
+            ("intervention", str(expected.intervention)),
         ):
             if about.get(what) != here:
                 raise InputError(

@@ -58,14 +58,81 @@ def test_curves_stay_curves_and_holes_stay_holes():
     assert cells_of(data) > 3 * cells_of(coarser)
 
 
-def test_regions_inside_are_refused_in_words():
-    data = read_mesh(mesh_path("square"), MPI.COMM_SELF)
-    half = data.cell_tags.values.copy()
-    half[: len(half) // 2] += 1
+def with_regions(path):
+    """A channel over a bump, with a block that stands on the ground, a disk and a named line
+    between block and channel.
+    """
+    import gmsh
+
+    gmsh.initialize(interruptible=False)
+    gmsh.option.setNumber("General.Terminal", 0)
+    try:
+        occ = gmsh.model.occ
+        channel = occ.addRectangle(0, 0, 0, 2.2, 0.6)
+        occ.cut([(2, channel)], [(2, occ.addDisk(0.5, 0, 0, 0.15, 0.12))])
+        block = occ.addRectangle(1.2, 0.0, 0, 0.3, 0.3)
+        disk = occ.addDisk(1.8, 0.3, 0, 0.12, 0.12)
+        rest = [(2, tag) for _, tag in occ.getEntities(2) if tag not in (block, disk)]
+        _, parts = occ.fragment(rest, [(2, block), (2, disk)])
+        occ.synchronize()
+        inside = [tag for _, tag in (*parts[1], *parts[2])]
+        outside = [tag for _, tag in gmsh.model.getEntities(2) if tag not in inside]
+        for number, (tags, name) in enumerate(
+            [([t for _, t in parts[1]], "block"), ([t for _, t in parts[2]], "disk")], 5
+        ):
+            gmsh.model.addPhysicalGroup(2, tags, number, name=name)
+        gmsh.model.addPhysicalGroup(2, outside, 9, name="water")
+        walls, top = [], []
+        for _, tag in gmsh.model.getEntities(1):
+            x0, y0, _, x1, _, _ = gmsh.model.getBoundingBox(1, tag)
+            if x0 > 1.1 and x1 < 1.6 and y0 > 0.25:
+                top.append(tag)
+            elif len(gmsh.model.getAdjacencies(1, tag)[0]) == 1:
+                walls.append(tag)
+        gmsh.model.addPhysicalGroup(1, walls, 1, name="walls")
+        gmsh.model.addPhysicalGroup(1, top, 2, name="roof")
+        gmsh.option.setNumber("Mesh.MeshSizeMax", 0.04)
+        gmsh.model.mesh.generate(2)
+        gmsh.write(str(path))
+    finally:
+        gmsh.finalize()
+    return path
+
+
+def areas(data):
+    mesh = data.mesh
+    cells = _compat.cell_geometry(mesh)[0][: mesh.topology.index_map(2).size_local]
+    sides = mesh.geometry.x[cells][:, 1:, :2] - mesh.geometry.x[cells][:, :1, :2]
+    sizes = np.abs(np.linalg.det(sides)) / 2
+    return {
+        name: float(sizes[data.cell_tags.find(tag)].sum())
+        for name, (dimension, tag) in data.names.items()
+        if dimension == 2
+    }
+
+
+def test_regions_keep_their_place_and_lines_between_them_their_names(tmp_path):
+    data = read_mesh(with_regions(tmp_path / "regions.msh"), MPI.COMM_SELF)
+    coarser = data.remade(2.0, MPI.COMM_SELF)
+    assert cells_of(data) > 3 * cells_of(coarser)
+    assert coarser.names == data.names
+    given, found = areas(data), areas(coarser)
+    assert found["block"] == pytest.approx(0.09, rel=1e-12)
+    assert found["disk"] == pytest.approx(given["disk"], rel=0.05)  # a polygon of nine sides
+    assert sum(found.values()) == pytest.approx(sum(given.values()), rel=3e-3)
+    for name in ("walls", "roof"):
+        lengths = [length_of(each, data.names[name][1]) for each in (data, coarser)]
+        assert lengths[1] == pytest.approx(lengths[0], rel=2e-3), name
+
+
+def test_a_named_line_within_a_region_is_refused_in_words(tmp_path):
+    data = read_mesh(with_regions(tmp_path / "regions.msh"), MPI.COMM_SELF)
+    same = data.cell_tags.values.copy()
+    same[same == data.names["block"][1]] = data.names["water"][1]
     from dolfinx.mesh import meshtags
 
-    tags = meshtags(data.mesh, 2, data.cell_tags.indices, half)
-    with pytest.raises(MeshError, match="several regions"):
+    tags = meshtags(data.mesh, 2, data.cell_tags.indices, same)
+    with pytest.raises(MeshError, match="named lines in the interior"):
         remeshed(MeshData(data.mesh, tags, data.facet_tags, data.names), 2.0, MPI.COMM_SELF)
 
 

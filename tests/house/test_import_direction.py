@@ -99,6 +99,7 @@ LAYERS = {
         ),
         *(
             "certifiers",
+            "later_bars",
             "entrance",
             "supplied_fields",
             "dual_weighted",

@@ -109,11 +109,46 @@ def test_another_study_is_refused_and_conditions_are_solved_anew(change, tmp_pat
     assert (tmp_path / "out" / "report.json").read_text() == before
 
 
-def test_a_term_with_a_coefficient_makes_another_study():
+@pytest.mark.parametrize("name", ["u", "cubic", "u_x"])
+def test_one_more_term_takes_the_factual_solution_for_its_deletion(name, tmp_path, solved):
+    # Nothing is released without u or cubic, and what a study has solved is solved once.
+    text = TOML.replace("lap = 0.05", "lap = 0.05\ncubic = -0.4")
+    line = next(line for line in text.split("[coefficients]")[1].split("\n") if f"{name} =" in line)
+    before = text.replace(line + "\n", "", 1)
+    study_in(tmp_path / "first", text=before).run(tmp_path / "out", quiet=True)
+    solved.clear()
+    edited = study_in(tmp_path / "edited", text=text)
+    report = edited.run(tmp_path / "out", quiet=True)
+    assert f"delete('{name}')" not in solved
+    assert "delete('lap')" in solved
+    assert "1 solution" in report.sections["cost"]["reused"]
+    anew = edited.run(tmp_path / "anew", quiet=True)
+    for term, found in report.terms.items():
+        assert found.decision == anew.terms[term].decision
+        assert found.deletion == pytest.approx(anew.terms[term].deletion, rel=1e-9)
+        assert found.margin == pytest.approx(anew.terms[term].margin, rel=1e-9)
+
+
+def test_one_more_leading_term_is_deleted_with_the_conditions_that_are_left(tmp_path, solved):
+    before = TOML.replace("lap = 0.05", "lap = 0")
+    study_in(tmp_path / "first", text=before).run(tmp_path / "out", quiet=True)
+    solved.clear()
+    edited = study_in(tmp_path / "edited")
+    report = edited.run(tmp_path / "out", quiet=True)
+    # The first study held values at the outflow that the equation without lap does not carry.
+    assert "delete('lap')" in solved
+    anew = edited.run(tmp_path / "anew", quiet=True)
+    assert report.terms["lap"].deletion == anew.terms["lap"].deletion
+
+
+def test_one_term_may_be_new_and_no_more():
     library = {"u": {"anchor": "dt(u)", "terms": {"a": "u"}}}
     more = {"u": {"anchor": "dt(u)", "terms": {"a": "u", "b": "u**2"}}}
     old = {"library": library, "coefficients": {"a": 1.0}}
     assert edit_of(old, {"library": more, "coefficients": {"a": 1.0}}).library
-    assert edit_of(old, {"library": more, "coefficients": {"a": 1.0, "b": 2.0}}) is None
+    assert edit_of(old, {"library": more, "coefficients": {"a": 1.0, "b": 2.0}}).added == "b"
+    assert edit_of(old, {"library": more, "coefficients": {"a": 1.5, "b": 2.0}}) is None
+    two = {"u": {"anchor": "dt(u)", "terms": {"a": "u", "b": "u**2", "c": "u**3"}}}
+    assert edit_of(old, {"library": two, "coefficients": {"a": 1.0, "b": 2.0, "c": 1.0}}) is None
     other = {"u": {"anchor": "dt(u)", "terms": {"a": "2*u"}}}
     assert edit_of(old, {"library": other, "coefficients": {"a": 1.0}}) is None

@@ -78,6 +78,19 @@ NORMS = ("L2", "H1")
 # Every level has a flux of its own, about 10 µs a cell; where a trajectory has more cells times
 # levels than this, fluxes would take far longer than the solves do.
 LARGEST = 3_000_000
+# What the flux of a cell at one level takes beside one unknown in one step of a sweep of deletions:
+# 7.3 µs beside 0.48 µs for P2 on 5,800 triangles and 40 steps.
+FLUX = 15.0
+
+
+def flux_price(model: Model) -> float:
+    """What these bars cost for all deletions of a model, relative to solving for them; by counts
+    of cells, so that verdicts do not depend on the machine.
+    """
+    mesh = model.discretisation.mesh
+    cells = mesh.topology.index_map(mesh.topology.dim).size_global
+    steps = len(model.times) - 1
+    return FLUX * cells * (steps + 1) / (model.spaces.size * steps)
 
 
 class VariableParabolicCertifier:

@@ -152,15 +152,13 @@ class ParabolicCertifier:
     def __init__(self, model: Model):
         self.model, self.library = model, only_equation(model.library)
         self.unknown = self.library.unknown
-        check_experiment(model, transient=True)
-        check_essential(model)
+        self.check(model)
         self.prescribed = Prescribed(model)
         self.initial = model.experiment.initial[self.unknown]
         if not isinstance(self.initial, int | float | sp.Expr):
             raise NotCovered("the initial value is not an expression in the coordinates")
         self.forcing = sp.sympify(dict(model.experiment.forcing).get(self.unknown, 0))
         self.domain = Domain(model.discretisation.mesh)
-        equation_operator(self.library, model.coefficients, self.domain.dim)
         self.equilibration = FluxEquilibration(model.spaces.space, self.domain, direct=True)
         self.workshop = SharedAssembly(self.equilibration, model.times)
         # A scheme that does not damp stiff parts leaves them alternating from level to level.
@@ -169,6 +167,17 @@ class ParabolicCertifier:
         self._factual: tuple[March, float] | None = None
         self._start: tuple[np.ndarray, float] | None = None
         self._data: dict[sp.Expr, np.ndarray] = {}
+
+    @staticmethod
+    def check(model: Model) -> None:
+        """Whether conditions and equation are of this class; collective.
+
+        Raises:
+            NotCovered: they are not; the message says why.
+        """
+        check_experiment(model, transient=True)
+        check_essential(model)
+        equation_operator(model.library, model.coefficients, model.discretisation.mesh.topology.dim)
 
     # Measuring
     # ----------------------------------------------------------------------------------------------

@@ -212,18 +212,11 @@ def symbol_of(
         # Stresses of finite deformations or derivatives of higher order are left, which carry all.
         raise NotJudged("")
     try:
-        symbols = [
-            Symbol(
-                sum((c * s[i].diffusion for s, c in found), sp.zeros(dim, dim)).expand(),
-                sum((c * s[i].transport for s, c in found), sp.zeros(dim, 1)).expand(),
-            )
-            for found in [[(term_symbols(term, parts, dim), c) for term, c in terms]]
-            for i in range(len(parts))
-        ]
+        symbols = summed_symbols(tuple(terms), parts, dim)
     except NotJudged:  # which another term may make up for, as grad div does for curl curl
         entries = [[c * entry for entry in canonical(term, dim)] for term, c in terms]
         total = [sum(column, sp.S.Zero) for column in zip(*entries, strict=True)]
-        symbols = [one_symbol(entry, parts, i, dim) for i, entry in enumerate(total)]
+        symbols = tuple(one_symbol(entry, parts, i, dim) for i, entry in enumerate(total))
     if any(symbol != symbols[0] for symbol in symbols[1:]):
         raise NotJudged("its components are transported differently")
     return symbols[0]
@@ -251,6 +244,23 @@ def is_elliptic(symbol: Symbol) -> bool:
         return False
     values = np.linalg.eigvalsh(np.array(symbol.diffusion.tolist(), dtype=float))
     return bool(values[0] * values[-1] > 0 and min(abs(values)) > ROUNDING * max(abs(values)))
+
+
+@lru_cache(maxsize=1024)
+def summed_symbols(
+    terms: tuple[tuple[sp.Expr, sp.Float], ...], parts: tuple[sp.Expr, ...], dim: int
+) -> tuple[Symbol, ...]:
+    """The symbols of terms with their coefficients in the equations of all components; every level
+    of an error bar asks for the same.
+    """
+    found = [(term_symbols(term, parts, dim), c) for term, c in terms]
+    return tuple(
+        Symbol(
+            sum((c * s[i].diffusion for s, c in found), sp.zeros(dim, dim)).expand(),
+            sum((c * s[i].transport for s, c in found), sp.zeros(dim, 1)).expand(),
+        )
+        for i in range(len(parts))
+    )
 
 
 @lru_cache(maxsize=1024)

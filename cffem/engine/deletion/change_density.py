@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import basix
 import numpy as np
 import ufl
 from dolfinx import fem
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from cffem.engine.solution import Solution
     from cffem.symbols.fields import Field
 
-    # A factor, the differences at both ends of a step, and the forms of one end and of the step.
-    Parts = tuple[float, fem.Function, fem.Function, fem.Form, fem.Form]
+    # A factor, and what integrates products of two differences over cells.
+    Parts = tuple[float, "CellForms | CellMasses"]
 
 FRAMES = 8  # parts of the window for which densities in space are kept
 
@@ -76,19 +77,13 @@ class ChangeDensities:
         self.fields = counted(model.discretisation)
         for field in self.fields:
             own = model.spaces.own(field)[0]
-            a, b = fem.Function(own), fem.Function(own)
-            ends = ufl.inner(a, a) * self._test * ufl.dx
-            whole = (ufl.inner(a, a) + ufl.inner(a, b) + ufl.inner(b, b)) * self._test * ufl.dx
             size = model.factual.norm(f"L2[{field}]") if len(self.fields) > 1 else 1.0
-            forms = [_compat.form(form, model.comm) for form in (ends, whole)]
-            self._factors[field] = (1.0 / size**2 if size > 0 else 1.0, a, b, *forms)
-
-    def _assembled(self, form: fem.Form) -> np.ndarray:
-        return fem.assemble_vector(form).array[self._place]
-
-    def _put(self, function: fem.Function, field: Field, difference: np.ndarray) -> None:
-        spaces = self.model.spaces
-        function.x.array[:] = spaces.with_ghosts(difference)[spaces.dofs(field)]
+            products = (
+                CellMasses(own, self.cells)
+                if CellMasses.serves(own)
+                else CellForms(own, self._test, self._place)
+            )
+            self._factors[field] = (1.0 / size**2 if size > 0 else 1.0, products)
 
     def of(self, changed: Solution) -> ChangeDensity:
         """The density of one changed solution; collective."""
@@ -97,24 +92,24 @@ class ChangeDensities:
         parts = min(FRAMES, count) or 1
         frames = np.zeros((parts, self.cells))
         growth, steps = np.zeros(len(times)), np.zeros(max(count, 1))
-        before: np.ndarray | None = None
-        for k in range(len(times)):
-            difference = factual.states[k] - changed.states[k]
-            for field, (factor, a, b, ends, whole) in self._factors.items():
-                self._put(b, field, difference)
-                self._put(a, field, difference)
-                at_end = factor * self._assembled(ends)
+        spaces = self.model.spaces
+        for field, (factor, products) in self._factors.items():
+            products.begin()
+            before: np.ndarray | None = None
+            for k in range(len(times)):
+                difference = spaces.with_ghosts(factual.states[k] - changed.states[k])
+                now, cross = products.with_last(difference[spaces.dofs(field)])
+                at_end = factor * now
                 growth[k] += at_end.sum()
                 if count == 0:
                     frames[0] += at_end
                     steps[0] += at_end.sum()
                 elif before is not None:
-                    self._put(a, field, before)
                     step = times[k] - times[k - 1]
-                    energy = factor * step / 3 * self._assembled(whole)
+                    energy = step / 3 * (before + factor * cross + at_end)
                     frames[(k - 1) * parts // count] += energy
                     steps[k - 1] += energy.sum()
-            before = difference
+                before = at_end
         last = (
             [
                 max(k for k in range(1, count + 1) if (k - 1) * parts // count == part)
@@ -134,7 +129,83 @@ class ChangeDensities:
     def volumes(self) -> np.ndarray:
         """The volumes of the owned cells."""
         one = _compat.form(self._test * ufl.dx, self.model.comm)
-        return self._assembled(one)
+        return fem.assemble_vector(one).array[self._place]
+
+
+class CellForms:
+    """∫_K a·a and ∫_K a·b on all cells, of any elements.
+
+    Args:
+        space: of a and b.
+        test: constants of cells.
+        place: where the constants of the owned cells are.
+    """
+
+    def __init__(self, space: fem.FunctionSpace, test: ufl.Argument, place: np.ndarray):
+        self._a, self._b, self._place = fem.Function(space), fem.Function(space), place
+        self._forms = [
+            _compat.form(ufl.inner(self._a, other) * test * ufl.dx, space.mesh.comm)
+            for other in (self._a, self._b)
+        ]
+
+    def begin(self) -> None:
+        """Another series begins."""
+        self._a.x.array[:] = 0.0
+
+    def with_last(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """∫_K a·a of these values, and ∫_K a·b with those before."""
+        self._b.x.array[:] = self._a.x.array
+        self._a.x.array[:] = values
+        now, cross = (fem.assemble_vector(form).array[self._place] for form in self._forms)
+        return now, cross
+
+
+class CellMasses:
+    """The same for Lagrange elements on straight simplices, by one small matrix for all cells,
+    which takes a fourth of the time.
+
+    Args:
+        space: of a and b.
+        cells: how many cells this rank owns.
+    """
+
+    def __init__(self, space: fem.FunctionSpace, cells: int):
+        self._nodes, self._block = space.dofmap.list[:cells], int(space.dofmap.bs)
+        element, mesh = space.element.basix_element, space.mesh
+        points, weights = basix.make_quadrature(element.cell_type, 2 * element.degree)
+        values = element.tabulate(0, points)[0, :, :, 0]
+        self._matrix = (values * weights[:, None]).T @ values
+        corners = mesh.geometry.x[_compat.cell_geometry(mesh)[0][:cells]]
+        sides = corners[:, 1:] - corners[:, :1]
+        gram = sides @ sides.transpose(0, 2, 1)
+        self._size = np.sqrt(np.abs(np.linalg.det(gram)))
+        self._last: np.ndarray | None = None
+
+    @staticmethod
+    def serves(space: fem.FunctionSpace) -> bool:
+        """Whether a space is of this kind."""
+        if not _compat.straight_simplices(space.mesh):
+            return False
+        try:
+            element = space.element.basix_element
+        except RuntimeError:  # which a mixed one is
+            return False
+        return element.family == basix.ElementFamily.P and not element.value_shape
+
+    def begin(self) -> None:
+        """Another series begins."""
+        self._last = None
+
+    def with_last(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """∫_K a·a of these values, and ∫_K a·b with those before."""
+        local = values.reshape(-1, self._block).T[:, self._nodes]
+        image = local @ self._matrix
+        now = np.einsum("bci,bci->c", local, image) * self._size
+        cross = now if self._last is None else np.einsum("bci,bci->c", self._last, image)
+        if self._last is not None:
+            cross = cross * self._size
+        self._last = local
+        return now, cross
 
 
 def smallest_share(

@@ -4,11 +4,11 @@
 The boundary of a plane mesh is a set of closed polygons. Their corners, where the boundary turns or
 another part of it begins, are kept; what lies between two corners is a straight line or a smooth
 curve, and is divided anew. Cells are larger than those of the given mesh by a factor, everywhere.
+Regions within the domain are kept as well (`regions`).
 """
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,21 +18,18 @@ from cffem import _compat
 from cffem.engine.collective import collectively
 from cffem.engine.mesh.msh_format import MeshError
 from cffem.engine.mesh.raw_mesh import RawMesh
+from cffem.engine.mesh.regions import CORNER, PARTS, DividedDomain, divided
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from mpi4py import MPI
 
     from cffem.engine.mesh.meshes import MeshData
 
-# The boundary turns by more than this at a corner, in radians; polygons with fewer than 16 sides
-# are taken for what they are.
-CORNER = math.radians(22)
 # Share of a curve's length by which it may leave its chord and still be a straight line.
 STRAIGHT = 1e-9
-# A closed curve without corners is cut into so many parts.
-PARTS = 4
 Run = tuple[np.ndarray, int]
 
 
@@ -50,11 +47,25 @@ def remeshed(domain: MeshData, factor: float, comm: MPI.Comm) -> MeshData:
     from cffem.engine.mesh.meshes import distribute
 
     cells, tags = gathered_cells(domain)
-    facets, values = gathered_boundary(domain)
     if len(set(tags.tolist())) > 1:
-        raise MeshError("the mesh has several regions, and only their common boundary is known")
+        return with_regions(domain, cells, tags, factor, comm)
+    facets, values = gathered_boundary(domain)
     loops = closed_loops(facets, values)
     raw = collectively(comm, lambda: meshed(loops, cells, factor, domain, tags))
+    return distribute(raw, comm)
+
+
+def with_regions(
+    domain: MeshData, cells: np.ndarray, tags: np.ndarray, factor: float, comm: MPI.Comm
+) -> MeshData:
+    """The same for a domain of several regions."""
+    from cffem.engine.mesh.meshes import distribute
+
+    regions = divided(cells, tags, *gathered_lines(domain))
+    raw = collectively(
+        comm,
+        lambda: drawn_anew(lambda gmsh: drawn_regions(gmsh, regions), cells, factor, domain),
+    )
     return distribute(raw, comm)
 
 
@@ -102,6 +113,21 @@ def gathered_boundary(domain: MeshData) -> tuple[np.ndarray, np.ndarray]:
         within = int(owned.sum()) - int(np.isin(facets, domain.facet_tags.indices).sum())
     if mesh.comm.allreduce(within):
         raise MeshError("the mesh has named lines in its interior")
+    nodes = entities_to_geometry(mesh, 1, facets) if len(facets) else np.empty((0, 2), np.int32)
+    return in_order(mesh.comm.allgather((mesh.geometry.x[nodes][:, :, :2], values)))
+
+
+def gathered_lines(domain: MeshData) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of all facets with a name (facets, 2, 2) and their parts, on every rank."""
+    from dolfinx.mesh import entities_to_geometry
+
+    mesh, tags = domain.mesh, domain.facet_tags
+    mesh.topology.create_connectivity(1, 2)
+    mesh.topology.create_connectivity(1, 0)
+    facets = np.empty(0, dtype=np.int32) if tags is None else tags.indices
+    values = np.empty(0, dtype=np.int32) if tags is None else tags.values
+    owned = facets < mesh.topology.index_map(1).size_local
+    facets, values = facets[owned], values[owned]
     nodes = entities_to_geometry(mesh, 1, facets) if len(facets) else np.empty((0, 2), np.int32)
     return in_order(mesh.comm.allgather((mesh.geometry.x[nodes][:, :, :2], values)))
 
@@ -186,19 +212,34 @@ def meshed(
     loops: list[list[Run]], cells: np.ndarray, factor: float, domain: MeshData, tags: np.ndarray
 ) -> RawMesh:
     """Mesh the inside of the loops; works on the calling rank alone."""
+
+    def draw(gmsh: ModuleType) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        curves = [drawn(gmsh, loop) for loop in loops]
+        order = sorted(range(len(loops)), key=lambda k: -extent(loops[k]))
+        surface = gmsh.model.geo.addPlaneSurface([curves[k][0] for k in order])
+        lines = [pair for _, pairs in curves for pair in pairs]
+        return [(surface, int(tags[0]) if len(tags) else 0)], lines
+
+    return drawn_anew(draw, cells, factor, domain)
+
+
+Drawn = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+
+
+def drawn_anew(
+    draw: Callable[[ModuleType], Drawn], cells: np.ndarray, factor: float, domain: MeshData
+) -> RawMesh:
+    """Mesh what is drawn: surfaces with their regions and lines with their parts."""
     from cffem.engine.mesh.mesh_shapes import gmsh_session
 
     sized = {"Mesh.MeshSizeExtendFromBoundary": 0, "Mesh.MeshSizeFromPoints": 0}
     with gmsh_session(**sized) as gmsh:
         try:
-            curves = [drawn(gmsh, loop) for loop in loops]
-            order = sorted(range(len(loops)), key=lambda k: -extent(loops[k]))
-            surface = gmsh.model.geo.addPlaneSurface([curves[k][0] for k in order])
+            surfaces, lines = draw(gmsh)
             gmsh.model.geo.synchronize()
             background(gmsh, cells, factor)
             gmsh.model.mesh.generate(2)
-            lines = [pair for _, pairs in curves for pair in pairs]
-            return taken(gmsh, surface, lines, domain, int(tags[0]) if len(tags) else 0)
+            return taken(gmsh, surfaces, lines, domain)
         except MeshError:
             raise
         except Exception as error:  # gmsh raises nothing more special
@@ -218,13 +259,33 @@ def drawn(gmsh: ModuleType, loop: list[Run]) -> tuple[int, list[tuple[int, int]]
     starts = [geo.addPoint(*points[0], 0.0) for points, _ in loop]
     pairs = []
     for (points, part), start, end in zip(loop, starts, [*starts[1:], starts[0]], strict=True):
-        if len(points) == 2 or is_straight(points):
-            line = geo.addLine(start, end)
-        else:
-            between = [geo.addPoint(*point, 0.0) for point in points[1:-1]]
-            line = geo.addSpline([start, *between, end])
-        pairs.append((line, part))
+        pairs.append((curve(gmsh, points, start, end), part))
     return geo.addCurveLoop([line for line, _ in pairs]), pairs
+
+
+def curve(gmsh: ModuleType, points: np.ndarray, start: int, end: int) -> int:
+    """A straight line or a smooth curve through points, whose ends gmsh knows."""
+    geo = gmsh.model.geo
+    if len(points) == 2 or is_straight(points):
+        return int(geo.addLine(start, end))
+    between = [geo.addPoint(*point, 0.0) for point in points[1:-1]]
+    return int(geo.addSpline([start, *between, end]))
+
+
+def drawn_regions(gmsh: ModuleType, regions: DividedDomain) -> Drawn:
+    """All regions as surfaces of gmsh, with their lines."""
+    geo, points = gmsh.model.geo, regions.points
+    ends = sorted({int(p) for run in regions.runs for p in (run.points[0], run.points[-1])})
+    corners = {p: geo.addPoint(*points[p], 0.0) for p in ends}
+    lines = [
+        curve(gmsh, points[run.points], corners[int(run.points[0])], corners[int(run.points[-1])])
+        for run in regions.runs
+    ]
+    surfaces = []
+    for region, loops in regions.surfaces:
+        made = [geo.addCurveLoop([sign * lines[number] for number, sign in loop]) for loop in loops]
+        surfaces.append((geo.addPlaneSurface(made), region))
+    return surfaces, [(line, run.part) for line, run in zip(lines, regions.runs, strict=True)]
 
 
 def background(gmsh: ModuleType, cells: np.ndarray, factor: float) -> None:
@@ -246,14 +307,18 @@ def background(gmsh: ModuleType, cells: np.ndarray, factor: float) -> None:
 
 
 def taken(
-    gmsh: ModuleType, surface: int, lines: list[tuple[int, int]], domain: MeshData, region: int
+    gmsh: ModuleType,
+    surfaces: list[tuple[int, int]],
+    lines: list[tuple[int, int]],
+    domain: MeshData,
 ) -> RawMesh:
     """The arrays of gmsh's mesh, with the names of the given one."""
     numbers, coordinates, _ = gmsh.model.mesh.getNodes()
     place = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
     place[numbers.astype(np.int64)] = np.arange(len(numbers))
-    _, nodes = gmsh.model.mesh.getElementsByType(2, surface)
-    cells = place[nodes.astype(np.int64)].reshape(-1, 3)
+    found = [gmsh.model.mesh.getElementsByType(2, surface)[1] for surface, _ in surfaces]
+    cells = place[np.concatenate(found).astype(np.int64)].reshape(-1, 3)
+    regions = [np.full(len(n) // 3, r) for n, (_, r) in zip(found, surfaces, strict=True)]
     facets, values = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.int32)]
     for line, part in lines:
         if part:
@@ -268,7 +333,7 @@ def taken(
         1,
         np.ascontiguousarray(coordinates.reshape(-1, 3)[used, :2]),
         np.asarray(cells_of_used).reshape(-1, 3).astype(np.int64),
-        np.full(len(cells), region, dtype=np.int32),
+        np.concatenate(regions).astype(np.int32),
         back[np.concatenate(facets)],
         np.concatenate(values),
         dict(domain.names),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from cffem.engine.model import Model
-    from cffem.engine.solution import Solution
+    from cffem.engine.solution import Solution, StoredAs
     from cffem.symbols.problem.interventions import Intervention
 
 
@@ -231,6 +231,10 @@ class Checkpoint:
                 continue
             if edit.lets_stand(key):
                 self.former[key] = fact
+                if edit.added:  # it solves another problem of the study as it is now
+                    field = base / "fields" / f"{slug(key)}.npz"
+                    if field.is_file():
+                        field.replace(base / "fields" / f"{slug(f'{FORMER}/{key}')}.npz")
             else:
                 (base / "fields" / f"{slug(key)}.npz").unlink(missing_ok=True)
             path.unlink()
@@ -356,6 +360,22 @@ class Checkpoint:
         path = self.base / "fields" / f"{slug(key)}.npz"
         there = self.comm.bcast(path.is_file() if self.comm.rank == 0 else None)
         return model.restore(path, intervention) if there else None
+
+    def restore_former(
+        self, key: str, model: Model, intervention: Intervention, stored: StoredAs
+    ) -> Solution | None:
+        """The solution of an earlier run that solves another problem of the study as it was edited
+        since; None where there is none, or its unknowns are others.
+        """
+        if self.folder is None:
+            return None
+        path = self.base / "fields" / f"{slug(f'{FORMER}/{key}')}.npz"
+        if not self.comm.bcast(path.is_file() if self.comm.rank == 0 else None):
+            return None
+        try:
+            return model.restore(path, intervention, stored)
+        except InputError:
+            return None
 
     def close(self, finished: bool) -> None:
         """Release the folder; of a finished study the facts stay, and solutions that are small."""

@@ -5,7 +5,8 @@ Facts and fields are kept by what they depend on. A solution depends on the equa
 coefficients and its experiment; a score on the norm as well; an error bar on both, and it holds for
 every tolerance, but a tolerance that it does not decide asks for a sharper one. So another
 tolerance, norm, observable, intervention or profile, or one more candidate term with coefficient
-zero, leaves the solutions, and anything else is another study.
+zero, leaves the solutions. One more term with a coefficient makes another equation, which the
+earlier factual solution solves where that term is deleted. Anything else is another study.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Edit:
         conditions: whether deleted equations keep other conditions.
         observables: names of those that are new, gone or different.
         interventions: the same of named interventions.
+        added: a term that has a coefficient now and was not there before.
     """
 
     words: tuple[str, ...]
@@ -48,6 +50,7 @@ class Edit:
     conditions: bool = False
     observables: frozenset[str] = frozenset()
     interventions: frozenset[str] = frozenset()
+    added: str = ""
 
     def keeps(self, key: str) -> bool:
         """Whether a fact still holds as it is.
@@ -57,6 +60,8 @@ class Edit:
             >>> finer.keeps("deletion/all/lap"), finer.keeps("refinement/deletion/all/lap")
             (True, False)
         """
+        if self.added:
+            return False
         station, *rest = key.split("/")
         certified = self.norm or self.means or self.conditions
         if station in STEADFAST:
@@ -83,6 +88,8 @@ class Edit:
         station, *rest = key.split("/")
         if station == "factual":
             return True
+        if self.added:
+            return False
         renamed = station == NAMED and rest[-1] in self.interventions
         return station in DELETIONS and not self.conditions and not renamed
 
@@ -99,9 +106,10 @@ def edit_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> Edit | None:
     keys = {*old, *new}
     changed = {key for key in keys if old.get(key) != new.get(key)}
     words = tuple(differences(dict(old), dict(new)))
-    if not words or not changed <= {*EDITABLE}:
+    added = one_more_term(old, new) if "coefficients" in changed else ""
+    if not words or not changed <= {*EDITABLE, *(("coefficients",) if added else ())}:
         return None
-    if "library" in changed and not more_candidates(old, new):
+    if "library" in changed and not more_candidates(old, new, added):
         return None
     if "certification" in changed and any(map(chooses_steps, new.get("experiments", {}).values())):
         return None  # steps are chosen by a share of the tolerance
@@ -115,6 +123,7 @@ def edit_of(old: Mapping[str, Any], new: Mapping[str, Any]) -> Edit | None:
         "conditions" in other,
         different(old.get("observables"), new.get("observables")),
         different(old.get("interventions"), new.get("interventions")),
+        added,
     )
 
 
@@ -137,18 +146,36 @@ def different(old: Mapping[str, object] | None, new: Mapping[str, object] | None
     )
 
 
-def more_candidates(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a library only has more terms than before, all with coefficient zero, so that nothing
-    that was solved changes.
+def one_more_term(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The term that has a coefficient now and had none, where that is all that coefficients differ
+    by and time steps are given; empty otherwise.
+
+    Example:
+        >>> one_more_term({"coefficients": {"u": 1.0}}, {"coefficients": {"u": 1.0, "lap": 2.0}})
+        'lap'
     """
-    active = {name for name, value in (new.get("coefficients") or {}).items() if value}
+    before, after = (
+        {name: value for name, value in (each.get("coefficients") or {}).items() if value}
+        for each in (old, new)
+    )
+    added = [name for name in after if name not in before]
+    same = all(after.get(name) == value for name, value in before.items())
+    chosen = any(map(chooses_steps, new.get("experiments", {}).values()))
+    return added[0] if before and same and len(added) == 1 and not chosen else ""
+
+
+def more_candidates(old: Mapping[str, Any], new: Mapping[str, Any], added: str = "") -> bool:
+    """Whether a library only has more terms than before, all with coefficient zero but for one that
+    is known to be new, so that nothing that was solved changes.
+    """
+    active = {name for name, value in (new.get("coefficients") or {}).items() if value} - {added}
     if not active or set(old["library"]) != set(new["library"]):
         return False
     for unknown, before in old["library"].items():
         after = new["library"][unknown]
         terms = after["terms"]
-        added = {name for name in terms if name not in before["terms"]}
-        if before["anchor"] != after["anchor"] or added & active:
+        more = {name for name in terms if name not in before["terms"]}
+        if before["anchor"] != after["anchor"] or more & active:
             return False
         if any(terms.get(name) != text for name, text in before["terms"].items()):
             return False

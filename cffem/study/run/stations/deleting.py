@@ -23,7 +23,7 @@ from cffem.bounds.refining import Refinement, statements
 from cffem.engine.deletion.outcomes import HANDED, Deletion
 from cffem.engine.deletion.refit import Refit, deleting
 from cffem.engine.model import Model
-from cffem.engine.solution import Solution
+from cffem.engine.solution import Solution, StoredAs
 from cffem.study.report.maps.effect_map import EffectMap
 from cffem.study.report.maps.mapping import Mapper
 from cffem.study.run.facts import (
@@ -164,6 +164,8 @@ class Deletions:
         wanted of it is stored anew.
         """
         run, model, key = self.run, self.run.models[name], f"{kind}/{name}/{term}"
+        if kind == ALONE and run.checkpoint.edit is not None and run.checkpoint.edit.added == term:
+            return self.taken_from_factual(name, term)
         if key not in run.checkpoint.former:
             return False
         fact = DeletionFact.from_plain(run.checkpoint.former[key]["value"])
@@ -189,6 +191,30 @@ class Deletions:
                 self.map(name, term, solution)
         run.store(key, fact.to_plain(), self.label(name, [term]))
         run.checkpoint.reused.add(key)
+        return True
+
+    def taken_from_factual(self, name: str, term: str) -> bool:
+        """Whether the factual solution of an earlier run, in which a term was not there yet, is the
+        solution without it.
+        """
+        run, model = self.run, self.run.models[name]
+        change = self.changes(ALONE, name, [term])[term]
+        parts, own = model.discretisation, model.experiment
+        # A deletion keeps what is stabilised, and releases conditions that it cannot carry.
+        alike = not (own.stabilisation or parts.upwind_terms or parts.conserved_terms)
+        if not alike or model.release(change.everything()) is not None:
+            return False
+        before = {**model.coefficients, term: 0.0}
+        stored = StoredAs(before, Intervention())
+        solution = run.checkpoint.restore_former(f"factual/{name}", model, change, stored)
+        if solution is None:
+            return False
+        norm = run.study.certification.norm
+        score = float(solution.distance(model.factual, norm))
+        record = solution.record
+        found = Deletion(term, score, record=record, solution=solution, intervention=change)
+        self.take(ALONE, name, found)
+        run.checkpoint.reused.add(f"{ALONE}/{name}/{term}")
         return True
 
     def changes(
