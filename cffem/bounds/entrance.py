@@ -15,7 +15,7 @@ from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
 from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.later_bars import LaterBars
-from cffem.bounds.levels.estimates import EFFORT, Estimates
+from cffem.bounds.levels.estimates import EFFORT, WAYS, Estimates, Tried
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.enriched import FINER
 from cffem.bounds.refits import Change, RefittedDeletion, deleted_term, recognised
@@ -318,21 +318,42 @@ def certify_deletions(
         return found
     estimates = estimates_of(model, means.budget, means.effort)
     firm = not means.refine
-    together = {name: change for name, change in rest.items() if not _in_part(change)}
-    if len(together) > 1:
-        estimates.prepare(together, firm)
-    for name, change in rest.items():
-        solution = solutions.get(name)
-        for key, target in targets.items():
-            if not target.decided(found[name][key]):
-                norm = target.certification.norm
-                estimated = estimates.deletion(
-                    name, norm, solution, change, firm, target.decided, target.exceeded
-                )
-                estimated = with_curve(model, estimated, change, solution, norm)
-                if later.postponed and not target.decided(estimated):
-                    found[name][key] = _later(model, name, change, solution, target, later)
-                found[name][key] = _better(found[name][key], estimated, target)
+    tried = {
+        name: {
+            key: Tried(
+                name, target.certification.norm, change, firm, target.decided, target.exceeded
+            )
+            for key, target in targets.items()
+            if not target.decided(found[name][key])
+        }
+        for name, change in rest.items()
+    }
+
+    def estimated(name: str, key: str, bound: DeletionBound | NoCertificate) -> None:
+        """What an estimate says, beside the guaranteed bound if there is one."""
+        target, solution = targets[key], solutions.get(name)
+        bound = with_curve(model, bound, rest[name], solution, target.certification.norm)
+        if later.postponed and not target.decided(bound):
+            found[name][key] = _later(model, name, rest[name], solution, target, later)
+        found[name][key] = _better(found[name][key], bound, target)
+
+    # Terms that one way leaves open are solved for together by the next.
+    for way in range(WAYS):
+        together = {name: rest[name] for name in tried if not _in_part(rest[name])}
+        if len(together) > 1:
+            estimates.prepare(together, firm, way)
+        for name, left in list(tried.items()):
+            for key, each in list(left.items()):
+                bound = estimates.attempt(way, each, solutions.get(name))
+                if bound is not None:
+                    estimated(name, key, bound)
+                    del left[key]
+            if not left:
+                done(name)
+                del tried[name]
+    for name, left in tried.items():
+        for key, each in left.items():
+            estimated(name, key, estimates.sharpest(each))
         done(name)
     return found
 

@@ -20,7 +20,7 @@ discontinuous field is transported. Second derivatives of discontinuous fields a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -55,6 +55,10 @@ from cffem.symbols.operators import Curl, Div, Grad, Lap, Sym, curl, div, grad, 
 
 if TYPE_CHECKING:
     from basix.ufl import _ElementBase
+
+# Weak forms by all that they depend on, as many as this.
+MOST_FOUND = 1000
+_FOUND: dict[Hashable, WeakTerm] = {}
 
 
 def weak_form(
@@ -93,9 +97,16 @@ def weak_form(
         ∫ dot(E_test, grad(div_E)) dx, where (div_E, div_E_test) = ∫ -dot(E, grad(div_E_test)) dx +
         ∮ div_E_test*dot(n, E) ds
     """
+    # Every level of an error bar asks for the same forms again.
+    key = (term, equation, tuple(elements.items()), tuple(multipliers), smooth)
+    if not known and key in _FOUND:
+        return _FOUND[key]
     try:
         _check(term, equation, elements)
-        return _Balance(equation, elements, multipliers, known or {}, smooth).weak_form(term)
+        found = _Balance(equation, elements, multipliers, known or {}, smooth).weak_form(term)
+        if not known and len(_FOUND) < MOST_FOUND:
+            _FOUND[key] = found
+        return found
     except UnsupportedTerm as error:
         for known in _differentiated_jumps(term):
             words = f"{known} jumps between cells and has no derivative"

@@ -19,8 +19,10 @@ import cffem as cf
 from benchmarks.certify.certify_bench import variable_outcome
 from benchmarks.certify.certify_evolving import evolving_outcome, evolving_problem
 from benchmarks.certify.certify_variable import distance, named_box, u
-from cffem.bounds import certify_deletion, certify_solution
+from cffem.bounds import NoCertificate, certify_deletion, certify_solution
+from cffem.bounds.entrance import certify_sweep
 from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier
+from cffem.bounds.later_bars import LaterBars
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.symbols import t, x, y
 
@@ -114,6 +116,45 @@ def test_deletions_of_drift_and_diffusion_are_covered_by_a_reference():
             assert abs(bound.score - true) <= bound.margin
             assert math.isfinite(bound.difference)
         assert abs(problem.deletions([name])[name].score - exact[name].score) <= bound.margin
+
+
+def test_bars_beyond_the_effort_come_after_estimates_for_terms_that_are_left_open(monkeypatch):
+    """Whichever comes first, bars cover the score of a finer discretisation and agree."""
+    monkeypatch.setattr("cffem.bounds.later_bars.SMALL", 0.0)  # a large study in little
+    terms = {
+        "diffusion": cf.div((1 + x) * cf.grad(u)),
+        "drift": -0.2 * u.diff(x),
+        "u": -(1 + y) * u,
+    }
+    library = cf.Library(anchor=cf.dt(u), terms=terms)
+    experiment = cf.Experiment(
+        mesh=cf.mesh.square(MPI.COMM_SELF, 0.1),
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, 0)],
+        initial={u: sp.sin(sp.pi * x) * sp.sin(sp.pi * y)},
+        time=cf.Window(0, 0.2, 8),
+    )
+    problem = cf.Model(library, dict.fromkeys(terms, 1.0), experiment)
+    names = ["drift", "u"]
+    sweep = problem.deletions(names)
+    kinds = {}
+    for effort in (4.0, 100.0):
+        asked = cf.Certification(1e-4, effort=effort)
+        found = certify_sweep(problem, sweep, asked)
+        kinds[effort] = {found[name].certificate.kind for name in names}
+        kinds[effort, "scores"] = [found[name].score for name in names]
+        margins = [found[name].margin for name in names]
+        assert all(m < abs(s - 1e-4) for m, s in zip(margins, kinds[effort, "scores"], strict=True))
+    assert kinds[4.0] == {"estimated"}
+    assert kinds[100.0] == {"guaranteed"}
+    assert kinds[4.0, "scores"] == pytest.approx(kinds[100.0, "scores"], rel=1e-12)
+    # An ε that no estimate is clear of: the guaranteed bar is tried, as far as the effort goes.
+    near = cf.Certification(float(sweep["u"].score) * (1 + 1e-9))
+    later = LaterBars(problem, near)
+    assert later.postponed
+    assert later.price > near.effort
+    assert later.affordable()
+    assert not isinstance(certify_sweep(problem, sweep, near)["u"], NoCertificate)
 
 
 def test_errors_at_the_end_are_bounded():

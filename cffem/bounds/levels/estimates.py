@@ -10,8 +10,9 @@ the share of problems that are solved there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, OverBudget
@@ -37,6 +38,23 @@ FALLBACK = 5e5
 # What a certification allows by default.
 EFFORT = 4.0
 Found = DeletionBound | NoCertificate
+# The ways in the order in which they are tried: levels about the user's, elements of the next
+# degree on larger cells and on the same, and levels above by their numbers.
+GIVEN, FACTORS, WAYS = {0: BELOW, 3: ABOUT}, {1: LARGER, 2: SAME}, 5
+
+
+@dataclass
+class Tried:
+    """One deletion whose bound is looked for, see `Estimates.deletion`, with what was found."""
+
+    name: str
+    norm: str
+    change: Change | None
+    firm: bool = True
+    decides: Callable[[Found], bool] = bool
+    exceeds: Callable[[float, float], bool] | None = None
+    bounds: list[DeletionBound] = field(default_factory=list)
+    reasons: list[NoCertificate] = field(default_factory=list)
 
 
 class Estimates:
@@ -205,18 +223,30 @@ class Estimates:
     # Deletions
     # ----------------------------------------------------------------------------------------------
 
-    def prepare(self, changes: Mapping[str, Change], firm: bool = True) -> None:
-        """Solve deleted problems of which `deletion` will be asked, together on the first levels;
-        collective.
+    def prepare(self, changes: Mapping[str, Change], firm: bool = True, way: int = 0) -> None:
+        """Solve deleted problems of which a way will be asked, together on its levels; collective.
 
         Args:
             changes: the deletions, by term.
             firm: as `deletion` will be asked.
+            way: the number of the way.
         """
-        below = self.around(BELOW)
-        if isinstance(below, LevelsAround):
-            self.spent += self._price(relative_size(self.model, BELOW), len(changes))
-            return below.prepare(changes)
+        with contextlib.suppress(NotCovered, SolveError):  # each is told why when it is asked for
+            self._prepared(changes, firm, way)
+
+    def _prepared(self, changes: Mapping[str, Change], firm: bool, way: int) -> None:
+        if way in GIVEN:
+            around = self.around(GIVEN[way])
+            if isinstance(around, LevelsAround):
+                self.spent += self._price(relative_size(self.model, GIVEN[way]), len(changes))
+                around.prepare(changes)
+            return
+        if way in FACTORS:
+            beside = self.beside(FACTORS[way])
+            if isinstance(beside, LevelsBeside):
+                self.spent += self._price(beside_size(self.model, FACTORS[way]), len(changes))
+                beside.prepare(changes)
+            return
         for _, certifier in self.certifiers(firm):
             if isinstance(certifier, LevelCertifier) and (certifier.firm or not firm):
                 return certifier.prepare(changes)
@@ -244,28 +274,45 @@ class Estimates:
         Returns:
             The first bound that decides, else the sharpest.
         """
-        bounds: list[DeletionBound] = []
-        reasons: list[NoCertificate] = []
-        for ask in (
-            lambda: self._by_levels_around(BELOW, name, norm, deleted, change),
-            lambda: self._by_levels_beside(LARGER, name, norm, deleted, change),
-            lambda: self._by_levels_beside(SAME, name, norm, deleted, change),
-            lambda: self._by_levels_around(ABOUT, name, norm, deleted, change),
-            lambda: self._by_levels_above(name, norm, deleted, change, firm),
-        ):
-            found = ask()
-            if not isinstance(found, NoCertificate) and decides(found):
+        tried = Tried(name, norm, change, firm, decides, exceeds)
+        for way in range(WAYS):
+            found = self.attempt(way, tried, deleted)
+            if found is not None:
                 return found
-            part = self._by_parts(name, norm, deleted, change, exceeds)
-            if part is not None:
-                return part
-            if isinstance(found, NoCertificate):
-                reasons.append(found)
-            else:
-                bounds.append(found)
-        if bounds:
-            return self._with_price(min(bounds, key=lambda bound: bound.margin))
-        return NoCertificate.joined(reasons)
+        return self.sharpest(tried)
+
+    def attempt(self, way: int, tried: Tried, deleted: Solution | None) -> DeletionBound | None:
+        """The bound of a deletion by one way, if it decides; else what was found is remembered;
+        collective.
+
+        Args:
+            way: the number of the way, from cheap to dear.
+            tried: the deletion, and what other ways have found.
+            deleted: its solution, where it is known already.
+        """
+        asked = tried.name, tried.norm, deleted, tried.change
+        if way in GIVEN:
+            found = self._by_levels_around(GIVEN[way], *asked)
+        elif way in FACTORS:
+            found = self._by_levels_beside(FACTORS[way], *asked)
+        else:
+            found = self._by_levels_above(*asked, tried.firm)
+        if not isinstance(found, NoCertificate) and tried.decides(found):
+            return found
+        part = self._by_parts(*asked, tried.exceeds)
+        if part is not None:
+            return part
+        if isinstance(found, NoCertificate):
+            tried.reasons.append(found)
+        else:
+            tried.bounds.append(found)
+        return None
+
+    def sharpest(self, tried: Tried) -> Found:
+        """The sharpest bound that was found where none decides, or why there is none."""
+        if tried.bounds:
+            return self._with_price(min(tried.bounds, key=lambda bound: bound.margin))
+        return NoCertificate.joined(tried.reasons)
 
     def _with_price(self, bound: DeletionBound) -> DeletionBound:
         """A bound that does not decide, with what the next finer level would cost for it."""

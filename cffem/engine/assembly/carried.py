@@ -211,12 +211,9 @@ def symbol_of(
     if any(term.has(Inverse) or orders(term, dim)[0] > 2 for term, _ in terms):
         # Stresses of finite deformations or derivatives of higher order are left, which carry all.
         raise NotJudged("")
-    try:
-        symbols = summed_symbols(tuple(terms), parts, dim)
-    except NotJudged:  # which another term may make up for, as grad div does for curl curl
-        entries = [[c * entry for entry in canonical(term, dim)] for term, c in terms]
-        total = [sum(column, sp.S.Zero) for column in zip(*entries, strict=True)]
-        symbols = tuple(one_symbol(entry, parts, i, dim) for i, entry in enumerate(total))
+    symbols = summed_symbols(tuple(terms), parts, dim)
+    if isinstance(symbols, str):
+        raise NotJudged(symbols)
     if any(symbol != symbols[0] for symbol in symbols[1:]):
         raise NotJudged("its components are transported differently")
     return symbols[0]
@@ -249,18 +246,26 @@ def is_elliptic(symbol: Symbol) -> bool:
 @lru_cache(maxsize=1024)
 def summed_symbols(
     terms: tuple[tuple[sp.Expr, sp.Float], ...], parts: tuple[sp.Expr, ...], dim: int
-) -> tuple[Symbol, ...]:
-    """The symbols of terms with their coefficients in the equations of all components; every level
-    of an error bar asks for the same.
+) -> tuple[Symbol, ...] | str:
+    """The symbols of terms with their coefficients in the equations of all components, or why they
+    are not judged; every level of an error bar asks for the same.
     """
-    found = [(term_symbols(term, parts, dim), c) for term, c in terms]
-    return tuple(
-        Symbol(
-            sum((c * s[i].diffusion for s, c in found), sp.zeros(dim, dim)).expand(),
-            sum((c * s[i].transport for s, c in found), sp.zeros(dim, 1)).expand(),
+    try:
+        found = [(term_symbols(term, parts, dim), c) for term, c in terms]
+        return tuple(
+            Symbol(
+                sum((c * s[i].diffusion for s, c in found), sp.zeros(dim, dim)).expand(),
+                sum((c * s[i].transport for s, c in found), sp.zeros(dim, 1)).expand(),
+            )
+            for i in range(len(parts))
         )
-        for i in range(len(parts))
-    )
+    except NotJudged:  # which another term may make up for, as grad div does for curl curl
+        entries = [[c * entry for entry in canonical(term, dim)] for term, c in terms]
+        total = [sum(column, sp.S.Zero) for column in zip(*entries, strict=True)]
+    try:
+        return tuple(one_symbol(entry, parts, i, dim) for i, entry in enumerate(total))
+    except NotJudged as reason:
+        return str(reason)
 
 
 @lru_cache(maxsize=1024)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # A product of terms of higher degree is integrated by a rule of this degree.
 HIGHEST_DEGREE = 14
+# So many terms are evaluated by one function, which tabulates their elements once; 8 terms take a
+# third of the time, and a function of very many takes long to compile.
+TOGETHER = 10
 
 
 class TermSamples:
@@ -70,12 +73,27 @@ class TermSamples:
         )
         self._shape = (len(self._cells), len(points))
         compiled: dict[Hashable, fem.Expression] = {}
-        for expression in used.values():
-            if expression not in compiled:
+        for name, expression in used.items():
+            if not self.strong[name] and expression not in compiled:
                 compiled[expression] = _compat.expression(
                     self._one * expression, points, model.comm
                 )
-        self._compiled = {name: compiled[expression] for name, expression in used.items()}
+        self._compiled = {
+            name: compiled[expression] for name, expression in used.items() if not self.strong[name]
+        }
+        self._together = [
+            (
+                {name: len(components(used[name])) for name in names},
+                _compat.expression(
+                    ufl.as_vector(
+                        [self._one * c for name in names for c in components(used[name])]
+                    ),
+                    points,
+                    model.comm,
+                ),
+            )
+            for names in batches([name for name in self.names if self.strong[name]], TOGETHER)
+        ]
         measure = _compat.expression(
             self._one * abs(ufl.JacobianDeterminant(d.mesh.ufl_domain())), points, model.comm
         )
@@ -104,12 +122,18 @@ class TermSamples:
             vector.array[:] = 0.0 if values is None else values
             _fill(function, vector.array_r)
         d.time.value = time
+        found: dict[str, np.ndarray] = {}
+        for sizes, expression in self._together:
+            values, place = self._values(expression), 0
+            for name, size in sizes.items():
+                found[name], place = values[..., place : place + size], place + size
+        for name, expression in self._compiled.items():
+            first, second, third = vectors
+            _fill(self._representative, self._represented(name, (first, second, third), time))
+            found[name] = self._values(expression)
         rows: dict[Field, list[np.ndarray]] = {}
         for name in self.names:
-            if not self.strong[name]:
-                first, second, third = vectors
-                _fill(self._representative, self._represented(name, (first, second, third), time))
-            values = self._values(self._compiled[name]) * self._root[..., None]
+            values = found[name] * self._root[..., None]
             rows.setdefault(self.fields[name], []).append(values.ravel())
         for vector in vectors:
             vector.destroy()
@@ -133,26 +157,42 @@ class TermSamples:
             for field in set(self.fields.values())
         }
         total = np.zeros((len(self.names), len(self.names)))
-        before: dict[Field, np.ndarray] = {}
+        before: dict[Field, tuple[np.ndarray, np.ndarray]] = {}
         for level, time in enumerate(solution.times):
             now = self.at(level_states(solution, level), float(time))
             for field, values in now.items():
                 block = np.ix_(index[field], index[field])
+                square = values @ values.T
                 if solution.steady:
-                    total[block] += values @ values.T
+                    total[block] += square
                 elif field in before:
-                    cross = before[field] @ values.T
-                    products = (
-                        before[field] @ before[field].T + (cross + cross.T) / 2 + values @ values.T
-                    )
+                    last, last_square = before[field]
+                    cross = last @ values.T
+                    products = last_square + (cross + cross.T) / 2 + square
                     total[block] += (time - solution.times[level - 1]) / 3 * products
-            before = now
+                before[field] = values, square
         return np.asarray(self.model.comm.allreduce(total))
 
     def destroy(self) -> None:
         """Free PETSc objects; collective."""
         if self._riesz is not None:
             self._riesz.destroy()
+
+
+def components(expression: ufl.core.expr.Expr) -> list[ufl.core.expr.Expr]:
+    """The components of a scalar, a vector or a tensor."""
+    shape = expression.ufl_shape
+    return [expression[index] for index in np.ndindex(*shape)] if shape else [expression]
+
+
+def batches(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Names in groups of this size.
+
+    Example:
+        >>> batches("abcde", 2)
+        ['ab', 'cd', 'e']
+    """
+    return [names[k : k + size] for k in range(0, len(names), size)]
 
 
 def _fill(function: fem.Function, values: np.ndarray) -> None:
