@@ -37,9 +37,10 @@ class Certification:
             Without weights each field of a System is judged against its own norm.
         refine: whether the mesh and the time step are refined for terms whose error bars reach ε,
             until they are decided or the budget is spent.
-        effort: what estimated error bars may cost, in units of the study: of the factual solve with
-            all of its deletions. It is counted in unknowns times time steps and not in seconds, so
-            that verdicts do not depend on the machine.
+        effort: what error bars may cost, in units of the study: of the factual solve with all of
+            its deletions. It is counted in unknowns times time steps and not in seconds, so that
+            verdicts do not depend on the machine. Guaranteed bars that cost more come after
+            estimates, for terms that these leave open.
         budget: instead of that, the size of the largest problem that may be solved for an error
             bar, in unknowns times time steps of one solution (unknowns for a steady problem).
         enriched: whether the guaranteed certificates solve the problem with one degree more, which

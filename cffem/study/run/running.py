@@ -299,7 +299,11 @@ class Run:
             for key in here.reused | self._restored
             if key.split("/")[0] in ("factual", "certificates", *DELETIONS)
         )
-        words = [f"{counts[what]} {what}" for what in ("solutions", "error bars") if counts[what]]
+        words = [
+            f"{counts[what]} {what.removesuffix('s') if counts[what] == 1 else what}"
+            for what in ("solutions", "error bars")
+            if counts[what]
+        ]
         return (
             f"the study was edited ({'; '.join(edit.words)}); of the earlier run in this folder "
             f"it uses {' and '.join(words) or 'nothing'}"
