@@ -86,6 +86,7 @@ blockquote { margin: .6rem 0; padding: .4rem 1rem; border-left: 3px solid #888;
 th.sorts { cursor: pointer; }
 th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::after { content: " ▼"; }
 @media screen and (min-width: 90rem) { body { max-width: 82rem; }
+  td:last-child > div { min-width: 12rem; }
   .summary, main > section > p, main > section > ul, blockquote, figcaption { max-width: 62rem; } }
 @media screen and (max-width: 46rem) {
   .wide { overflow-x: visible; } table, caption, tbody, tr, tbody th, td { display: block; }
@@ -96,6 +97,7 @@ th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::af
   td.number { text-align: left; white-space: normal; }
   td[data-head=value] { display: block; } td[data-head=value]::before { content: none; }
   .tolerance dl { grid-template-columns: 1fr; } .tolerance dd { margin-bottom: .4rem; }
+  figure { overflow-x: auto; } img.picture { max-width: max(100%, 34rem); }
   img.formula { max-width: 100%; } details { padding: .3rem .5rem; } }
 @media screen and (prefers-color-scheme: dark) {
   body { background: #16191d; color: #e6e6e6; } a { color: #7fc4f0; }

@@ -54,7 +54,13 @@ def page_maps(report: Report, drawing: Fields | None) -> str:
         "share of the window",
         "between",
     )
-    parts = [*told, table("Where 90 % of each change lies", head, rows)]
+    # A steady problem has no window, and few meshes have subdomains.
+    kept = [k for k in range(len(head)) if not rows or any(row[k] != "–" for row in rows)]
+    shown_rows = [tuple(row[k] for k in kept) for row in rows]
+    parts = [
+        *told,
+        table("Where 90 % of each change lies", tuple(head[k] for k in kept), shown_rows),
+    ]
     shown = [name for name in order if drawing is not None and name in drawing.maps]
     for name in shown[:MOST]:
         assert drawing is not None
