@@ -15,6 +15,7 @@ from engine_support import unit
 import cffem as cf
 from cffem import x, y
 from cffem.bounds import certify_sweep
+from cffem.engine.time.boundary_rates import why_wall_grows
 
 u = cf.ScalarField("u")
 v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
@@ -402,3 +403,33 @@ def test_a_large_problem_that_is_solved_iteratively_is_found_to_be_singular():
         found = model.deletions()
     assert found["pull"].cause in ("singular", "tolerance")
     assert found["lap"].score < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("tangential", "alpha", "grows"),
+    # What holds the normal is not judged.
+    [(False, 1.0, False), (False, -1.0, True), (True, 1.0, False)],
+)
+def test_rates_on_a_wall_are_judged_for_vectors_of_the_plane(tangential, alpha, grows):
+    field = cf.VectorField("E", dim=2)
+    rate = cf.dt(field)
+    across = cf.dot(rate, cf.n) * cf.n if tangential else 0
+    library = cf.Library(
+        anchor=cf.dt(cf.dt(field)),
+        terms={
+            "curl curl": -cf.curl(cf.curl(field)),
+            "wall": cf.on("wall", across - rate),
+        },
+    )
+    mesh = cf.mesh.named(unit("triangle", 2).mesh, facets={"wall": lambda p: p[0] < 1e-9})
+    experiment = cf.Experiment(
+        mesh=mesh,
+        elements={field: ("N1curl", 1)},
+        initial={field: (0, 0), rate: (0, 0)},
+        boundary=[cf.Neumann(field, 0, on="wall"), cf.Tangential(field, 0, on="untagged")],
+        time=cf.Window(0, 1, steps=2),
+    )
+    coefficients = {"curl curl": 1.0, "wall": alpha}
+    found = why_wall_grows(cf.Model(library, coefficients, experiment), coefficients)
+    assert bool(found) == grows
+    assert not grows or "on 'wall' is positive" in found
