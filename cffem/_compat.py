@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import ufl
     from basix.ufl import _ElementBase
     from dolfinx import fem
+    from dolfinx.fem import CoordinateElement
     from dolfinx.mesh import Mesh
     from mpi4py import MPI
     from petsc4py import PETSc
@@ -387,7 +388,7 @@ def collapsed(space: fem.FunctionSpace, index: int) -> tuple[fem.FunctionSpace, 
     ours = own.dofmap.list[:, :, None] * block + np.arange(block)
     theirs = sub.dofmap.list[:, :, None] * sub.dofmap.bs + np.arange(sub.dofmap.bs)
     dofs = np.full((imap.size_local + imap.num_ghosts) * block, -1, dtype=np.int32)
-    dofs[ours.reshape(len(ours), -1)] = theirs.reshape(len(theirs), -1)
+    dofs[ours.ravel()] = theirs.ravel()
     return own, dofs
 
 
@@ -401,9 +402,14 @@ def cell_geometry(mesh: Mesh) -> tuple[np.ndarray, int]:
     and 0.10, lists later.
     """
     geometry = mesh.geometry
-    if hasattr(geometry, "cmaps"):
-        return geometry.dofmaps[0], geometry.cmaps[0].degree
-    return geometry.dofmap, geometry.cmap.degree
+    dofmap = geometry.dofmaps[0] if hasattr(geometry, "cmaps") else geometry.dofmap
+    return dofmap, coordinate_map(mesh).degree
+
+
+def coordinate_map(mesh: Mesh) -> CoordinateElement:
+    """The element of the geometry: a single object in 0.9 and 0.10, in a list later."""
+    geometry = mesh.geometry
+    return geometry.cmaps[0] if hasattr(geometry, "cmaps") else geometry.cmap
 
 
 def straight_simplices(mesh: Mesh) -> bool:

@@ -220,3 +220,23 @@ def test_known_data_on_ranks(on_ranks, ranks, capsys):
     found = on_ranks(ranks, compared)
     text = found if isinstance(found, str) else found.stdout
     assert float(text.split("norm")[1].split()[0]) == pytest.approx(alone, rel=1e-10)
+
+
+def held_at_one_end(comm):
+    # Most ranks have no cell at that end.
+    mesh = dolfinx_mesh.create_rectangle(comm, [(0, 0), (9, 1)], (18, 2))
+    strip = cf.mesh.named(mesh, facets={"end": lambda p: p[0] < 1e-9})
+    experiment = cf.Experiment(
+        mesh=strip,
+        elements={u: ("Lagrange", 2)},
+        boundary=[cf.Dirichlet(u, k, on="end"), cf.Neumann(u, 0, on="untagged")],
+        known={k: function_on(strip, lambda p: 1 + p[0] * (1 - p[1]), 2)},
+    )
+    library = cf.Library(terms={"lap": lap(u), "u": u}, unknown=u)
+    with cf.Model(library, {"lap": 1.0, "u": -1.0}, experiment) as model:
+        assert model.solve().norm() > 0.1
+
+
+@pytest.mark.mpi
+def test_ranks_without_a_cell_at_a_boundary_do_not_wait_for_the_others(on_ranks):
+    on_ranks(3, held_at_one_end)

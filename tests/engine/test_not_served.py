@@ -63,7 +63,7 @@ def surface(corners, cell):
     """A mesh of one cell, bent into a space of one more dimension."""
     points = np.array(corners, dtype=float)
     element = basix.ufl.element("Lagrange", cell, 1, shape=(points.shape[1],))
-    return create_mesh(MPI.COMM_SELF, np.arange(len(points))[None], points, element)
+    return create_mesh(MPI.COMM_SELF, cells=np.arange(len(points))[None], x=points, e=element)
 
 
 def vectors(dim):

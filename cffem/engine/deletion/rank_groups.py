@@ -370,7 +370,8 @@ def copied(domain: MeshData, comm: MPI.Comm) -> MeshData:
     mesh = domain.mesh
     dimension, gdim, nodes = mesh.topology.dim, mesh.geometry.dim, mesh.geometry.index_map()
     owned = mesh.topology.index_map(dimension).size_local
-    cells = nodes.local_to_global(mesh.geometry.dofmap[:owned].ravel()).reshape(owned, -1)
+    local = cell_geometry(mesh)[0][:owned]
+    cells = nodes.local_to_global(local.ravel()).reshape(local.shape)
     points = mesh.geometry.x[: nodes.size_local, :gdim]
     all_cells, all_points = (
         np.concatenate(mesh.comm.allgather(array)) for array in (cells, points)

@@ -124,7 +124,9 @@ class KnownData:
         if carrier(space.ufl_element()).space == H1 and element.interpolation_is_identity:
             points = mapped_points(space.mesh, reference, cells).reshape(-1, 3)
             values = evaluate(points, np.repeat(cells, len(reference)).astype(np.int32))
-            _set_means(function, cells, values.reshape(len(self.parts), len(cells), -1))
+            # A rank without such cells cannot leave the last number to NumPy.
+            shape = (len(self.parts), len(cells), len(reference))
+            _set_means(function, cells, values.reshape(shape))
             return
 
         def at(points: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from cffem._compat import cell_geometry, cell_partitioner
+from cffem._compat import bare, cell_geometry, cell_partitioner, coordinate_map
 from cffem.engine.mesh.boundary_parts import Boundary
 from cffem.symbols.errors import InputError
 
@@ -64,7 +64,7 @@ def wrapped(domain: MeshData, periodic: Sequence[Periodic]) -> MeshData:
 
 def _joined(domain: MeshData, periodic: Sequence[Periodic]) -> MeshData:
     mesh = domain.mesh
-    if mesh.geometry.cmap.degree > 1:
+    if cell_geometry(mesh)[1] > 1:
         raise InputError(
             "fluxes across periodic sides need straight cells; take a mesh of degree 1"
         )
@@ -159,10 +159,10 @@ class _Gathered:
         chunk = np.array_split(self.points[kept], self.comm.size)[self.comm.rank]
         return create_mesh(
             self.comm,
-            cells,
-            np.ascontiguousarray(chunk),
-            self.mesh.ufl_domain(),
-            cell_partitioner(GhostMode.shared_facet),
+            cells=cells,
+            x=np.ascontiguousarray(chunk),
+            e=self.mesh.ufl_domain(),
+            partitioner=cell_partitioner(GhostMode.shared_facet),
         )
 
     def _check_room(self) -> None:
@@ -218,7 +218,7 @@ def _with_nodes(made: Mesh, nodes: np.ndarray, rows: np.ndarray, points: np.ndar
     geometry = cpp.mesh.Geometry_float64(
         IndexMap(made.comm, len(nodes)),
         np.ascontiguousarray(rows),
-        made.geometry.cmap._cpp_object,
+        bare(coordinate_map(made)),
         np.ascontiguousarray(points[nodes]),
         nodes.astype(np.int64),
     )
