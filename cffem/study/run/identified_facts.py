@@ -147,6 +147,7 @@ class ScreeningFact(PlainFact):
         bound, optimistic_bound, irrepresentability, contract, no_false_positive, sign_recovery,
             contract_estimated: of the recall contract.
         reliable, reasons: whether the screen stands by its result, and why not.
+        doubts: the kind of each reason.
         win_rate: how often the support wins against others.
         path: the path of coefficients.
         selected: of the design's selected columns.
@@ -178,6 +179,7 @@ class ScreeningFact(PlainFact):
     contract_estimated: bool = False
     reliable: bool = False
     reasons: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     win_rate: float = 0.0
     path: PathFact = field(default_factory=lambda: PathFact(()))
     selected: SelectedFact | None = None
@@ -305,3 +307,80 @@ class ConstraintFact(PlainFact):
 
 
 ConstraintFacts = Mapping[str, ConstraintFact]
+
+
+@dataclass(frozen=True)
+class MisfitFact(PlainFact):
+    """How far the solution of the fitted model is from the data of one experiment.
+
+    Attributes:
+        misfit: relative to the data.
+        noise: of the data, relative to them.
+        discretisation: relative error of the solution; None where it is not known.
+        explained: what noise, intervals and discretisation explain.
+        coefficients: share of the solution that the intervals of the coefficients leave open.
+        samples: how many values were compared.
+        missing_terms: whether terms are missing; None where nobody can tell.
+        skill_mean, skill_persistence: against the mean of the data and their first reading.
+        sentence: all this in words.
+        skipped: why there is none.
+    """
+
+    misfit: float | None = None
+    noise: float | None = None
+    discretisation: float | None = None
+    explained: float | None = None
+    coefficients: float | None = None
+    samples: int = 0
+    missing_terms: bool | None = False
+    skill_mean: float | None = None
+    skill_persistence: float | None = None
+    sentence: str = ""
+    skipped: str | None = None
+
+    def to_plain(self) -> dict[str, object]:
+        """As JSON's own types: the reason alone where there is none."""
+        if self.skipped is not None:
+            return {"skipped": self.skipped}
+        return {name: value for name, value in super().to_plain().items() if name != "skipped"}
+
+
+MisfitFacts = Mapping[str, MisfitFact]
+
+
+@dataclass(frozen=True)
+class CandidateFact(PlainFact):
+    """What the rows of one further experiment would bring to one equation.
+
+    Attributes:
+        equation: its label.
+        name, experiment: of the candidate, and its initial values in words.
+        rank, minimum_eigenvalue: of the design with its rows.
+        separated: groups of terms that it tells apart.
+    """
+
+    equation: str
+    name: str
+    experiment: str
+    rank: int
+    minimum_eigenvalue: float
+    separated: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class ProposalFact(PlainFact):
+    """The best further experiment.
+
+    Attributes:
+        generated: whether the candidates are modes of the domain, not the user's.
+        failed: why some could not be solved, by name.
+        candidates: what each brings.
+        best: the name of the best one; None where none helps.
+        sentence: what to do next, in words.
+    """
+
+    generated: bool
+    failed: Mapping[str, str] = field(default_factory=dict)
+    candidates: tuple[CandidateFact, ...] = ()
+    best: str | None = None
+    sentence: str = ""

@@ -15,7 +15,9 @@ from cffem.study.run.identified_facts import (
     DesignFacts,
     LimitFact,
     LinearisedFact,
+    MisfitFacts,
     ObservableBoundFact,
+    ProposalFact,
     ResidualFact,
     ScreeningFacts,
     SpreadFacts,
@@ -46,9 +48,9 @@ class Findings:
         default_factory=dict
     )
     spreads: SpreadFacts = field(default_factory=dict)
-    misfits: Facts = field(default_factory=dict)
+    misfits: MisfitFacts = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, LimitFact]] = field(default_factory=dict)
-    proposal: Facts | None = None
+    proposal: ProposalFact | None = None
     calibration: Facts | None = None
     sensitivities: Facts = field(default_factory=dict)
     reading_bars: Facts = field(default_factory=dict)

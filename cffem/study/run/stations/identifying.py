@@ -275,6 +275,7 @@ def screened(run: Run, identification: Identification, label: str) -> ScreeningF
         contract_estimated=bool(contract.estimated),
         reliable=bool(screen.reliable_),
         reasons=tuple(screen.reasons_),
+        doubts=tuple(doubt.kind for doubt in screen.reliability_.reasons),
         win_rate=float(screen.selection_.win_rate),
         path=path_fact,
         selected=selected_gram(made, support),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,12 @@ from cffem.data.dataset import Dataset
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.facts import WHOLE, TermDeletion
-from cffem.study.run.identified_facts import DesignFacts, ScreeningFacts
+from cffem.study.run.identified_facts import (
+    DesignFacts,
+    MisfitFact,
+    MisfitFacts,
+    ScreeningFacts,
+)
 from cffem.study.run.measured_fields import measures, parts
 from cffem.study.run.running import Run
 from cffem.symbols.coordinates import SPACE, t
@@ -33,9 +38,6 @@ if TYPE_CHECKING:
 
     from cffem.engine.solution import Solution
     from cffem.symbols.fields import Field
-
-
-Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class MisfitSettings:
 
 
 SETTINGS = MisfitSettings()
-# The kind of a screen's doubt, which stands before its text.
+# The kind of a screen's doubt.
 MISFIT = "misfit"
 
 
@@ -69,7 +71,7 @@ def misfits(
     design: DesignFacts,
     relative_spread: Mapping[str, float],
     errors: Mapping[str, float | None],
-) -> Facts:
+) -> MisfitFacts:
     """How far the solution of the fitted model is from the data of each experiment.
 
     Args:
@@ -86,32 +88,30 @@ def misfits(
     found = {}
     for number, (name, data) in enumerate(run.study.data.items()):
         if name not in run.models:
-            found[name] = {"skipped": "the fitted model was not solved"}
+            found[name] = MisfitFact(skipped="the fitted model was not solved")
             continue
         noise = noise_of(design, number)
 
         def compute(
             name: str = name, data: Dataset = data, noise: Mapping[str, float] = noise
-        ) -> Facts:
+        ) -> MisfitFact:
             comparison = Comparison(run.models[name], data)
             sums = comparison.sums(comparison.model.factual, noise)
             spread = relative_spread.get(name, 0.0)
             found = judged(sums, spread, errors.get(name))
-            if found.get("missing_terms", False) is None:
+            if found.missing_terms is None:
                 # Before anybody is told to look for more terms, one finer solution says what the
                 # discretisation does.
                 found = judged(sums, spread, comparison.error(sums))
             return found
 
-        found[name] = run.once(f"misfit/{name}", compute, name)
+        found[name] = run.fact(MisfitFact, f"misfit/{name}", compute, name)
     return found
 
 
 def seen_by_screen(screening: ScreeningFacts) -> bool:
     """Whether a screen of the data says itself that its terms do not fit them."""
-    return any(
-        reason.partition(":")[0] == MISFIT for fact in screening.values() for reason in fact.reasons
-    )
+    return any(MISFIT in fact.doubts for fact in screening.values())
 
 
 def discretisation_errors(
@@ -224,28 +224,28 @@ class Comparison:
         return SETTINGS.safety * math.sqrt(total / sums.signal)
 
 
-def judged(sums: Sums, spread: float, error: float | None) -> Facts:
+def judged(sums: Sums, spread: float, error: float | None) -> MisfitFact:
     """The misfit, what explains it, and whether anything is missing; None where the
     discretisation error is not known.
     """
     if sums.relative is None:
-        return {"skipped": "no data lie within the mesh and the time window"}
+        return MisfitFact(skipped="no data lie within the mesh and the time window")
     # The initial values carry noise of their own, hence twice.
     known = min(spread, SETTINGS.largest_spread) + SETTINGS.allowance + (error or 0.0)
     explained = math.sqrt(2 * sums.noise / sums.signal + known**2)
     beyond = sums.relative > explained
-    return {
-        "misfit": sums.relative,
-        "noise": math.sqrt(sums.noise / sums.signal),
-        "discretisation": error,
-        "explained": explained,
-        "coefficients": spread,
-        "samples": sums.count,
-        "missing_terms": None if beyond and error is None else beyond,
-        "skill_mean": skill(sums.misfit, sums.mean),
-        "skill_persistence": skill(sums.begun, sums.persistence),
-        "sentence": misfit_sentence(sums.relative, explained, error is not None),
-    }
+    return MisfitFact(
+        misfit=sums.relative,
+        noise=math.sqrt(sums.noise / sums.signal),
+        discretisation=error,
+        explained=explained,
+        coefficients=spread,
+        samples=sums.count,
+        missing_terms=None if beyond and error is None else beyond,
+        skill_mean=skill(sums.misfit, sums.mean),
+        skill_persistence=skill(sums.begun, sums.persistence),
+        sentence=misfit_sentence(sums.relative, explained, error is not None),
+    )
 
 
 def skill(misfit: float, baseline: float) -> float | None:

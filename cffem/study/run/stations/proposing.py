@@ -19,7 +19,7 @@ import sympy as sp
 
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
-from cffem.study.run.identified_facts import AliasFact, DesignFacts
+from cffem.study.run.identified_facts import AliasFact, CandidateFact, DesignFacts, ProposalFact
 from cffem.study.run.running import Run
 from cffem.study.run.stations.identifying import Identification
 from cffem.symbols.coordinates import SPACE
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from cffem.design.design_parts import Addition
 
 
-Facts = dict[str, Any]
 MODES = 4
 
 
-def proposal(run: Run, identification: Identification, design: DesignFacts) -> Facts | None:
+def proposal(run: Run, identification: Identification, design: DesignFacts) -> ProposalFact | None:
     """The best further experiment; None where every coefficient is identified, or no model
     can be solved to look for one.
     """
@@ -44,10 +43,12 @@ def proposal(run: Run, identification: Identification, design: DesignFacts) -> F
     if not groups or not run.models:
         return None
     run.progress.begin("next experiment")
-    return run.once("next/all", lambda: proposed(run, identification, groups), "candidates")
+    return run.fact(
+        ProposalFact, "next/all", lambda: proposed(run, identification, groups), "candidates"
+    )
 
 
-def proposed(run: Run, identification: Identification, groups: list[AliasFact]) -> Facts:
+def proposed(run: Run, identification: Identification, groups: list[AliasFact]) -> ProposalFact:
     """Solve all candidates and compare what they bring, for the equations with aliases."""
     first = next(iter(run.experiments.values()))
     generated = not run.study.candidates
@@ -71,25 +72,23 @@ def proposed(run: Run, identification: Identification, groups: list[AliasFact]) 
                     {name: designs[label] for name, designs in found.items()}
                 )
             ]
-    return {
-        "generated": generated,
-        "failed": failed,
-        "candidates": [
-            {
-                "equation": label,
-                "name": addition.name,
-                "experiment": str(
-                    {str(k): str(v) for k, v in candidates[addition.name].initial.items()}
-                ),
-                "rank": addition.rank,
-                "minimum_eigenvalue": addition.minimum_eigenvalue,
-                "separated": [list(group) for group in addition.separated],
-            }
+    return ProposalFact(
+        generated,
+        failed,
+        tuple(
+            CandidateFact(
+                label,
+                addition.name,
+                str({str(k): str(v) for k, v in candidates[addition.name].initial.items()}),
+                addition.rank,
+                addition.minimum_eigenvalue,
+                tuple(tuple(group) for group in addition.separated),
+            )
             for label, addition in offers
-        ],
-        "best": best(offers),
-        "sentence": sentence(offers, groups),
-    }
+        ),
+        best(offers),
+        sentence(offers, groups),
+    )
 
 
 def designs_of(

@@ -109,7 +109,7 @@ class Reporting:
         result = {
             **first,
             "alias_groups": as_plain(self.judged.groups),
-            "next": self.found.proposal,
+            "next": as_plain(self.found.proposal),
         }
         return {**result, "equations": found.to_plain()} if len(found.equations) > 1 else result
 
@@ -118,11 +118,11 @@ class Reporting:
         if not found:
             return {
                 "skipped": KNOWN if not self.study.calibrated else CALIBRATED,
-                **({"misfit": self.found.misfits} if self.found.misfits else {}),
+                **({"misfit": as_plain(self.found.misfits)} if self.found.misfits else {}),
             }
         first = next(iter(found.values())).to_plain()
         more = {"equations": as_plain(found)} if len(found) > 1 else {}
-        return {**first, "misfit": self.found.misfits, **more}
+        return {**first, "misfit": as_plain(self.found.misfits), **more}
 
     def _sets(self, terms: Mapping[str, TermReport]) -> Facts:
         sets: Facts = {"fit": [name for name in self.names if self.found.coefficients.get(name)]}
