@@ -135,7 +135,7 @@ def test_bars_beyond_the_effort_come_after_estimates_for_terms_that_are_left_ope
         time=cf.Window(0, 0.2, 8),
     )
     problem = cf.Model(library, dict.fromkeys(terms, 1.0), experiment)
-    names = ["drift", "u"]
+    names = ["u"]
     sweep = problem.deletions(names)
     kinds = {}
     for effort in (4.0, 100.0):
