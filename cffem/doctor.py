@@ -88,7 +88,6 @@ LIBRARIES: list[tuple[str, str, bool, str]] = [
     ("scikit-learn", "sklearn", True, "pip install cffem"),
     ("xarray", "xarray", False, "for NetCDF data: pip install 'cffem[data]'"),
     ("Matplotlib", "matplotlib", False, "for pictures: pip install 'cffem[viz]'"),
-    ("PyVista", "pyvista", False, "for 3D pictures: pip install 'cffem[viz]'"),
 ]
 
 

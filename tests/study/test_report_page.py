@@ -227,6 +227,13 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(monkeypatch, tmp_path):
         known().show()
 
 
+def test_a_report_printed_in_a_notebook_is_text(monkeypatch):
+    expected = str(known())
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(known()) == expected
+    assert "relevant" in expected
+
+
 def test_a_notebook_shows_the_same_verdicts():
     snippet = known()._repr_html_()
     assert "<style" not in snippet

@@ -73,7 +73,10 @@ def as_text(report: Report, width: int = 110) -> str:
             Text(verdict),
         )
     out = io.StringIO()
-    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    # In a notebook a console would show what it is to write down.
+    console = Console(
+        file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False
+    )
     if first := screen_sentence(report):
         console.print(Text(first + "\n"), soft_wrap=False)
     console.print(table)
