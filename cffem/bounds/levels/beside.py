@@ -44,12 +44,15 @@ if TYPE_CHECKING:
 # By how much cells are larger: first so much that the next degree has about as many unknowns, then
 # not at all.
 LARGER, SAME = 1.8, 1.0
+# In space factors of a matrix grow with this power of its size at least.
+FILL = 4 / 3
 # What interpolation onto the user's cells hides of an error is no more than what it shows.
 HIDDEN = 2.0
 
 
 def beside_size(model: Model, factor: float) -> float:
-    """Unknowns times time steps of these levels together, relative to the user's.
+    """What a solution takes on these levels together, relative to the user's: unknowns times time
+    steps, with what factors fill in where there are three dimensions.
 
     Raises:
         NotCovered: there is no next degree.
@@ -58,7 +61,8 @@ def beside_size(model: Model, factor: float) -> float:
     dimension = model.discretisation.mesh.topology.dim
     power = dimension if model.experiment.time is None else dimension + 1
     below = sum(2.0 ** (-power * level) for level in (0, 1, 2))
-    return ladder.size(1) / ladder.size(0) * below / factor**dimension
+    ratio = ladder.size(1) / ladder.size(0) / factor**dimension
+    return ratio ** (FILL if dimension == 3 else 1.0) * below
 
 
 class LevelsBeside:

@@ -91,7 +91,7 @@ def png_of_colours(colours: np.ndarray) -> str:
     rows[:, 5:] -= flat[:, :-4]
     return _address(
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IDAT", zlib.compress(rows.tobytes(), 6)),
     )
 
 
