@@ -196,13 +196,7 @@ def drawn_conditions(
 ) -> tuple[tuple[Condition, ...], bool]:
     """Conditions on all sides, and whether left and right are identified."""
     every = sides(family.dimension)
-    conforming = family.kind in ("curl", "div")
     layout = LAYOUTS[rng.integers(len(LAYOUTS))]
-    if conforming and layout == "periodic":
-        # The reference identifies unknowns by their points, which moments do not have; periodic
-        # edge and face elements are compared with exact solutions in tests/engine.
-        rng.uniform()
-        layout = "mixed"
     # A rate of boundary data that is linear in time is exact in every scheme.
     in_time = {0: 0, 1: int(rng.integers(3)), 2: int(rng.integers(2))}[order]
     value = 0 if rng.uniform() < 0.3 else drawn_value(rng, family, in_time)

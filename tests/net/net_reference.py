@@ -12,7 +12,7 @@ import sympy as sp
 import ufl
 from dolfinx import default_scalar_type, fem
 from net_dense import Dense, Part, T, X, Y, Z, compiled, numeric, rate_of
-from net_meshes import SIDES
+from net_periodic import identified
 from net_released import kept_facets
 from net_terms import STRENGTH_VALUE
 
@@ -193,24 +193,25 @@ class Reference(Dense):
         return result
 
     @cached_property
+    def _identified(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.problem.periodic:
+            return identified(self.space, self.problem.family.kind)
+        return np.eye(self.size), np.arange(self.size)
+
+    @property
     def admitted(self) -> np.ndarray:
         """The matrix that makes all unknowns of those that are not identified with others."""
-        columns = np.arange(self.size)
-        if self.problem.periodic:
-            size = self.space.dofmap.index_map_bs
-            points = self.space.tabulate_dof_coordinates()
-            axis, right = SIDES["right"]
-            for k in np.flatnonzero(np.isclose(points[:, axis], right)):
-                partner = points[k].copy()
-                partner[axis] = 0.0
-                (found,) = np.flatnonzero(np.isclose(points, partner).all(axis=1))
-                columns[k * size : (k + 1) * size] = found * size + np.arange(size)
-        return (columns[:, None] == np.unique(columns)[None, :]).astype(float)
+        return self._identified[0]
+
+    @property
+    def _free(self) -> np.ndarray:
+        """Which columns of `admitted` belong to unknowns without essential conditions."""
+        return np.asarray(~self.admitted[self.fixed].any(axis=0))
 
     @cached_property
     def folding(self) -> np.ndarray:
-        """The columns of `admitted` that belong to unknowns without essential conditions."""
-        return self.admitted[:, ~self.admitted[self.fixed].any(axis=0)]
+        """These columns."""
+        return self.admitted[:, self._free]
 
     def parts(self) -> list[Part]:
         """All summands but the deleted one."""
@@ -230,14 +231,6 @@ class Reference(Dense):
         """Initial values with those of the boundary in their places, identified unknowns alike."""
         result = self.interpolated(self.problem.speed if rate else self.problem.start)
         if self.problem.periodic:
-            result = self.folding @ self._masters(result)
+            result = self.folding @ result[self._identified[1][self._free]]
         result[self.fixed] = self.given(0.0, rate)[self.fixed]
         return result
-
-    def _masters(self, values: np.ndarray) -> np.ndarray:
-        """The values of the unknowns that others are identified with: those on the left."""
-        first = [np.flatnonzero(column) for column in self.folding.T]
-        points = np.repeat(
-            self.space.tabulate_dof_coordinates()[:, 0], self.space.dofmap.index_map_bs
-        )
-        return np.array([values[rows[np.argmin(points[rows])]] for rows in first])
