@@ -71,10 +71,7 @@ assert stiff < 0.5 * exact
 # deleted, and makes no difference.
 
 study = cf.Study(
-    system,
-    experiment,
-    coefficients=coefficients,
-    certification=cf.Certification(epsilon=0.01),
+    system, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=0.01)
 )
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:

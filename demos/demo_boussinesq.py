@@ -73,10 +73,7 @@ assert abs(nusselt / 2.243 - 1) < 5e-3
 # hardly at all; without buoyancy nothing moves.
 
 study = cf.Study(
-    system,
-    experiment,
-    coefficients=coefficients,
-    certification=cf.Certification(epsilon=0.1),
+    system, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=0.1)
 )
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:

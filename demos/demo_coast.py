@@ -50,12 +50,7 @@ experiment = cf.Experiment(
     boundary=[cf.Dirichlet(v, (0, 0))],
     time=cf.Window(0, 2, steps=60, scheme="midpoint"),
 )
-coefficients = {
-    "v/slope": 1.0,
-    "v/coastal drag": 0.5,
-    "v/drag at sea": 1e-4,
-    "eta/outflow": 1.0,
-}
+coefficients = {"v/slope": 1.0, "v/coastal drag": 0.5, "v/drag at sea": 1e-4, "eta/outflow": 1.0}
 model = cf.Model(system, coefficients, experiment)
 # -
 

@@ -36,11 +36,7 @@ channel = cf.mesh.named(
     },
 )
 library = cf.Library(
-    terms={
-        "viscosity": lap(v),
-        "drag": cf.on("filter", -v),
-        "rough fluid": cf.on("fluid", -v),
-    },
+    terms={"viscosity": lap(v), "drag": cf.on("filter", -v), "rough fluid": cf.on("fluid", -v)},
     unknown=v,
 )
 coefficients = {"viscosity": MU, "drag": DRAG, "rough fluid": 1e-4}
@@ -85,10 +81,7 @@ assert abs(found / exact - 1) < 2e-3
 # -
 
 study = cf.Study(
-    library,
-    experiment,
-    coefficients=coefficients,
-    certification=cf.Certification(epsilon=0.01),
+    library, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=0.01)
 )
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:

@@ -82,10 +82,7 @@ assert np.isclose(energies[0] - energies[-1], heat, rtol=1e-9)
 # mesh cannot tell: its error bar is wider than the change, and the verdict says so.
 
 study = cf.Study(
-    library,
-    experiment,
-    coefficients=coefficients,
-    certification=cf.Certification(epsilon=1e-2),
+    library, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=1e-2)
 )
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:

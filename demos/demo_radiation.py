@@ -24,11 +24,7 @@ from cffem import lap, on
 
 u = cf.ScalarField("u")
 library = cf.Library(
-    terms={
-        "conduction": lap(u),
-        "radiation": on("right", 1 - u**4),
-        "air": on("right", 1 - u),
-    },
+    terms={"conduction": lap(u), "radiation": on("right", 1 - u**4), "air": on("right", 1 - u)},
     unknown=u,
 )
 coefficients = {"conduction": 1.0, "radiation": 0.5, "air": 2e-3}

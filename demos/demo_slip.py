@@ -80,10 +80,7 @@ as_data = cf.Model(
 )
 assert np.isclose(as_data.measurement(cf.Average(v[0])).value(as_data.factual), exact, rtol=1e-8)
 study = cf.Study(
-    library,
-    experiment,
-    coefficients=coefficients,
-    certification=cf.Certification(epsilon=0.2),
+    library, experiment, coefficients=coefficients, certification=cf.Certification(epsilon=0.2)
 )
 report = study.run(os.environ.get("CFFEM_OUT", "out"))
 if comm.rank == 0:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Generated libraries, and names of terms with a slash."""
 
+import numpy as np
 import pytest
 
 import cffem as cf
-from cffem import dot, dt, grad, lap, x
+from cffem import div, dot, dt, grad, lap, x, y, z
+from cffem.symbols.algebra.analysis import canonical, ratio
 
 u, w = cf.ScalarField("u"), cf.ScalarField("w")
-v = cf.VectorField("v", dim=2)
+v, v3 = cf.VectorField("v", dim=2), cf.VectorField("v", dim=3)
 
 
 def test_products_of_a_text_are_all_there_once():
@@ -85,6 +87,10 @@ def test_invariant_libraries_hold_all_contractions_once():
         dot(grad(v), v),
         dot(transposed, v),
         dot(v, v) * v,
+        div(v) * v,
+        div(v) ** 2 * v,
+        div(v) * dot(grad(v), v),
+        div(v) * dot(transposed, v),
         cf.inner(grad(v), grad(v)) * v,
         cf.inner(grad(v), transposed) * v,
         dot(grad(v), dot(grad(v), v)),
@@ -106,3 +112,57 @@ def test_known_fields_are_factors():
     k = cf.Known("k")
     library = cf.Library.from_terms([u, k], products=2, unknown=u)
     assert set(library.terms.values()) == {u, k, u**2, k * u, k**2}
+
+
+def test_traces_are_contractions():
+    """div v from ∇v and lap u from ∇∇u, by these names."""
+    library = cf.Library.from_terms([v, grad(v)], unknown=v, products=2, invariant=True)
+    assert library.names == ("v", "v div(v)", "dot(grad(v), v)", "dot(transpose(grad(v)), v)")
+    library = cf.Library.from_terms([u, grad(grad(u))], unknown=u, products=2, invariant=True)
+    assert library.names == ("u", "lap(u)", "u^2", "u lap(u)", "lap(u)^2", "|grad(grad(u))|^2")
+
+
+def test_three_tensors_have_traces_of_their_products():
+    library = cf.Library.from_terms([u, grad(v3)], unknown=u, products=3, invariant=True)
+    A, T = grad(v3), cf.transpose(grad(v3))
+    cubes = [cf.inner(cf.dot(A, A), T), cf.inner(cf.dot(A, A), A)]
+    for cube in cubes:
+        assert any(ratio(cube, term, 3) is not None for term in library.terms.values())
+
+
+def test_what_is_invariant_has_the_same_value_in_turned_axes():
+    """At random values of v and ∇v, turned by a random rotation, vectors turn with them."""
+    library = cf.Library.from_terms([v3, grad(v3)], unknown=v3, products=3, invariant=True)
+    rng = np.random.default_rng(3)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    values, slopes = rng.normal(size=3), rng.normal(size=(3, 3))
+
+    def evaluated(term, field, slope):
+        numbers = {v3[i]: field[i] for i in range(3)}
+        numbers |= {v3[i].diff(s): slope[i, j] for i in range(3) for j, s in enumerate((x, y, z))}
+        return np.array([float(part.xreplace(numbers)) for part in canonical(term, 3)])
+
+    for name, term in library.terms.items():
+        here = evaluated(term, values, slopes)
+        there = evaluated(term, turn @ values, turn @ slopes @ turn.T)
+        assert np.allclose(turn @ here, there), name
+
+
+def test_scalar_equations_take_vectors():
+    library = cf.Library.from_terms([u, v, grad(u)], unknown=u, products=2)
+    assert library.names == ("u", "u^2", "|v|^2", "dot(v, grad(u))", "|grad(u)|^2")
+    assert cf.Library.from_terms([u, grad(u)], unknown=u, products=4, invariant=True).names[-1] == (
+        "|grad(u)|^4"
+    )
+
+
+def test_the_equation_is_for_the_first_field_of_a_list_too():
+    assert cf.Library.from_terms([w, u]).unknown == cf.Library.from_terms("w, u").unknown == w
+    assert cf.Library.from_terms(["u", "lap(u)"]).names == ("u", "lap(u)")
+
+
+def test_names_that_meet_are_refused_instead_of_dropping_a_term():
+    with pytest.raises(cf.LibraryError, match="both written as u_x"):
+        cf.Library.from_terms([cf.ScalarField("u_x"), u.diff(x)], unknown=u)
+    with pytest.raises(cf.LibraryError, match="changes when space is turned"):
+        cf.Library.from_terms([u, cf.Known("k", dim=2)[0]], unknown=u, invariant=True)

@@ -8,22 +8,19 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from cffem.symbols.algebra import analysis
+from cffem.symbols.algebra.nodes import Grad, dimensions
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import LibraryError, ShapeError
 from cffem.symbols.fields import Component, Field, ScalarField
-from cffem.symbols.operators import Vec, dot, inner, transpose
+from cffem.symbols.known import KnownEntry
+from cffem.symbols.operators import Vec, as_expr, div, dot, inner, lap, trace, transpose
 from cffem.symbols.parser.parse import parse
 from cffem.symbols.parser.words import CALLABLE, CONSTANTS
-
-if TYPE_CHECKING:
-    pass
-
 
 # Terms of a generated library; a larger one is a mistake rather than a wish.
 MOST_TERMS = 500
@@ -85,26 +82,31 @@ def generated_terms(
         raise LibraryError(
             f"products is how many terms are multiplied at most, 1 or more, not {products!r}"
         )
-    pieces = [sp.sympify(atom) for atom in atoms]
+    pieces = [as_expr(atom) for atom in atoms]
     for piece in pieces if invariant else ():
         check_invariant(piece)
+    # In a scalar equation the vectors tell how many dimensions space has.
+    dim = unknown.dim or max(set().union(*map(dimensions, pieces), set()), default=None)
     terms: dict[str, sp.Expr] = {}
     seen: set[sp.Expr] = set()
     for count in range(1, products + 1):
         for factors in itertools.combinations_with_replacement(pieces, count):
-            if (
-                order is not None
-                and sum(analysis.orders(f, unknown.dim)[0] for f in factors) > order
-            ):
+            if order is not None and sum(analysis.orders(f, dim)[0] for f in factors) > order:
                 continue
             for product in contractions(factors) if invariant else joined(factors):
                 alike = sp.expand(product).as_coeff_Mul()[1]
                 if product == 0 or alike in seen or shape_of(product) != unknown.shape:
                     continue
-                if any(analysis.ratio(t, product, unknown.dim) is not None for t in terms.values()):
+                if any(analysis.ratio(t, product, dim) is not None for t in terms.values()):
                     continue
                 seen.add(alike)
-                terms[readable(product)] = product
+                name = readable(product)
+                if name in terms:
+                    raise LibraryError(
+                        f"{sp.srepr(terms[name])} and {sp.srepr(product)} are both written as "
+                        f"{name}; give the field another name"
+                    )
+                terms[name] = product
                 if len(terms) > MOST_TERMS:
                     raise LibraryError(
                         f"these products are more than {MOST_TERMS} terms; give fewer, a lower "
@@ -118,7 +120,8 @@ def generated_terms(
 def check_invariant(piece: sp.Expr) -> None:
     """Refuse a factor that singles out a direction or a place."""
     turned = [d for d in piece.atoms(sp.Derivative) if {*d.variables} & {*SPACE}]
-    if turned or piece.atoms(Component) or piece.atoms(sp.Symbol) & {*SPACE} or piece.atoms(Vec):
+    parts = piece.atoms(Component, KnownEntry, Vec)
+    if turned or parts or piece.atoms(sp.Symbol) & {*SPACE}:
         raise LibraryError(
             f"{piece} changes when space is turned; write it with grad, div, curl and lap, or "
             "leave invariant out"
@@ -126,25 +129,31 @@ def check_invariant(piece: sp.Expr) -> None:
 
 
 def contractions(factors: Sequence[sp.Expr]) -> list[sp.Expr]:
-    """All scalars, vectors and tensors that contractions make of some factors.
+    """All scalars, vectors and tensors that contractions make of some factors; cross products,
+    which a mirror turns round, are not among them.
 
     Example:
         >>> import cffem as cf
         >>> v = cf.VectorField("v", dim=2)
         >>> contractions([v, v, v])
         [v*dot(v, v)]
+        >>> contractions([cf.grad(v), v])
+        [v*div(v), dot(grad(v), v), dot(transpose(grad(v)), v)]
     """
     scalar = sp.Mul(*(f for f in factors if not shape_of(f)))
     others = [f for f in factors if shape_of(f)]
     found: dict[sp.Expr, None] = {}
 
     def contract(rest: list[sp.Expr], factor: sp.Expr) -> None:
+        for i, matrix in enumerate(rest):
+            if len(shape_of(matrix)) == 2:
+                contract([*rest[:i], *rest[i + 1 :]], factor * traced(matrix))
         if len(rest) < 2:
             found[factor * rest[0] if rest else factor] = None
             return
         for i, j in itertools.combinations(range(len(rest)), 2):
             left = [f for k, f in enumerate(rest) if k not in (i, j)]
-            for made in pair(rest[i], rest[j]):
+            for made in pair(rest[i], rest[j], more=len(rest) > 2):
                 if shape_of(made):
                     contract([*left, made], factor)
                 elif made != 0:
@@ -154,13 +163,24 @@ def contractions(factors: Sequence[sp.Expr]) -> list[sp.Expr]:
     return list(found)
 
 
-def pair(a: sp.Expr, b: sp.Expr) -> list[sp.Expr]:
-    """The contractions of two vectors or tensors."""
+def traced(matrix: sp.Expr) -> sp.Expr:
+    """The trace: div of a gradient, lap of a second one."""
+    if isinstance(matrix, Grad):
+        (inside,) = matrix.args
+        return lap(inside.args[0]) if isinstance(inside, Grad) else div(inside)
+    return trace(matrix)
+
+
+def pair(a: sp.Expr, b: sp.Expr, more: bool = False) -> list[sp.Expr]:
+    """The contractions of two vectors or tensors; with more of them, the products of tensors too,
+    which these contract further.
+    """
     ranks = len(shape_of(a)), len(shape_of(b))
     if ranks == (1, 1):
         return [dot(a, b)]
     if ranks == (2, 2):
-        return [inner(a, b), inner(a, transpose(b))]
+        turned = [dot(a, b), dot(a, transpose(b)), dot(transpose(a), b)] if more else []
+        return [inner(a, b), inner(a, transpose(b)), *turned]
     matrix, along = (a, b) if ranks == (2, 1) else (b, a)
     return [dot(matrix, along), dot(transpose(matrix), along)]
 
@@ -190,5 +210,10 @@ def readable(expr: sp.Expr) -> str:
         if isinstance(d.expr, Field | Component)
     }
     text = str(expr.xreplace(short))
-    text = re.sub(r"dot\((.+), \1\)", r"|\1|^2", text)
+    text = re.sub(r"(?:dot|inner)\(([^,]+), \1\)\*\*(\d+)", _power_of_size, text)
+    text = re.sub(r"(?:dot|inner)\(([^,]+), \1\)", r"|\1|^2", text)
     return text.replace("**", "^").replace("*", " ")
+
+
+def _power_of_size(found: re.Match[str]) -> str:
+    return f"|{found[1]}|^{2 * int(found[2])}"

@@ -138,8 +138,9 @@ class Library(Mapping[str, sp.Expr]):
                 occurs.
             fields: the fields that a text may name, vectors among them.
             parameters: see `Library`.
-            invariant: whether vectors and tensors are contracted in all ways, |v|² v and (∇v)ᵀ v
-                included, and factors that change when space is turned are refused.
+            invariant: whether vectors and tensors are contracted in all ways, |v|² v, (∇v)ᵀ v and
+                v div v included, and factors that change when space is turned are refused. Cross
+                products, which a mirror turns round, are given as terms of their own.
 
         Example:
             >>> Library.from_terms("1, u, grad(u), lap(u)", products=2).names
@@ -148,13 +149,13 @@ class Library(Mapping[str, sp.Expr]):
         from cffem.symbols.problem.generation import generated_terms, written_terms
 
         declared = list(fields)
-        if isinstance(terms, str):
-            atoms, declared = written_terms(terms, declared)
+        given = [terms] if isinstance(terms, str) else list(terms)
+        if all(isinstance(term, str) for term in given):
+            atoms, declared = written_terms(", ".join(map(str, given)), declared)
         else:
-            atoms = [sp.sympify(term) for term in terms]
-            declared += sorted(
-                set().union(*(a.atoms(Field) for a in atoms), set()) - set(declared), key=str
-            )
+            atoms = [named_expression(f"the term {term}", term) for term in given]
+            for atom in atoms:
+                declared += sorted(atom.atoms(Field) - set(declared), key=str)
         if unknown is None and anchor is not None:
             unknown = _unknown_of(named_expression("the anchor", anchor), {}, None)
         unknown = unknown or next(iter(declared), None)
