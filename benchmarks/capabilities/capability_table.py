@@ -3,6 +3,8 @@
 
     cffem bench capabilities --page docs/capabilities.md
 
+With `--only CLASS …` these rows are tried again and the others of the page stay.
+
 A cell is a check mark if the station did its work and its result passed a test, else the words
 with which it was refused. Two ranks are tried by the same command under `mpirun`.
 """
@@ -207,6 +209,20 @@ def page(rows: dict[str, dict[str, str]]) -> str:
     return "\n".join([INTRODUCTION, *lines, "", *notes]).rstrip() + "\n"
 
 
+def written(text: str) -> dict[str, dict[str, str]]:
+    """The cells of a page, with the words of its refusals in their places."""
+    lines = text.splitlines()
+    words = {k: said for k, _, said in (line.partition(". ") for line in lines) if k.isdigit()}
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
+    return {
+        name: {
+            column: words.get(cell.strip("[]"), cell)
+            for column, cell in zip(COLUMNS, cells, strict=True)
+        }
+        for name, *cells in rows
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try everything, print the table and write the page."""
     parser = argparse.ArgumentParser(prog="cffem bench capabilities", description=__doc__)
@@ -223,13 +239,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if MPI.COMM_WORLD.rank == 0:
             print("scores " + json.dumps({n: float(np.real(s)) for n, s in row.scores.items()}))
         return 0
-    rows: dict[str, Any] = {}
+    there = options.page.is_file() if options.page else False
+    rows: dict[str, Any] = written(options.page.read_text()) if options.only and there else {}
+    text = ""
     for name in options.only or CLASSES:
         rows[name] = tried(name, not options.no_ranks)
         print(name, rows[name], flush=True)
-    text = page(rows)
-    if options.page:
-        options.page.write_text(text)
+        text = page({name: rows[name] for name in CLASSES if name in rows})
+        if options.page:
+            options.page.write_text(text)
     print(text)
     return 0
 

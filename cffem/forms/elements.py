@@ -86,6 +86,21 @@ def carrier(element: _ElementBase) -> Carrier:
     return Carrier(element, space, max(element.embedded_subdegree, 0))
 
 
+def determines(source: _ElementBase, target: _ElementBase) -> bool:
+    """Whether a function of one element has one value for every unknown of another: what jumps
+    between cells has none at the nodes of what is continuous, only one for each cell there.
+
+    Example:
+        >>> import basix.ufl
+        >>> constant = basix.ufl.element("DG", "triangle", 0)
+        >>> linear = basix.ufl.element("Lagrange", "triangle", 1)
+        >>> determines(constant, linear), determines(linear, constant)
+        (False, True)
+    """
+    given, wanted = carrier(source).space, carrier(target).space
+    return wanted == L2 or given in (H1, wanted)
+
+
 def before(element: _ElementBase) -> _ElementBase:
     """The element that comes before in the discrete de Rham complex: Lagrange before Nédélec,
     Nédélec before Raviart–Thomas.

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("dolfinx")
 
-from benchmarks.capabilities.capability_table import COLUMNS, WORKS, page, tried
+from benchmarks.capabilities.capability_table import COLUMNS, WORKS, page, tried, written
 from benchmarks.capabilities.problem_classes import CLASSES
 
 PAGE = Path(__file__).parents[2] / "docs" / "capabilities.md"
@@ -34,6 +34,11 @@ def test_a_refusal_is_shown_with_its_words(monkeypatch):
     text = page({name: cells})
     assert f"| {name} | [1] | – |" in text
     assert "constant on cells" in text.split("| diffusion")[1]
+
+
+def test_rows_that_are_not_tried_again_stay_as_they_are():
+    text = PAGE.read_text()
+    assert page(written(text)) == text
 
 
 @pytest.mark.slow

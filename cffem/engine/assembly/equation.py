@@ -417,7 +417,10 @@ class Equation:
         """The matrix of a bilinear form of the state space, in the place of an earlier one of
         the same form where that is given.
         """
-        if not Pattern.fits(form, beside=self._pattern is not None):
+        known = self._pattern is not None and (matrix is None or self._pattern.made(matrix))
+        if not (known and Pattern.fits(form, beside=True)) and not (
+            self._pattern is None and Pattern.fits(form)
+        ):
             return _compat.assemble_matrix(form, matrix=matrix)
         if self._pattern is None:
             self._pattern = Pattern(form, self.spaces.space)
@@ -428,15 +431,15 @@ class Equation:
     def _new_system(self) -> PETSc.Mat:
         """An empty matrix with room for every ingredient, whatever the coefficients are now."""
         everything = [*self.fixed, *((1.0, part) for part in self.terms.values())]
-        template = next(
-            (
-                part.matrix(i)
-                for _, part in everything
-                for i in range(3)
-                if part.ingredient.jacobians[i] is not None
-            ),
-            None,
-        )
+        there = [
+            (part, i)
+            for _, part in everything
+            for i in range(3)
+            if part.ingredient.jacobians[i] is not None
+        ]
+        # One over all cells has a diagonal, which the rows that are replaced by the identity need.
+        whole = next((of for of in there if Pattern.fits(of[0].compiled(of[1]))), None)
+        template = next((part.matrix(i) for part, i in ([whole] if whole else there)), None)
         if template is None:
             raise InputError(
                 "no term and no anchor contains an unknown, so there is nothing to solve"
@@ -444,6 +447,10 @@ class Equation:
         system = template.duplicate(copy=False)
         system.setOption(PETSc.Mat.Option.KEEP_NONZERO_PATTERN, True)
         system.setOption(PETSc.Mat.Option.NEW_NONZERO_ALLOCATION_ERR, False)
+        if whole is None:
+            for row in range(*system.getOwnershipRange()):
+                system.setValue(row, row, 0.0, addv=PETSc.InsertMode.ADD_VALUES)
+            system.assemble()
         return system
 
     def term_vector(self, name: str, states: StageVectors, time: float, out: PETSc.Vec) -> None:

@@ -51,15 +51,22 @@ class Pattern:
 
         Args:
             form: the compiled form.
-            beside: whether the pattern is known, so that integrals over the boundary alone find
-                their places in it.
+            beside: whether the pattern is known, so that integrals over the boundary alone or over
+                a part of the cells find their places in it. Those of a part do not make it: it
+                would have no room for terms that act elsewhere.
         """
         kinds = form.integral_types
         if fem.IntegralType.interior_facet in kinds:
             return False
-        return fem.IntegralType.cell in kinds or (
-            beside and fem.IntegralType.exterior_facet in kinds
-        )
+        if beside:
+            return fem.IntegralType.cell in kinds or fem.IntegralType.exterior_facet in kinds
+        return fem.IntegralType.cell in kinds and _on_all_cells(form)
+
+    def made(self, matrix: PETSc.Mat) -> bool:
+        """Whether a matrix has this pattern; one that was assembled before the pattern was known
+        has its own.
+        """
+        return self._rows is None or matrix.getAttr(ENTRIES) is not None
 
     def new(self) -> PETSc.Mat:
         """An empty matrix; the caller owns it."""
@@ -87,3 +94,10 @@ class Pattern:
         """Free what patterns are taken from; collective."""
         if self._template is not None:
             self._template.destroy()
+
+
+def _on_all_cells(form: ufl.Form) -> bool:
+    """Whether a compiled form has an integral over all cells: that of the number −1."""
+    compiled = form.ufcx_form
+    first, last = compiled.form_integral_offsets[0], compiled.form_integral_offsets[1]
+    return any(compiled.form_integral_ids[k] == -1 for k in range(first, last))

@@ -16,6 +16,7 @@ from dolfinx import fem
 
 from cffem import _compat
 from cffem.engine.inputs.numeric import numeric
+from cffem.forms.elements import determines
 from cffem.symbols.algebra.shapes import shape_of
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import AS_TWO_FIELDS, InputError
@@ -176,6 +177,13 @@ def interpolate(
             function is nan elsewhere.
     """
     mesh, value = function.function_space.mesh, as_data(value)
+    if isinstance(value, fem.Function | Interpolated):
+        source: Any = value.function if isinstance(value, Interpolated) else value
+        if not determines(*(f.function_space.ufl_element() for f in (source, function))):
+            raise InputError(
+                f"{what} is a function that jumps between cells, where {unknown} does not, so that "
+                "it has no value at a node; give it as a known field, cf.Known, and that here"
+            )
     if isinstance(value, fem.Function):
         function.interpolate(value)
         function.x.scatter_forward()

@@ -23,11 +23,12 @@ from petsc4py import PETSc
 from cffem import _compat
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.known_data import KnownData, has_known
+from cffem.engine.inputs.other_meshes import on_mesh
 from cffem.engine.inputs.sharp_data import SharpData
 from cffem.engine.solve.linear import LinearSolver
 from cffem.engine.solve.scope import Scope
 from cffem.engine.solve.stage_types import PetscOptions
-from cffem.forms.elements import HCURL, HDIV, L2, carrier
+from cffem.forms.elements import HCURL, HDIV, L2, carrier, determines
 from cffem.forms.lowering import Context, Lowering
 from cffem.symbols.coordinates import t
 from cffem.symbols.fields import Field
@@ -59,9 +60,17 @@ def put(
     if has_known(value):
         _put_known(function, KnownData(value, unknown, known, what), value, time, sharp)
         return
-    data.interpolate(function, value, unknown, time, what)
     given = data.as_data(value)
-    if isinstance(given, fem.Function | data.MeasuredFields | data.Interpolated) or (
+    if isinstance(given, fem.Function | data.Interpolated):
+        source = on_mesh(given, function.function_space.mesh, what)
+        if not determines(*(f.function_space.ufl_element() for f in (source, function))):
+            function.x.array[:] = _solved(function.function_space, source, sharp).x.array
+            return
+        given = source if carrier(source.function_space.ufl_element()).space == L2 else given
+        data.interpolate(function, given, unknown, time, what)
+        return
+    data.interpolate(function, value, unknown, time, what)
+    if isinstance(given, data.MeasuredFields) or (
         callable(given) and not isinstance(given, sp.Basic)
     ):
         return
@@ -117,13 +126,15 @@ def projection(
         sharp: what integrates steps and peaks.
         known: UFL expressions for known fields in it.
     """
-    trial, test, dx = (
-        ufl.TrialFunction(space),
-        ufl.TestFunction(space),
-        ufl.dx(domain=space.mesh.ufl_domain()),
-    )
+    test = ufl.TestFunction(space)
     context = Context(space.mesh.ufl_domain(), dict(known or {}))
-    given = Lowering(sharp.context(expr, context, test))(expr)
+    return _solved(space, Lowering(sharp.context(expr, context, test))(expr), sharp)
+
+
+def _solved(space: fem.FunctionSpace, given: object, sharp: SharpData) -> fem.Function:
+    """The L2 projection of a UFL expression; collective."""
+    trial, test = ufl.TrialFunction(space), ufl.TestFunction(space)
+    dx = ufl.dx(domain=space.mesh.ufl_domain())
     scope, comm = Scope(), space.mesh.comm
     matrix = scope.own(_compat.assemble_matrix(_compat.form(ufl.inner(trial, test) * dx, comm)))
     right = scope.own(assemble_vector(_compat.form(ufl.inner(given, test) * dx, comm)))

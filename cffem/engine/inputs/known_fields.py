@@ -25,6 +25,7 @@ from dolfinx import fem
 from cffem import _compat
 from cffem.engine.inputs import field_data as data
 from cffem.engine.inputs.numeric import numeric
+from cffem.engine.inputs.other_meshes import on_mesh
 from cffem.engine.inputs.sharp_data import Time
 from cffem.engine.mesh.meshes import MeshData
 from cffem.engine.store.exchange import digest, sorted_by_hash
@@ -312,16 +313,7 @@ class KnownFields:
                 f"{what} is a function on another mesh of an element whose values turn with the "
                 "cells; interpolate it into a Lagrange or DG function first"
             )
-        family = "DG" if element.discontinuous or element.degree == 0 else "Lagrange"
-        space = self._space(family, element.degree, key)
-        function = fem.Function(space, name=key.name)
-        missing = _compat.interpolate_nonmatching(function, value)
-        if missing:
-            raise InputError(
-                f"{what}: {missing} points of the mesh lie outside of the mesh of the function, "
-                "and nothing is extrapolated"
-            )
-        return function
+        return on_mesh(Interpolated(value), self.mesh, what)
 
     def _measured(self, key: Known, value: MeasuredFields, what: str) -> fem.Function:
         stand_in = self._field_of(key, value, what)
