@@ -30,7 +30,7 @@ from cffem.engine.assembly.natural_conditions import check_carried
 from cffem.engine.assembly.net_flux import FluxCorrection
 from cffem.engine.deletion import asked
 from cffem.engine.deletion.rank_groups import forget, solved_by_each
-from cffem.engine.norms import StateNorm, TrajectoryNorm
+from cffem.engine.norms import StateNorm, TrajectoryNorm, check_positive
 from cffem.engine.notes import notes_of
 from cffem.engine.observer import Observer
 from cffem.engine.response import questions
@@ -52,6 +52,7 @@ from cffem.symbols.errors import InputError
 from cffem.symbols.problem.experiment import Experiment
 from cffem.symbols.problem.interventions import Intervention, joint
 from cffem.symbols.problem.known_values import change_with_known, with_known
+from cffem.symbols.problem.norm_names import ENERGY
 
 if TYPE_CHECKING:
     from cffem.engine.deletion.rank_groups import Group
@@ -406,7 +407,10 @@ class Model:
         """A norm on states, made once."""
         if kind not in self._norms:
             self.equation.use(self.coefficients, self.experiment.forcing)
-            self._norms[kind] = StateNorm(self.equation, kind)
+            made = StateNorm(self.equation, kind)
+            if kind == ENERGY and self.experiment.constraint is None:
+                check_positive(made.matrix, self.essential.rows)
+            self._norms[kind] = made
         return self._norms[kind]
 
     def trajectory_norm(

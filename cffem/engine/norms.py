@@ -26,6 +26,8 @@ from cffem import _compat
 from cffem.engine.assembly.discretisation import Discretisation
 from cffem.engine.assembly.equation import Equation
 from cffem.engine.collective import summed
+from cffem.engine.solve.factorisation import Factors
+from cffem.engine.solve.stage_types import PetscOptions
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.norm_names import ENERGY, NORMS, NormForm, NormPart, norm_parts
 
@@ -70,6 +72,12 @@ NORMS.add("H1", _with(ufl.grad))
 NORMS.add("H(curl)", _with(ufl.curl))
 NORMS.add("H(div)", _with(ufl.div))
 NORMS.add(ENERGY, None)
+
+
+# MUMPS looks for vanishing pivots, also in the last front, so that it counts signs.
+COUNTING: PetscOptions = {"mat_mumps_icntl_24": 1, "mat_mumps_icntl_13": 1}
+# A negative eigenvalue smaller than this, relative to the largest row, may be rounding.
+ROUNDED = 1e-12
 
 
 class StateNorm:
@@ -308,3 +316,25 @@ def energy_matrix(equation: Equation) -> PETSc.Mat:
     transposed.destroy()
     zero.destroy()
     return matrix
+
+
+def check_positive(matrix: PETSc.Mat, rows: np.ndarray) -> None:
+    """Refuse an energy that is negative for some state that vanishes where values are given; by
+    Sylvester's law of inertia, collective.
+
+    Args:
+        matrix: that of the energy.
+        rows: global numbers of the unknowns whose values are given.
+    """
+    shifted = matrix.copy()
+    shifted.zeroRowsColumns(rows, diag=1.0)
+    shifted.shift(ROUNDED * shifted.norm(PETSc.NormType.NORM_INFINITY))
+    factors = Factors(shifted, "cholesky", COUNTING, "the energy norm")
+    negative, _, _ = factors.inertia()
+    factors.destroy()
+    shifted.destroy()
+    if negative:
+        raise InputError(
+            f"the factual operator is not positive, {negative} of its eigenvalues are negative, so "
+            "it gives no energy norm; use L2 or H1"
+        )

@@ -141,6 +141,11 @@ def test_the_energy_norm_needs_a_positive_operator_at_any_scale():
         for factor in (1.0, 1e-9):
             with pytest.raises(cf.InputError, match="not positive"):
                 model.norm("energy")(factor * state)
+    # Of lap u + 30 u on the square the first mode has energy 2π² − 30 < 0, that of others is
+    # positive: no norm, also where the state at hand would have given a number.
+    some = reaction(cf.dt(u), {"u": u, "lap": cf.lap(u)}, {"u": 30.0, "lap": 1.0})
+    with some as model, pytest.raises(cf.InputError, match="1 of its eigenvalues are negative"):
+        model.norm("energy")
     with CLASSES["heat"]() as model:
         state = model.factual.states[0]
         # ∫ 0.1 |∇u|² − 0.6 u² of the first mode, 2π²/4 and 1/4 for unit amplitude.
