@@ -173,7 +173,7 @@ class LevelsAround:
             kind: the norm.
             field: its trajectories, from coarse to fine.
             orders: of convergence, as the data leave them.
-            scale: what rounding errors are relative to; zero for the field itself.
+            scale: the size of a field that rounding errors are relative to if it is the larger.
             residuals: about how far residuals can have moved the field.
             unseen: about how far data that no level has seen can have moved it.
             until: the level to which the window is looked at, from its beginning.
@@ -192,7 +192,7 @@ class LevelsAround:
             root[0],
             root[1],
             math.sqrt(max(float(gram[:2, :2].sum()), 0.0)),
-            max(ROUNDING * (scale or combined), residuals),
+            max(ROUNDING * max(scale, combined), residuals),
             1,
             self.first_order,
             norm_shares(gram),

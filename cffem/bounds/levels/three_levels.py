@@ -157,7 +157,7 @@ class LevelCertifier:
         Args:
             kind: the norm.
             field: the field.
-            scale: what rounding errors are relative to; zero for the field itself.
+            scale: the size of a field that rounding errors are relative to if it is the larger.
             residuals: about how far residuals can have moved the field, in L2.
             combined: whether ‖w*‖ is wanted, and what of the gaps the norm shows.
             unseen: about how far data that no level has seen can have moved the field, in L2.
@@ -188,7 +188,7 @@ class LevelCertifier:
             max(gram_matrix(self.model.norm(kind), [[(field.time[0], 1.0)]], levels)[0, 0], 0.0)
         )
         gaps = [
-            replace(each, floor=max(ROUNDING * (scale or reported), residuals)) for each in gaps
+            replace(each, floor=max(ROUNDING * max(scale, reported), residuals)) for each in gaps
         ]
         return Levels(
             tuple(gaps),
