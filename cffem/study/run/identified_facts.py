@@ -147,13 +147,13 @@ class ScreeningFact(PlainFact):
         bound, optimistic_bound, irrepresentability, contract, no_false_positive, sign_recovery,
             contract_estimated: of the recall contract.
         reliable, reasons: whether the screen stands by its result, and why not.
-        doubts: the kind of each reason.
         win_rate: how often the support wins against others.
         path: the path of coefficients.
         selected: of the design's selected columns.
         skill: on rows that were left out.
         seed: of the random numbers.
         hidden_share: of the anchor, that a term outside the support could carry.
+        doubts: the kind of each reason.
     """
 
     PLAIN_NAMES: ClassVar[Mapping[str, str]] = {"penalty": "lambda", "threshold": "tau"}
@@ -179,13 +179,13 @@ class ScreeningFact(PlainFact):
     contract_estimated: bool = False
     reliable: bool = False
     reasons: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
     win_rate: float = 0.0
     path: PathFact = field(default_factory=lambda: PathFact(()))
     selected: SelectedFact | None = None
     skill: SkillFact | None = None
     seed: int | None = None
     hidden_share: float = 0.0
+    doubts: tuple[str, ...] = ()
 
 
 ScreeningFacts = Mapping[str, ScreeningFact]
