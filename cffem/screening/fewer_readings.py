@@ -53,7 +53,7 @@ def fewer_readings_gate(design: Design, fitted: Refit, numbers: dict[str, Any]) 
     found = [coefficients_without(design, fitted, k) for k in {1, frames // 2, frames - 2}]
     others = [values for values in found if values is not None]
     if not others:
-        return unchecked_gate(frames, numbers)
+        return unchecked_gate(design, frames, numbers)
     half = np.abs(fitted.intervals - fitted.coefficients[:, None]).max(axis=1)
     allowed = np.maximum(FEWER.moved * np.abs(fitted.coefficients), half)
     moves = [np.abs(values - fitted.coefficients) for values in others]
@@ -104,8 +104,16 @@ def coefficients_without(design: Design, fitted: Refit, number: int) -> np.ndarr
     return np.linalg.lstsq(total[1:, 1:], total[1:, 0], rcond=None)[0]
 
 
-def unchecked_gate(frames: int, numbers: dict[str, Any]) -> list[Doubt]:
+def unchecked_gate(design: Design, frames: int, numbers: dict[str, Any]) -> list[Doubt]:
     """Whether the fewest frames that the equation needs show data that change slowly."""
+    if any("defect" not in source for source in design.sources):
+        return [
+            Doubt(
+                "misfit",
+                f"values are missing and {frames} frames are the fewest that this equation needs, "
+                "so that nothing tells how far sums over them are off; one more frame would do",
+            )
+        ]
     if numbers["defect"] <= FEWER.unchecked:
         return []
     return [

@@ -192,6 +192,19 @@ def test_a_frame_left_out_tells_whether_frames_are_too_far_apart(end, believed):
     assert believed or "without one of the 7 frames" in fitted.reasons_[0]
 
 
+@pytest.mark.parametrize("seed", [1, 5])
+def test_the_fewest_frames_with_missing_values_are_not_believed(seed):
+    # Both have a wrong support and would be believed otherwise.
+    problem, times = damped(np.random.default_rng([seed, 5])), np.linspace(0, 2.5, 5)
+    values = problem.values(times)
+    values[np.random.default_rng(seed).random(values.shape) < 0.05] = np.nan
+    data = cf.Dataset.from_arrays({**problem.grid, t: times}, {u: values})
+    library = cf.Library(anchor=problem.anchor, terms=problem.terms)
+    fitted = cf.Screening().fit(cf.Design.from_fields(library, data))
+    assert not fitted.reliable_
+    assert any("values are missing and 5 frames" in reason for reason in fitted.reasons_)
+
+
 @pytest.mark.parametrize(("count", "step"), [(5, 1), (8, 2), (10, 2), (12, 2)])
 def test_incompressible_flow_from_few_frames(count, step):
     xs, ys, times, velocity = cases.vortices(
