@@ -158,3 +158,69 @@ def test_a_mesh_from_a_file_has_levels_below_it():
     for name, bound in bounds.items():
         assert "the given one the finest" in bound.certificate.method
         assert abs(coarse[name] - fine[name]) < bound.margin < coarse[name]
+
+
+def disk_file(path, h):
+    """A disk of radius 1 with large cells, as gmsh writes it."""
+    from cffem.engine.mesh.mesh_shapes import write_shape
+
+    write_shape("disk", path, h=h)
+    return path
+
+
+def test_a_file_that_knows_its_curves_has_no_corners_on_them(tmp_path):
+    """Facets turn by more than 30 degrees, and the curve is found all the same."""
+    data = read_mesh(disk_file(tmp_path / "disk.msh", 0.6), MPI.COMM_SELF)
+    curved = data.curved()
+    gaps = [np.pi - area(data), np.pi - integral(curved)]
+    assert gaps[0] > 0.1
+    assert abs(gaps[1]) < 0.05 * gaps[0]
+    assert curved.names == data.names
+    assert _compat.cell_geometry(curved.mesh)[1] == 2
+    # Cells half as large lie on the same curve, and larger ones can be made larger again.
+    radius = np.hypot(*data.remade(0.5, MPI.COMM_SELF).mesh.geometry.x[:, :2].T).max()
+    assert radius == pytest.approx(1.0, abs=5e-3)
+    assert data.remade(0.5, MPI.COMM_SELF).remade(2.0, MPI.COMM_SELF).names == data.names
+
+
+def test_polygons_and_files_without_geometry_have_no_curves():
+    for name in ("square", "l_shape"):
+        assert read_mesh(mesh_path(name), MPI.COMM_SELF).curved is None
+    assert MeshData(cf.mesh.disk(MPI.COMM_SELF, 0.5).mesh).curved is None
+
+
+def integral(data):
+    """The area of curved cells."""
+    import ufl
+    from dolfinx import fem
+
+    one = fem.Constant(data.mesh, 1.0)
+    return data.mesh.comm.allreduce(fem.assemble_scalar(fem.form(one * ufl.dx)))
+
+
+def deletion_on(mesh, degree):
+    """The score of the term u in Δu − 4u + x = −1 − y with u = 0 on the boundary, and its bound."""
+    u = cf.ScalarField("u")
+    library = cf.Library(terms={"lap": cf.lap(u), "u": u, "cube": -(u**3)}, unknown=u)
+    experiment = cf.Experiment(
+        mesh=mesh,
+        elements={u: ("Lagrange", degree)},
+        boundary=[cf.Dirichlet(u, 0)],
+        forcing={u: 1 + cf.x + cf.y},
+    )
+    return cf.Model(library, {"lap": 1.0, "u": -4.0, "cube": 0.5}, experiment)
+
+
+def test_error_bars_on_the_mesh_of_a_file_contain_the_gap_to_its_curves(tmp_path):
+    """The same problem on fine cells with curved sides lies within the bars, and far outside what
+    they would be for the polygon.
+    """
+    fine = cf.mesh.disk(MPI.COMM_SELF, 0.1, degree=2)
+    with deletion_on(fine, 3) as reference:
+        exact = reference.factual.distance(reference.solve(cf.delete("u")))
+    mesh = read_mesh(disk_file(tmp_path / "disk.msh", 0.35), MPI.COMM_SELF)
+    with deletion_on(mesh, 3) as model:
+        found = certify_sweep(model, model.deletions(["u"], keep=True), cf.Certification())["u"]
+        assert abs(found.score - exact) <= found.margin
+        assert "bounded by the curves" in str(found.certificate)
+        assert abs(found.score - exact) > found.margin / 10

@@ -52,6 +52,8 @@ class MeshData:
             curved boundary; collective.
         remade: makes a mesh of the same domain with cells that are larger by a factor, on a
             communicator; collective over that and that of this mesh. None where nobody knows how.
+        within_curves: points of a plane mesh from a file that lie within curves of its geometry, on
+            every rank: the boundary has no corner there, however much it turns.
     """
 
     mesh: Mesh
@@ -62,6 +64,7 @@ class MeshData:
     remade: Callable[[float, MPI.Comm], MeshData] | None = field(
         default=None, compare=False, repr=False
     )
+    within_curves: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def tag(self, name: str, dimension: int) -> int:
         """The number of a named part, or a `MeshError` with the nearest names.
@@ -136,12 +139,16 @@ def read_mesh(source: object, comm: MPI.Comm | None = None) -> MeshData:
 
 
 def with_coarser(data: MeshData) -> MeshData:
-    """A mesh that can be made anew with larger cells, where its boundary is enough for that."""
+    """A mesh that can be made anew with larger cells, where its boundary is enough for that, and
+    with curved ones, where its file says what is a curve.
+    """
     from cffem.engine.mesh.remeshing import can_be_remeshed, remeshed
+    from cffem.engine.mesh.rounded import has_curves, rounded
 
     if not can_be_remeshed(data):
         return data
-    return replace(data, remade=lambda factor, on: remeshed(data, factor, on))
+    curved = (lambda: rounded(data)) if has_curves(data) else None
+    return replace(data, remade=lambda factor, on: remeshed(data, factor, on), curved=curved)
 
 
 class TaggedMesh(Protocol):
@@ -281,7 +288,8 @@ def distribute(raw: RawMesh | None, comm: MPI.Comm) -> MeshData:
     mesh = create_mesh(comm, cells=cells, x=points, e=ufl.Mesh(element), partitioner=partitioner)
     cell_tags = mark(mesh, dimension, cells, values[dimension])
     facet_tags = mark(mesh, dimension - 1, facets, values[dimension - 1])
-    return MeshData(mesh, cell_tags, facet_tags, names)
+    within = comm.bcast(None if raw is None else raw.within_curves, root=0)
+    return MeshData(mesh, cell_tags, facet_tags, names, within_curves=within)
 
 
 def mark(mesh: Mesh, dimension: int, nodes: np.ndarray, values: np.ndarray) -> MeshTags:

@@ -14,7 +14,7 @@ import re
 import struct
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -71,13 +71,14 @@ class Elements:
 @dataclass(frozen=True)
 class MshFile:
     """The contents of a file: node tags and points, elements of each type, names of physical
-    groups (dimension, number).
+    groups (dimension, number), and, where the file says so, the tags of nodes within curves.
     """
 
     tags: np.ndarray
     points: np.ndarray
     elements: list[Elements]
     names: dict[tuple[int, int], str]
+    within_curves: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class Numbers:
@@ -236,6 +237,7 @@ class MshReader2:
         self.names: dict[tuple[int, int], str] = {}
         self.tags = np.empty(0, dtype=np.int64)
         self.points = np.empty((0, 3))
+        self.within_curves = np.empty(0, dtype=np.int64)
         self.rows: dict[int, list[np.ndarray]] = defaultdict(list)
         self.groups: dict[int, list[np.ndarray]] = defaultdict(list)
 
@@ -243,7 +245,7 @@ class MshReader2:
         elements = [
             Elements(t, np.vstack(self.rows[t]), np.concatenate(self.groups[t])) for t in self.rows
         ]
-        return MshFile(self.tags, self.points, elements, self.names)
+        return MshFile(self.tags, self.points, elements, self.names, self.within_curves)
 
     def numbers(self, position: int, section: str) -> Numbers:
         return Numbers(self.data, position, section, self.binary)
@@ -372,14 +374,17 @@ class MshReader4(MshReader2):
         numbers = self.numbers(position, "Nodes")
         blocks, *_ = numbers.sizes(4).tolist()
         check_blocks(blocks)
-        tags, points = [self.tags], [self.points]
+        tags, points, within = [self.tags], [self.points], [self.within_curves]
         for _ in range(blocks):
             dimension, _, parametric = numbers.integers(3).tolist()
             count = int(numbers.sizes(1)[0])
             width = 3 + (dimension if parametric else 0)
             tags.append(numbers.sizes(count))
+            if dimension == 1:
+                within.append(tags[-1])
             points.append(numbers.floats(width * count).reshape(count, width)[:, :3])
         self.tags, self.points = np.concatenate(tags), np.vstack(points)
+        self.within_curves = np.concatenate(within)
         return numbers.finish()
 
     def read_Elements(self, position: int) -> int:

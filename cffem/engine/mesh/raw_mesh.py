@@ -9,7 +9,7 @@ cells, and these lie on opposite sides of it (no fold).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import basix
 import numpy as np
@@ -49,6 +49,8 @@ class RawMesh:
         facets: points of each facet that belongs to a physical group.
         facet_values: number of that group.
         names: dimension and number of each physical group.
+        within_curves: coordinates of the points that lie within a curve of the geometry, not at its
+            ends, where the file of a plane mesh says so.
     """
 
     cell: str
@@ -59,6 +61,7 @@ class RawMesh:
     facets: np.ndarray
     facet_values: np.ndarray
     names: dict[str, tuple[int, int]]
+    within_curves: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def dimension(self) -> int:
@@ -89,6 +92,9 @@ def from_msh(file: MshFile) -> RawMesh:
         facets=np.searchsorted(used, boundary.nodes),
         facet_values=boundary.groups.astype(np.int32),
         names=name_groups(file, {dimension: cells.groups, dimension - 1: boundary.groups}),
+        within_curves=points[np.isin(used, file.within_curves)]
+        if dimension == points.shape[1] == 2
+        else np.empty((0, 2)),
     )
 
 

@@ -56,7 +56,11 @@ class DividedDomain:
 
 
 def divided(
-    cells: np.ndarray, tags: np.ndarray, named: np.ndarray, parts: np.ndarray
+    cells: np.ndarray,
+    tags: np.ndarray,
+    named: np.ndarray,
+    parts: np.ndarray,
+    smooth: frozenset[tuple[float, float]] = frozenset(),
 ) -> DividedDomain:
     """The lines of a mesh and what they go around.
 
@@ -65,6 +69,7 @@ def divided(
         tags: the region of each.
         named: ends of all facets that have a name (facets, 2, 2).
         parts: their parts.
+        smooth: points that are known to lie within curves.
 
     Raises:
         MeshError: a named line within a region, or a region that touches itself in a point.
@@ -111,14 +116,19 @@ def divided(
     marks = [
         (part, *sorted(pair)) for part, pair in zip(found, around[lines].tolist(), strict=True)
     ]
-    runs = cut(points, kept, marks)
+    runs = cut(points, kept, marks, smooth)
     regions = {int(each): int(tag) for each, tag in zip(piece, tags, strict=True)}
     return DividedDomain(
         points, runs, [(regions[each], loops_around(points, runs, each)) for each in range(count)]
     )
 
 
-def cut(points: np.ndarray, edges: np.ndarray, marks: list[Mark]) -> list[LineRun]:
+def cut(
+    points: np.ndarray,
+    edges: np.ndarray,
+    marks: list[Mark],
+    smooth: frozenset[tuple[float, float]] = frozenset(),
+) -> list[LineRun]:
     """Edges as runs between corners: where lines branch, turn, or have other marks."""
     at: dict[int, list[int]] = {}
     for edge, ends in enumerate(edges.tolist()):
@@ -132,6 +142,8 @@ def cut(points: np.ndarray, edges: np.ndarray, marks: list[Mark]) -> list[LineRu
     def is_corner(point: int) -> bool:
         if len(at[point]) != 2 or marks[at[point][0]] != marks[at[point][1]]:
             return True
+        if tuple(points[point].tolist()) in smooth:
+            return False
         before, ahead = (points[other(edge, point)] - points[point] for edge in at[point])
         cross = before[0] * ahead[1] - before[1] * ahead[0]
         return abs(math.pi - abs(math.atan2(cross, float(before @ ahead)))) > CORNER

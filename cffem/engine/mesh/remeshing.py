@@ -9,6 +9,7 @@ Regions within the domain are kept as well (`regions`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -46,13 +47,16 @@ def remeshed(domain: MeshData, factor: float, comm: MPI.Comm) -> MeshData:
     """
     from cffem.engine.mesh.meshes import distribute
 
+    def still_larger(times: float, on: MPI.Comm) -> MeshData:
+        return remeshed(domain, times * factor, on)
+
     cells, tags = gathered_cells(domain)
     if len(set(tags.tolist())) > 1:
-        return with_regions(domain, cells, tags, factor, comm)
+        return replace(with_regions(domain, cells, tags, factor, comm), remade=still_larger)
     facets, values = gathered_boundary(domain)
-    loops = closed_loops(facets, values)
+    loops = closed_loops(facets, values, smooth_points(domain))
     raw = collectively(comm, lambda: meshed(loops, cells, factor, domain, tags))
-    return distribute(raw, comm)
+    return replace(distribute(raw, comm), remade=still_larger)
 
 
 def with_regions(
@@ -61,7 +65,7 @@ def with_regions(
     """The same for a domain of several regions."""
     from cffem.engine.mesh.meshes import distribute
 
-    regions = divided(cells, tags, *gathered_lines(domain))
+    regions = divided(cells, tags, *gathered_lines(domain), smooth_points(domain))
     raw = collectively(
         comm,
         lambda: drawn_anew(lambda gmsh: drawn_regions(gmsh, regions), cells, factor, domain),
@@ -142,8 +146,24 @@ def in_order(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
     return corners[order], tags[order]
 
 
-def closed_loops(facets: np.ndarray, values: np.ndarray) -> list[list[Run]]:
+Smooth = frozenset[tuple[float, float]]
+
+
+def smooth_points(domain: MeshData) -> Smooth:
+    """The points of a mesh that its file says to lie within curves."""
+    within = domain.within_curves
+    return frozenset() if within is None else frozenset(map(tuple, within.tolist()))
+
+
+def closed_loops(
+    facets: np.ndarray, values: np.ndarray, smooth: Smooth = frozenset()
+) -> list[list[Run]]:
     """The boundary as closed chains of runs, each between two corners: points and part.
+
+    Args:
+        facets: ends of all boundary facets.
+        values: the part of each.
+        smooth: points that are known to lie within curves.
 
     Example:
         >>> corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=float)
@@ -169,11 +189,11 @@ def closed_loops(facets: np.ndarray, values: np.ndarray) -> list[list[Run]]:
             chain.append((here, int(values[edge])))
             here = b if here == a else a
             edge = next((e for e in around[here] if e in left), edge)
-        loops.append(runs([(points[p], part) for p, part in chain]))
+        loops.append(runs([(points[p], part) for p, part in chain], smooth))
     return loops
 
 
-def runs(chain: list[tuple[np.ndarray, int]]) -> list[Run]:
+def runs(chain: list[tuple[np.ndarray, int]], smooth: Smooth = frozenset()) -> list[Run]:
     """One closed chain of points, each with the part of the edge that follows, cut at corners."""
     places = np.array([point for point, _ in chain])
     parts = [part for _, part in chain]
@@ -185,7 +205,10 @@ def runs(chain: list[tuple[np.ndarray, int]]) -> list[Run]:
         )
     )
     count = len(chain)
-    corners = [k for k in range(count) if turn[k] > CORNER or parts[k] != parts[k - 1]]
+    sharp = [
+        t > CORNER and tuple(p.tolist()) not in smooth for t, p in zip(turn, places, strict=True)
+    ]
+    corners = [k for k in range(count) if sharp[k] or parts[k] != parts[k - 1]]
     if len(corners) < 2:
         first = corners[0] if corners else 0
         corners = sorted({(first + k * count // PARTS) % count for k in range(PARTS)})
