@@ -6,7 +6,6 @@ tried again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +16,8 @@ from cffem.engine.calibration.calibration import Calibration
 from cffem.engine.calibration.calibration_settings import ADJOINT, AUTO, CalibrationSettings
 from cffem.engine.calibration.fit_inputs import least_squares_of
 from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
-from cffem.engine.calibration.unknown_level import level_found
+from cffem.engine.calibration.fit_starts import best_of_starts
 from cffem.engine.response.sensitivities import INVARIANT, unanchored
-from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,35 +97,8 @@ def fitted(problem: FitProblem, settings: CalibrationSettings) -> Calibration:
             raise InputError("amplitudes of uncertain data are fitted with method='tangent'")
         if not problem.amplitude_names:
             first = adjoint_descent(problem, first)
-    problem, best = level_found(problem, first)
-    best = forward_in_time(problem, best, first)
+    problem, best = best_of_starts(problem, first)
     return Calibration(problem, at_scale_of_start(problem, best, first)).completed()
-
-
-def forward_in_time(problem: FitProblem, best: FitPoint, first: np.ndarray) -> FitPoint:
-    """The fit, looked for once more where it runs backward in time: with the coefficients that are
-    to blame kept on the other side of zero. The one with the smaller χ² counts.
-    """
-    case = problem.cases[0]
-    values = {**case.fixed, **dict(zip(problem.terms, map(float, best.alpha), strict=False))}
-    if case.experiment.time is None or not case.backward(values):
-        return best
-    low, high = (side.copy() for side in problem.bounds)
-    for k, name in enumerate(problem.terms):
-        value = values[name]
-        if value and not case.backward({**values, name: -value}):
-            (high if value > 0 else low)[k] = -0.0 if value > 0 else 0.0
-            side = -1.0 if value > 0 else 1.0
-            first = first.copy()
-            first[k] = side * max(abs(first[k]), abs(value))
-    if np.any(low >= high):
-        return best
-    bounded = replace(problem, bounds=(low, high), _last=None)
-    try:
-        other = bounded.fitted(first)
-    except SolveError:
-        return best
-    return other if other.cost < best.cost else best
 
 
 def at_scale_of_start(problem: FitProblem, best: FitPoint, start: np.ndarray) -> FitPoint:
