@@ -27,7 +27,7 @@ from cffem.symbols.form_terms import FormTerm
 
 
 @dataclass(frozen=True)
-class StartSettings:
+class RestartSettings:
     """When a fit is begun again, and where.
 
     Attributes:
@@ -64,7 +64,7 @@ class StartSettings:
     far: float = 100.0
 
 
-SETTINGS = StartSettings()
+SETTINGS = RestartSettings()
 
 
 def best_of_starts(problem: FitProblem, first: np.ndarray) -> tuple[FitProblem, FitPoint]:
@@ -75,14 +75,15 @@ def best_of_starts(problem: FitProblem, first: np.ndarray) -> tuple[FitProblem, 
     """
     try:
         here, best = level_found(problem, first)
-        better = nearby(here, first, best) if doubted(here, best) else best
     except SolveError:
-        here, better = problem, nearby(problem, first, None)
-        if better is None:
+        begin = nearby(problem, first, None)
+        if begin is None:
             raise
-        best = None
-    if better is not best:
-        here, best = level_found(problem, better.alpha)
+        here, best = level_found(problem, begin.alpha)
+    else:
+        better = nearby(here, first, best) if doubted(here, best) else best
+        if better is not None and better is not best:
+            here, best = level_found(problem, better.alpha)
     return here, forward_in_time(here, best, first)
 
 
