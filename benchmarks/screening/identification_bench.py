@@ -197,10 +197,9 @@ def identify_families(board: Identification, seeds: int) -> None:
         wrong = share(r.wrong for r in runs)
         board.target(f"{family.name}: confidently wrong", wrong, wrong <= 0.05, "<= 0.05")
         everything += runs
-        if not family.limit_of_detection:
-            strict = share(r.wrong or r.incomplete for r in runs)
-            name = f"{family.name}: believed without being exact"
-            board.target(name, strict, strict <= 0.05, "<= 0.05")
+        strict = share(r.wrong or r.incomplete for r in runs)
+        name = f"{family.name}: believed without being exact"
+        board.target(name, strict, strict <= 0.05, "<= 0.05")
     if everything:
         wrong = share(r.wrong for r in everything)
         strict = share(r.believed and not r.exact for r in everything)

@@ -74,7 +74,7 @@ class EquationFamily:
         peer: what PySINDy needs, where it can do it.
         projected: whether the equation holds up to a gradient.
         limit_of_detection: whether a true term is too small to be seen in noise; such a family
-            shows `limits_`, not supports.
+            shows `limits_` and abstentions, not supports.
         memory: the clean data once they are made.
     """
 

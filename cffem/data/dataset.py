@@ -345,6 +345,14 @@ class Dataset:
             library, self.dim, tuple(max(0, 2 * ((n - 1) // 2) - 1) for n in lengths)
         )
 
+    def narrow_rows(self, library: CandidateTerms, share: float) -> Iterator[RowBlock]:
+        """Rows of the weak design with test functions of a share of their width along space; data
+        on a grid have them.
+        """
+        from cffem.data.rows.weak_blocks import weak_rows
+
+        yield from weak_rows(replace(self, notes={}), library, share)
+
     def rows(self, library: CandidateTerms, kind: str) -> Iterator[RowBlock]:
         """Yield the rows of a weak or strong design of a library on these data."""
         from cffem.data.rows.strong_blocks import strong_rows

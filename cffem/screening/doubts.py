@@ -30,6 +30,10 @@ class Gates:
         suspected: the same of a left-out term whose interval excludes zero.
         improves: gain of the log-likelihood, doubled, from which Akaike's criterion adds a term.
         matters: amplitude from which such a term leaves the support open, if EBIC leaves it out.
+        narrower: share of their width along space that narrower test functions have.
+        fronts: how much a second derivative may grow beside the anchor under narrower test
+            functions. It grows by up to 1.2 where data are resolved, and by 1.6 and more at fronts.
+        front_share: amplitude under narrower test functions from which it then counts.
         defect: largest energy by which sums over few readings may fail, unless noise does more.
         written_out: terms of an alias group up to which all its combinations are written out.
     """
@@ -51,6 +55,9 @@ class Gates:
     suspected: float = 0.07
     improves: float = 2.0
     matters: float = 0.045
+    narrower: float = 0.5
+    fronts: float = 1.4
+    front_share: float = 0.01
     defect: float = 3e-5
     written_out: int = 4
 

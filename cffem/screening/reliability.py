@@ -19,7 +19,13 @@ from cffem.screening.detection import detected, detections
 from cffem.screening.doubts import GATES, PROBE, Doubt, Reliability
 from cffem.screening.exploring import named
 from cffem.screening.fewer_readings import fewer_readings_gate
-from cffem.screening.left_out import correlated, left_out_gates, open_gate, tolerated
+from cffem.screening.left_out import (
+    correlated,
+    front_gate,
+    left_out_gates,
+    open_gate,
+    tolerated,
+)
 from cffem.screening.selection import Refit, Selection, score_supports, select
 from cffem.screening.subset import penalty
 from cffem.symbols.fields import VectorField
@@ -46,6 +52,8 @@ def assess(design: Design, chosen: Selection, fitted: Refit) -> Reliability:
     reasons += open_gate(design, chosen.support, left_out, numbers)
     if design.wider is not None:
         reasons += missing_gate(design, design.wider, chosen, numbers)
+    if not reasons:  # it makes rows again, which only a support that is believed is worth
+        reasons += front_gate(design, chosen.support, left_out, numbers)
     if reasons and correlated(design):
         lengths = [
             length

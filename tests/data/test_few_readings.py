@@ -188,7 +188,7 @@ def test_a_frame_left_out_tells_whether_frames_are_too_far_apart(end, believed):
     library = cf.Library(anchor=problem.anchor, terms=problem.terms)
     fitted = cf.Screening().fit(cf.Design.from_fields(library, data))
     assert fitted.reliable_ == believed
-    assert (fitted.reliability_.numbers["moved_without_a_frame"] < 0.005) == believed
+    assert (fitted.reliability_.numbers["moved_without_a_reading_of_t"] < 0.005) == believed
     assert believed or "without one of the 7 frames" in fitted.reasons_[0]
 
 

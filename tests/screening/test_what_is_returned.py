@@ -177,6 +177,37 @@ def test_thin_fronts_leave_diffusion_a_limit_that_holds_it(seed):
     assert low <= 1e-4 <= high
     assert high < 5e-3
     np.testing.assert_allclose(screen.limits_[screen.support_], screen.intervals_[screen.support_])
+    # Rows average over thin fronts, so that a small limit does not tell what diffusion does there.
+    assert not screen.reliable_
+    assert screen.reliability_.numbers.get("front_growth", 2.0) > 1.4
+
+
+def reacting(start):
+    """u_t = 5u − 5u³ in every point by itself, from given values."""
+    grid, times = np.linspace(-1, 1, 256, endpoint=False), np.linspace(0, 1, 121)
+    first, grown = start(grid)[:, None], np.exp(5 * times)
+    return grid, times, first * grown / np.sqrt(1 + first**2 * (grown**2 - 1))
+
+
+@pytest.mark.parametrize(
+    ("start", "believed"),
+    [
+        (lambda s: 0.6 + 0.3 * np.cos(np.pi * s) + 0.1 * np.sin(2 * np.pi * s), True),
+        (lambda s: s**2 * np.cos(np.pi * s), False),  # changes its sign: fronts
+    ],
+)
+def test_only_fronts_make_a_missing_second_derivative_doubtful(start, believed):
+    terms = {"u": u, "u^3": u**3, "u_x": u.diff(x), "u_xx": u.diff(x, 2)}
+    screen = Screening().fit(noisy_design(*reversed_last(reacting(start), terms), 0.05, 2))
+    assert set(screen.names_) == {"u", "u^3"}
+    assert screen.reliable_ == believed
+    assert believed or "fronts" in screen.reasons_[0]
+
+
+def reversed_last(solution, terms):
+    """Arguments of `noisy_design` from grid, times and values."""
+    grid, times, values = solution
+    return values, terms, grid, times
 
 
 def test_a_term_that_is_neither_shown_nor_excluded_leaves_the_support_open():

@@ -158,6 +158,22 @@ class GridSampling:
             period=period,
         )
 
+    def narrowed(self, share: float) -> GridSampling:
+        """The same with test functions of a share of the width along every axis of space."""
+        other = copy.copy(self)
+        for name in ("failing", "complete", "blocks"):
+            other.__dict__.pop(name, None)
+        other.axes = [
+            a if symbol == COORDINATES[3] else self._axis_of(k, self._narrow_half(k, a, share))
+            for k, (symbol, a) in enumerate(zip(self.symbols, self.axes, strict=True))
+        ]
+        return other
+
+    def _narrow_half(self, number: int, axis: Axis, share: float) -> int:
+        """Half width of a narrower bump that still carries the derivatives."""
+        fewest = fewest_half(len(axis.coordinates), axis.orders, self.symbols[number])
+        return min(axis.half, max(fewest, 2, round(share * axis.half)))
+
     def _lines(self, number: int) -> dict[sp.Expr, np.ndarray]:
         """The data of every field along one axis: readings × lines."""
         moved = {

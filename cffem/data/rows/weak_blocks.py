@@ -60,13 +60,23 @@ class WeakRowSettings:
 WEAK_ROWS = WeakRowSettings()
 
 
-def weak_rows(data: Dataset, library: CandidateTerms) -> Iterator[RowBlock]:
-    """Rows of the weak design of a library, one block of rows after the other."""
+def weak_rows(
+    data: Dataset, library: CandidateTerms, narrower: float | None = None
+) -> Iterator[RowBlock]:
+    """Rows of the weak design of a library, one block of rows after the other.
+
+    Args:
+        data: the data.
+        library: anchor and terms.
+        narrower: share of the usual width of test functions along space, on grids.
+    """
     measured = without_empty_slices(data)
     plan = WeakRowPlan(measured, library)
     averaged = plan.sampling.averaged(plan.noise_ratio)
     if averaged is not measured:
         plan = WeakRowPlan(averaged, library, noisy=True)
+    if narrower is not None:
+        plan.sampling = plan.sampling.narrowed(narrower)
     raw = plan.evaluate({name: plan.sampling.filled(v) for name, v in plan.data.values.items()})
     smooth = plan.evaluate(plan.denoised, exact=True)
     draws = plan.draws()
