@@ -32,7 +32,11 @@ class FewerReadingSettings:
 
     Args:
         few: readings along an axis up to which one is left out.
-        moved: share of a coefficient by which it may move, or its interval if that is wider.
+        moved: share of a coefficient by which it may move along time, or its interval if that is
+            wider.
+        moved_in_space: the same along an axis of space, where intervals see what sums fail by. It
+            is a false term that moves there, by many times its coefficient; those of true supports
+            moved by up to 3 % in most cases.
         unchecked: largest energy by which sums may fail, as estimated, where no reading can be left
             out. Coefficients from five frames of drawn waves were up to 70 times further off than
             it says, so that it must be that much smaller than where it can be checked.
@@ -40,6 +44,7 @@ class FewerReadingSettings:
 
     few: int = 12
     moved: float = 0.005
+    moved_in_space: float = 0.2
     unchecked: float = 1e-8
 
 
@@ -72,7 +77,8 @@ def fewer_along(
     if not others:
         return unchecked_gate(design, symbol, count, numbers)
     half = np.abs(fitted.intervals - fitted.coefficients[:, None]).max(axis=1)
-    allowed = np.maximum(FEWER.moved * np.abs(fitted.coefficients), half)
+    moved = FEWER.moved if symbol == t else FEWER.moved_in_space
+    allowed = np.maximum(moved * np.abs(fitted.coefficients), half)
     moves = [np.abs(values - fitted.coefficients) for values in others]
     least = min(moves, key=lambda move: float((move / allowed).max()))
     worst = int((least / allowed).argmax())
@@ -86,7 +92,7 @@ def fewer_along(
             f"without one of the {readings_of(symbol, count)} "
             f"{design.names[fitted.support[worst]]} changes by "
             f"{share:.2%}, whichever is left out, which would have to be less than "
-            f"{max(FEWER.moved, half[worst] / abs(fitted.coefficients[worst])):.2%}: the data "
+            f"{max(moved, half[worst] / abs(fitted.coefficients[worst])):.2%}: the data "
             f"change too fast for the {'times' if symbol == t else 'places'} at which they were "
             "read",
         )
