@@ -44,7 +44,7 @@ class FewerReadingSettings:
 
     few: int = 12
     moved: float = 0.005
-    moved_in_space: float = 0.2
+    moved_in_space: float = 0.1
     unchecked: float = 1e-8
 
 

@@ -9,7 +9,7 @@ from numpy.polynomial import Polynomial
 
 import cffem as cf
 from benchmarks.screening import screening_data as cases
-from benchmarks.screening.drawn_frames import damped, drawn_times, massive
+from benchmarks.screening.drawn_frames import damped, drawn_times, drifting, massive
 from cffem import dt, lap, t, x, y
 from cffem.data.noise.grid_noise import noise_sd
 from cffem.data.rows.summation import MomentRule
@@ -292,3 +292,36 @@ def test_differences_of_few_frames_know_their_error(kind, count):
     low, high = fitted.intervals_[1]
     assert low <= 0.1 <= high
     assert fitted.coef_[1] == pytest.approx(0.1, rel=5e-3)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(1, 10), (0, 10), (1, 12), (2, 12)])
+def test_few_readings_along_space_are_right_or_not_believed(seed, count):
+    # Without a reading left out the first is believed with a false term, u.
+    random = np.random.default_rng([seed, count])
+    problem = drifting(random)
+    times, points = np.linspace(0, problem.end, 48), problem.grid[x]
+    kept = np.unique(np.round(np.linspace(0, len(points) - 1, count)).astype(int))
+    data = cf.Dataset.from_arrays(
+        {**problem.grid, x: points[kept], t: times}, {u: problem.values(times)[kept]}
+    )
+    library = cf.Library(anchor=problem.anchor, terms=problem.terms)
+    fitted = cf.Screening().fit(cf.Design.from_fields(library, data))
+    is_exact = set(fitted.names_) == set(problem.truth)
+    assert is_exact or not fitted.reliable_
+    if (seed, count) == (1, 10):
+        assert any("without one of the 10 readings along x" in r for r in fitted.reasons_)
+    if count == 12:
+        assert fitted.reliable_, fitted.reasons_
+
+
+@pytest.mark.parametrize("count", [6, 12])
+def test_strong_rows_of_few_frames_hold_without_one(count):
+    random = np.random.default_rng([2, count])
+    problem = drifting(random)
+    times = np.linspace(0, problem.end, count)
+    data = cf.Dataset.from_arrays({**problem.grid, t: times}, {u: problem.values(times)})
+    library = cf.Library(anchor=problem.anchor, terms=problem.terms)
+    fitted = cf.Screening().fit(cf.Design.from_fields(library, data, kind="strong"))
+    assert set(fitted.names_) == set(problem.truth)
+    assert fitted.reliable_, fitted.reasons_
+    assert "moved_without_a_reading_of_t" in fitted.reliability_.numbers
