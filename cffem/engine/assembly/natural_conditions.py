@@ -163,8 +163,9 @@ def check_natural(discretisation: Discretisation) -> None:
         if unknown in leaders and not split:
             raise InputError(
                 f"{condition}: on Nédélec, RT and BDM elements the traces of grad(div) and "
-                "curl(curl) stand in two equations, so that Natural can be zero only; give Neumann "
-                "or Tangential, or take a Lagrange element"
+                "curl(curl) stand in two equations, so that Natural can be zero only; give "
+                f"Neumann({unknown}, 0) and the law as a term on that part, cf.on(name, law), or "
+                "Tangential, or take a Lagrange element"
             )
         if not leaving(discretisation, unknown):
             raise InputError(

@@ -252,7 +252,9 @@ class ObservationOperator:
         return len(self.labels)
 
     def values(self, solution: Solution) -> np.ndarray:
-        """𝒪[u], the same on all ranks; collective."""
+        """𝒪[u], the same on all ranks; collective. Sensor by sensor, of each time by time, and at
+        each time component by component, as `labels` say.
+        """
         return np.concatenate([block.values(solution) for block in self.blocks])
 
     def derivatives(self, solution: Solution, directions: Iterable[Solution]) -> np.ndarray:
