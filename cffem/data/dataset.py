@@ -322,6 +322,16 @@ class Dataset:
         """Shape of the value arrays."""
         return next(iter(self.values.values())).shape
 
+    @property
+    def never_measured(self) -> np.ndarray | None:
+        """Where gridded data have no value at any of several times, land say; None where there is
+        no such place. Of the shape of the values, up to the axis of time.
+        """
+        if self.mask is None or self.points is not None or COORDINATES[3] not in self.coordinates:
+            return None
+        never = self.mask.all(axis=-1, keepdims=True)
+        return never if self.shape[-1] > 1 and never.any() else None
+
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.values))
         axes = ", ".join(map(str, self.coordinates))

@@ -103,6 +103,25 @@ def test_wide_holes_stay_open_and_single_gaps_are_bridged():
     assert over.open[15, 15]
 
 
+def coast_with_clouds():
+    """A block of land without any value, and a fifth of the sea's values under clouds."""
+    land = np.zeros((20, 16, 1), dtype=bool)
+    land[:6, :7] = True
+    clouds = np.random.default_rng(0).random((20, 16, 12)) < 0.2
+    axes = {x: np.arange(20.0), y: np.arange(16.0), t: np.arange(12.0)}
+    X, Y, S = np.meshgrid(*axes.values(), indexing="ij")
+    values = np.where(land | clouds, np.nan, np.sin(X / 5) * np.cos(Y / 4) * np.exp(-S / 9))
+    return land, clouds, cf.Dataset.from_arrays(axes, {u: values})
+
+
+def test_no_row_rests_on_land_that_was_filled_from_the_sea():
+    land, clouds, data = coast_with_clouds()
+    assert np.array_equal(data.never_measured, land)
+    over = bridge(data.mask, Spline(degree=2), outside=data.never_measured)
+    assert over.open[np.broadcast_to(land, clouds.shape)].all()
+    assert not over.open[~land & clouds].any()
+
+
 def test_noise_is_measured_between_many_gaps():
     random = np.random.default_rng(0)
     X, T = np.meshgrid(np.linspace(0, 1, 80), np.linspace(0, 1, 60), indexing="ij")

@@ -18,6 +18,7 @@ from cffem import t, x, y
 from cffem.engine.mesh.msh_format import MeshError
 from cffem.engine.mesh.region import grid_outline, region_mesh, sea_cells, signed_area, traced
 from cffem.engine.observed import observed
+from cffem.study.run.stations.fitting import from_data
 
 u = cf.ScalarField("u")
 
@@ -87,6 +88,36 @@ def test_coasts_are_cut_and_islands_are_holes():
     assert (
         np.abs(field.x.array - exact.x.array).max() < 1e-8
     )  # positions on the coast are known to round-off
+
+
+def test_clouds_leave_the_sea_as_it_is():
+    land = continent_and_island()
+    clear = gridded(land, times=20)
+    clouds = np.random.default_rng(1).random(clear.shape) < 0.2
+    cloudy = cf.Dataset.from_arrays(clear.coordinates, clear.values, mask=clear.mask | clouds)
+    assert np.array_equal(sea_cells(cloudy), sea_cells(clear))
+    always = cf.Dataset.from_arrays(
+        clear.coordinates, clear.values, mask=clear.mask | (np.arange(20) % 3 > 0)
+    )
+    with pytest.raises(MeshError, match="half of the times"):
+        sea_cells(always)
+
+
+def test_a_fitted_model_starts_from_bridged_gaps():
+    land = np.kron(continent_and_island(), np.ones((2, 2), dtype=bool))[:41, :31]
+    clear = gridded(
+        land, (41, 31), times=12, values=lambda a, b, c: np.sin(a) * np.cos(b) * np.exp(-c)
+    )
+    clouds = np.random.default_rng(2).random(clear.shape) < 0.2
+    cloudy = cf.Dataset.from_arrays(clear.coordinates, clear.values, mask=clear.mask | clouds)
+    library = cf.Library(anchor=cf.dt(u), terms={"u": u, "lap": cf.lap(u)})
+    mesh = region_mesh(MPI.COMM_SELF, cloudy, 0.4)
+    plain = cf.Experiment(mesh=mesh, elements={u: ("Lagrange", 1)}, time=cf.Window(0, 1, steps=2))
+    begun = from_data(plain, cloudy, library)
+    state = cf.Model(library, {"u": -1.0, "lap": 0.01}, begun).factual.function(k=0)
+    exact = fem.Function(state.function_space)
+    exact.interpolate(lambda p: np.sin(p[0]) * np.cos(p[1]))
+    assert np.abs(state.x.array - exact.x.array).max() < 0.02
 
 
 def test_the_largest_sea_is_taken_and_corners_that_touch_are_parted():

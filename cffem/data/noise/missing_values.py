@@ -50,11 +50,14 @@ class Bridge:
         missing: where values are missing.
         filled: where they are missing and can be reconstructed.
         matrix: takes the known values to the reconstructed ones.
+        outside: places without a value at any time, land say. Beside known values they are filled
+            as well, which keeps averages near a coast as they are, but no result rests on them.
     """
 
     missing: np.ndarray
     filled: np.ndarray
     matrix: sparse.csr_matrix = field(repr=False)
+    outside: np.ndarray | None = None
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """The values with gaps filled from known values, or else with their mean."""
@@ -66,11 +69,23 @@ class Bridge:
     @property
     def open(self) -> np.ndarray:
         """Where values stay missing."""
-        return self.missing & ~self.filled
+        empty = self.missing & ~self.filled
+        return empty if self.outside is None else empty | (self.missing & self.outside)
 
 
-def bridge(missing: np.ndarray, spline: Spline, rule: GapRule | None = None) -> Bridge:
+def bridge(
+    missing: np.ndarray,
+    spline: Spline,
+    rule: GapRule | None = None,
+    outside: np.ndarray | None = None,
+) -> Bridge:
     """Find the gaps that can be bridged and how.
+
+    Args:
+        missing: where values are missing.
+        spline: how values are reconstructed.
+        rule: which gaps are bridged.
+        outside: see `Bridge`.
 
     Example:
         >>> missing = np.zeros((9, 9), dtype=bool)
@@ -92,7 +107,7 @@ def bridge(missing: np.ndarray, spline: Spline, rule: GapRule | None = None) -> 
     close = (distance[:, 0] <= rule.nearest) & (distance[:, -1] <= rule.spread * usual)
     filled = np.zeros_like(missing)
     filled[tuple(targets[close].astype(int).T)] = True
-    return Bridge(missing, filled, spline.matrix(places, targets[close][:, None, :]))
+    return Bridge(missing, filled, spline.matrix(places, targets[close][:, None, :]), outside)
 
 
 def without_empty_slices(data: Dataset) -> Dataset:

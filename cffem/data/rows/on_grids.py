@@ -224,7 +224,9 @@ class GridSampling:
     @cached_property
     def bridge(self) -> Bridge | None:
         """How missing values are filled, or None where none is missing."""
-        return None if self.data.mask is None else bridge(self.data.mask, self.spline)
+        if self.data.mask is None:
+            return None
+        return bridge(self.data.mask, self.spline, outside=self.data.never_measured)
 
     def filled(self, values: np.ndarray) -> np.ndarray:
         """The values with gaps bridged from their neighbours; rows that touch a wider gap are

@@ -2,11 +2,12 @@
 """Unstructured meshes of the region where there are data: the sea between coasts and the edges of a
 window.
 
-The region is the union of the grid cells whose four corners have values at all times (its largest
-connected part), or the convex hull of scattered sensors. Its outline is traced, the steps of a
-coast are cut along the corners that point to the sea's side, so that the mesh never leaves the
-data, and gmsh fills it with triangles. Boundary parts are `coast` and `open`, the latter `inflow`
-and `outflow` where a velocity tells them apart; cells are `sea`.
+The region is the union of the grid cells whose four corners have values at half of the times or
+more (its largest connected part; clouds leave gaps in the sea, land has no values at all), or the
+convex hull of scattered sensors. Its outline is traced, the steps of a coast are cut along the
+corners that point to the sea's side, so that the mesh never leaves the data, and gmsh fills it with
+triangles. Boundary parts are `coast` and `open`, the latter `inflow` and `outflow` where a velocity
+tells them apart; cells are `sea`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 Loop = list[tuple[int, int]]
 # Steps of a coast of up to this many grid cells are cut off.
 STEP = 1.0
+# Share of the times at which a grid point of the region has values.
+MEASURED = 0.5
 
 
 def region_mesh(
@@ -195,7 +198,7 @@ def grid_outline(
 
 
 def sea_cells(data: MeasuredData) -> np.ndarray:
-    """Grid cells with values at all corners and times: the largest part that hangs together by
+    """Grid cells whose corners have values at enough times: the largest part that hangs together by
     edges.
 
     Where two cells touch at a corner only, one of them is left out: a region is no region in such a
@@ -207,15 +210,15 @@ def sea_cells(data: MeasuredData) -> np.ndarray:
     valid = (
         np.ones(shape, dtype=bool)
         if data.mask is None
-        else ~data.mask.reshape(*shape, -1).any(axis=-1)
+        else data.mask.reshape(*shape, -1).mean(axis=-1) <= 1 - MEASURED
     )
     cells = valid[:-1, :-1] & valid[1:, :-1] & valid[:-1, 1:] & valid[1:, 1:]
     while True:
         parts, count = label(cells)
         if not count:
             raise MeshError(
-                "nowhere do four neighbouring grid points all have values at all times, so there "
-                "is no region to mesh"
+                "nowhere do four neighbouring grid points all have values at half of the times, "
+                "so there is no region to mesh"
             )
         cells = parts == 1 + np.argmax(np.bincount(parts.ravel())[1:])
         a, b, c, d = cells[:-1, :-1], cells[1:, :-1], cells[:-1, 1:], cells[1:, 1:]

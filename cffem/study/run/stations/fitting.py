@@ -22,6 +22,7 @@ from cffem.symbols.problem.experiment import Experiment
 if TYPE_CHECKING:
     import sympy as sp
 
+    from cffem.data.rows.weak_blocks import WeakRowPlan
     from cffem.symbols.problem.library import Library
     from cffem.symbols.problem.system import System
 
@@ -63,11 +64,19 @@ def denoised(data: Dataset, library: Library | System) -> tuple[Dataset, Mapping
     try:
         plan = WeakRowPlan(data, plain_equation(library))
         values = with_auxiliaries(plan, library)
-        return dataclasses.replace(data, values=values), {
+        return dataclasses.replace(data, values=values, mask=still_missing(plan)), {
             name: model.sd for name, model in plan.noise.items()
         }
     except ValueError:
         return data, {}
+
+
+def still_missing(plan: WeakRowPlan) -> np.ndarray | None:
+    """Where the values of a plan are missing: where its data are, but for gaps that are bridged."""
+    over = getattr(plan.sampling, "bridge", None)
+    if over is None:
+        return plan.data.mask
+    return over.open if over.open.any() else None
 
 
 def filled(data: Dataset, smooth: Dataset) -> dict[sp.Expr, np.ndarray]:
