@@ -16,6 +16,7 @@ import cffem as cf
 from cffem import x, y
 from cffem.bounds import certify_sweep
 from cffem.engine.time.boundary_rates import why_wall_grows
+from cffem.engine.time.wellposed import backward_model
 
 u = cf.ScalarField("u")
 v, p = cf.VectorField("v", dim=2), cf.ScalarField("p")
@@ -433,3 +434,36 @@ def test_rates_on_a_wall_are_judged_for_vectors_of_the_plane(tangential, alpha, 
     found = why_wall_grows(cf.Model(library, coefficients, experiment), coefficients)
     assert bool(found) == grows
     assert not grows or "on 'wall' is positive" in found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "backward"),
+    [
+        (1 + x, x * y, False),
+        (x - 0.5, x * y, True),
+        # Least at another place than where the other is: the ends say no more than "perhaps".
+        (x - 0.4, 1 - x, False),
+        (sp.exp(-x), -0.3 * x, False),
+        (sp.exp(-x), -0.5 * x, True),
+    ],
+)
+def test_what_the_ends_of_coefficients_tell_is_what_all_places_tell(first, second, backward):
+    terms = {"one": cf.div(first * cf.grad(u)), "two": cf.div(second * cf.grad(u))}
+    model = cf.Model(
+        cf.Library(anchor=cf.dt(u), terms=terms),
+        dict.fromkeys(terms, 0.0),
+        cf.Experiment(
+            mesh=unit("triangle", 4),
+            elements={u: ("Lagrange", 1)},
+            boundary=DIRICHLET,
+            initial={u: 1},
+            time=cf.Window(0, 1, steps=2),
+        ),
+    )
+    found = [backward_model(model, dict.fromkeys(terms, 1.0))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cffem.engine.time.wellposed._positive_at_ends", lambda *_: False)
+        model.once("backward in time", dict).clear()
+        found.append(backward_model(model, dict.fromkeys(terms, 1.0)))
+    assert found[0] == found[1]
+    assert bool(found[0]) == backward

@@ -52,6 +52,8 @@ ROUNDING = 1e-12
 SYMMETRIC = 1e-14
 # Directions ξ in which symbols of vector equations are tried beside the axes and diagonals.
 DIRECTIONS = 32
+# Coefficients that are this many functions of the place at most are looked at by their ends first.
+FUNCTIONS = 5
 
 
 class NotCertain(Exception):
@@ -300,18 +302,10 @@ def _negative(
     constrained: bool,
 ) -> str:
     """Where the symbol has the wrong sign, in words."""
-    # dt(u) = A ∂∂u needs A ≥ 0, and dt(u) = B ∂∂∂∂u needs B ≤ 0.
-    sign = 1.0 if order == 2 else -1.0
-    tables: dict[str, Table] = {}
-    for name, entries in found.items():
-        for in_space, _, row, part, variables, slope in entries:
-            if in_space == order:
-                table, key = tables.setdefault(name, {}), (row, part, variables)
-                values = sign * active[name] * _values(slope, places)
-                table[key] = table[key] + values if key in table else values
-    sizes = [np.abs(v).max(initial=0.0) for table in tables.values() for v in table.values()]
-    scale = max(sizes, default=0.0)
-    scale = scale if places is None else places.largest(np.array([scale]))
+    tables = _tables(found, active, order, lambda slope: _values(slope, places))
+    scale = _scale(tables, places)
+    if _positive_at_ends(found, active, order, dim, len(parts), places, scale):
+        return ""
     least, where = np.inf, ""
     guilty: list[str] = []
     for growth in _growths(tables.values(), len(parts), order, dim, constrained):
@@ -333,6 +327,83 @@ def _negative(
         f"({', '.join(guilty)}): such an equation runs backward in time, and its finest ripples "
         "grow without bound"
     )
+
+
+def _tables(
+    found: Mapping[str, tuple[Entry, ...]],
+    active: Mapping[str, float],
+    order: int,
+    values_of: Callable[[sp.Expr], np.ndarray],
+) -> dict[str, Table]:
+    """The highest derivatives of each term, so that all symbols have to be positive."""
+    # dt(u) = A ∂∂u needs A ≥ 0, and dt(u) = B ∂∂∂∂u needs B ≤ 0.
+    sign = 1.0 if order == 2 else -1.0
+    tables: dict[str, Table] = {}
+    for name, entries in found.items():
+        for in_space, _, row, part, variables, slope in entries:
+            if in_space == order:
+                table, key = tables.setdefault(name, {}), (row, part, variables)
+                values = sign * active[name] * values_of(slope)
+                table[key] = table[key] + values if key in table else values
+    return tables
+
+
+def _scale(tables: Mapping[str, Table], places: PlaceValues | None) -> float:
+    sizes = [np.abs(v).max(initial=0.0) for table in tables.values() for v in table.values()]
+    scale = float(max(sizes, default=0.0))
+    return scale if places is None else places.largest(np.array([scale]))
+
+
+def _positive_at_ends(
+    found: Mapping[str, tuple[Entry, ...]],
+    active: Mapping[str, float],
+    order: int,
+    dim: int,
+    size: int,
+    places: PlaceValues | None,
+    scale: float,
+) -> bool:
+    """Whether symbols are positive wherever their functions of the place are between their least
+    and their largest values; collective.
+
+    The symbol is linear in these functions, and the least eigenvalue of its symmetric part, which
+    no real part of an eigenvalue is below, is concave: it is least where all are at their ends.
+    """
+    slopes = {e[5] for entries in found.values() for e in entries if e[0] == order}
+    moving = {slope.as_coeff_Mul()[1] for slope in slopes if not slope.is_number}
+    functions = sorted(moving, key=sp.default_sort_key)
+    if places is None or len(functions) > FUNCTIONS:
+        return False
+    ends = {each: _ends(places(each), places) for each in functions}
+    corners = np.array(list(product(*ends.values())), dtype=float)
+
+    def at_corners(slope: sp.Expr) -> np.ndarray:
+        factor, function = slope.as_coeff_Mul()
+        if slope.is_number:
+            return np.full((1, 1), float(slope))
+        return float(factor) * corners[None, :, functions.index(function)]
+
+    tables = _tables(found, active, order, at_corners)
+    for matrix in _symbols(tables.values(), size, order, dim):
+        symmetric = (matrix + np.swapaxes(matrix, -1, -2)) / 2
+        if np.linalg.eigvalsh(symmetric)[..., 0].min() < -ROUNDING * scale:
+            return False
+    return True
+
+
+def _ends(values: np.ndarray, places: PlaceValues) -> tuple[float, float]:
+    """The least and the largest value on all ranks; collective."""
+    return places.least(values)[0], -places.least(-values)[0]
+
+
+def _symbols(tables: Iterable[Table], size: int, order: int, dim: int) -> Iterator[np.ndarray]:
+    """The symbol in every direction that is looked at, or A itself of one scalar equation."""
+    if size == 1 and order == 2:
+        yield _matrix(tables, dim, lambda key: (key[2], 1.0))
+        return
+    for direction in _directions(dim):
+        shares = {key: float(np.prod(direction[list(key[2])])) for t in tables for key in t}
+        yield _matrix(tables, size, lambda key, shares=shares: (key[:2], shares[key]))
 
 
 def _values(slope: sp.Expr, places: PlaceValues | None) -> np.ndarray:
