@@ -30,6 +30,9 @@ from cffem.symbols.coordinates import SPACE, t
 LARGEST_SUM = 6
 # Steps of time are divided at little cost, so narrow pulses are followed as far as numbers reach.
 IN_SPACE, IN_TIME = Resolution(), Resolution(depth=40, parts=20_000)
+# Levels of an error estimate ask whether they see their data at all, see `Looking`: what is not
+# seen is to be small beside the data, and not beside what a projection of smooth data misses.
+ROUGHLY = Resolution(rounding=1e-3)
 # Cells times steps are many; what is not seen of moving sources is found out less closely.
 IN_BOTH = Resolution(share=0.1, depth=6, parts=10_000)
 # Functions that have no derivatives everywhere.
@@ -71,6 +74,7 @@ class Sources:
         comm: the communicator.
         corners: corners of this rank's own cells.
         degree: the degree k of the projection.
+        resolution: how closely functions of the place are looked at.
 
     Attributes:
         kept: how many samples of a source are kept.
@@ -78,8 +82,15 @@ class Sources:
         blind: what of the data could not be enclosed, and why; then bounds are estimates.
     """
 
-    def __init__(self, comm: MPI.Comm, corners: np.ndarray, degree: int):
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        corners: np.ndarray,
+        degree: int,
+        resolution: Resolution = IN_SPACE,
+    ):
         self.comm, self.corners, self.dim = comm, corners, corners.shape[2]
+        self.resolution = resolution
         self.degree, self.quadrature = degree, 2 * (degree + IN_SPACE.beyond)
         self.area = volumes(corners)
         self.volume = self.area * math.factorial(self.dim)
@@ -129,7 +140,7 @@ class Sources:
             NotCovered: one is not finite.
         """
         grid = Prisms(self.corners, SPACE[: self.dim], fixed={t: when})
-        resolver = Resolver(self.comm, grid, functions, self.degree, IN_SPACE, self.widths)
+        resolver = Resolver(self.comm, grid, functions, self.degree, self.resolution, self.widths)
         found = resolver.resolve()
         self._note(resolver, functions)
         return found

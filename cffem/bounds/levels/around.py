@@ -110,12 +110,17 @@ class LevelsAround:
             self._make()
             self.way = MESH if model.experiment.time is None else BOTH
             self.first_order = first_order(model) or _first_order_in_time(model)
-            self.data = DataLevels(self.models, self._up[:2], MESH, 1, given)
-            self._orders = self.data.orders()
             solutions = [level.factual for level in self.models]
             self.factual = [self._raised(k, solution) for k, solution in enumerate(solutions)]
             self._known: dict[str, Levels] = {}
-            self._checked("the solution", self.levels("L2", self.factual, self._orders))
+            # Whatever data leave, gaps that say nothing say nothing with them.
+            plain = self._checked("the solution", self.levels("L2", self.factual, Orders()))
+            self.data = DataLevels(self.models, self._up[:2], MESH, 1, given)
+            self._orders = self.data.orders()
+            if self._orders != Orders():
+                slowest = min(self._orders.space, self._orders.time)
+                gaps = tuple(replace(each, order=slowest) for each in plain.gaps)
+                self._checked("the solution", replace(plain, gaps=gaps))
         except (NotCovered, SolveError):
             self.destroy()
             raise

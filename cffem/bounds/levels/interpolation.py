@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from dolfinx.mesh import Mesh
 
 
-# How many cells about a point are looked at, by the dimension; a point lies in one of the nearest.
-CANDIDATES = {1: 3, 2: 16, 3: 48}
+# How many cells about a point are looked at, by the dimension; a point lies in one of the nearest,
+# and mostly in one of the first few.
+CANDIDATES, FEW = {1: 3, 2: 16, 3: 48}, {1: 3, 2: 4, 3: 8}
 # Up to rounding a point with such a barycentric coordinate lies on a facet.
 INSIDE = 1e-12
 
@@ -84,19 +85,25 @@ def located(mesh: Mesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     origin, jacobian = affine(mesh, np.arange(count))
     inverse = np.linalg.pinv(jacobian)
     middles = origin + jacobian.sum(axis=2) / (dimension + 1)
-    near = min(CANDIDATES[dimension], count)
-    _, candidates = cKDTree(middles).query(points, k=near)
-    candidates = candidates.reshape(len(points), near)
+    tree = cKDTree(middles)
     best = np.full(len(points), -np.inf)
-    cell, place = candidates[:, 0].copy(), np.zeros((len(points), dimension))
+    cell, place = np.zeros(len(points), dtype=int), np.zeros((len(points), dimension))
     left = np.arange(len(points))
-    for column in candidates.T:
-        chosen = column[left]
-        local = np.einsum("nij,nj->ni", inverse[chosen], points[left] - origin[chosen])
-        depth = np.minimum(local.min(axis=1), 1 - local.sum(axis=1))
-        better = depth > best[left] + INSIDE
-        where = left[better]
-        best[where], cell[where], place[where] = depth[better], chosen[better], local[better]
+    for many in (FEW[dimension], CANDIDATES[dimension]):
+        near = min(many, count)
+        _, candidates = tree.query(points[left], k=near)
+        for column in candidates.reshape(len(left), near).T:
+            # Points that lie in a cell need no other.
+            still = best[left] < -INSIDE
+            where, chosen = left[still], column[still]
+            if not len(where):
+                break
+            away = points[where] - origin[chosen]
+            local = (inverse[chosen] @ away[:, :, None])[:, :, 0]
+            depth = np.minimum(local.min(axis=1), 1 - local.sum(axis=1))
+            better = depth > best[where] + INSIDE
+            where = where[better]
+            best[where], cell[where], place[where] = depth[better], chosen[better], local[better]
         left = left[best[left] < -INSIDE]
         if not len(left):
             break

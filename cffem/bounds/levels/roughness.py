@@ -31,15 +31,13 @@ import numpy as np
 import sympy as sp
 
 from cffem.bounds.certificate import NotCovered
-from cffem.bounds.enclosed.sources import SeparatedSource, Sources
+from cffem.bounds.enclosed.sources import IN_SPACE, ROUGHLY, SeparatedSource, Sources
 from cffem.engine.inputs.numeric import numeric
 from cffem.symbols.coordinates import SPACE, t
 from cffem.symbols.errors import InputError
 from cffem.symbols.problem.conditions import Dirichlet
 
 if TYPE_CHECKING:
-    from mpi4py import MPI
-
     from cffem.engine.model import Model
     from cffem.symbols.problem.conditions import BoundaryCondition
 
@@ -214,23 +212,25 @@ class Rough:
         # nothing.
         if not len(cells) or not expr.free_symbols & {*SPACE} or order_of(expr, SPACE) < math.inf:
             return found
+        levels = list(zip(cells, degrees, strict=True))
+        # A rough look is an upper bound as well, and enough where it finds little.
+        (comm, corners), degree = levels[1]
+        if self._oscillation(expr, Sources(comm, corners, degree, ROUGHLY)) <= RESOLVED:
+            return found
         shares = [
-            self._oscillation(expr, comm, corners, degree)
-            for (comm, corners), degree in zip(cells, degrees, strict=True)
+            self._oscillation(expr, Sources(comm, corners, degree, IN_SPACE))
+            for (comm, corners), degree in levels
         ]
         if shares[1] <= RESOLVED or shares[0] == 0:
             return found
         return found.joined(Orders(max(-2 * math.log2(min(shares[1] / shares[0], 1.0)), 0.0)))
 
-    def _oscillation(
-        self, expr: sp.Expr, comm: MPI.Comm, corners: np.ndarray, degree: int
-    ) -> float:
+    def _oscillation(self, expr: sp.Expr, sources: Sources) -> float:
         """‖a − Π a‖/‖a‖, in the middle of the window; collective."""
         times = np.asarray(self.model.times, dtype=float)
         when = float(times[0] + times[-1]) / 2 if len(times) else 0.0
-        sources = Sources(comm, corners, degree)
         found = SeparatedSource(sources, [sp.S.One], sources.resolved([expr], when))
-        missed = comm.allreduce(float((found.oscillation(np.ones(1)) ** 2).sum()))
+        missed = sources.comm.allreduce(float((found.oscillation(np.ones(1)) ** 2).sum()))
         size = found.size(np.ones(1))
         if not math.isfinite(missed) or size == 0:
             raise NotCovered("a coefficient is not finite")

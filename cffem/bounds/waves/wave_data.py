@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from cffem.bounds.enclosed.sources import SeparatedSource
+from cffem.bounds.enclosed.sources import SeparatedSource, Sources
 from cffem.bounds.enclosed.trajectory_columns import KEPT_NUMBERS, Broken
 from cffem.symbols.coordinates import t
 
@@ -44,18 +44,26 @@ class Projected:
     unseen: float
 
 
-def projected(broken: Broken, entries: Sequence[sp.Expr], when: float) -> Projected:
+def projected(
+    broken: Broken, entries: Sequence[sp.Expr], when: float, sources: Sources | None = None
+) -> Projected:
     """The components of given data at a time; collective.
+
+    Args:
+        broken: the polynomials.
+        entries: the components.
+        when: the time.
+        sources: how closely data are looked at, as `broken` does by default.
 
     Raises:
         NotCovered: the data are not finite.
     """
     coefficients, squares = np.zeros(broken.owned), np.zeros(2)
-    positions = broken.positions()
+    positions, sources = broken.positions(), sources or broken.sources
     for place, entry in enumerate(entries):
         if entry == 0:
             continue
-        found = broken.sources.at(entry, when)
+        found = sources.at(entry, when)
         coefficients[positions[:, :, place]] = (found.moments / broken.scale).T
         squares += broken.comm.allreduce(float((found.oscillation**2).sum())), found.unseen**2
     rest, unseen = np.sqrt(squares)
