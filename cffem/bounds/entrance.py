@@ -15,6 +15,7 @@ from cffem.bounds.certifiers import CERTIFIERS, Certifier
 from cffem.bounds.changed import ChangedProblem
 from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.later_bars import LaterBars
+from cffem.bounds.levels.beside import AWAY
 from cffem.bounds.levels.estimates import EFFORT, WAYS, Estimates, Tried
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.enriched import FINER
@@ -321,7 +322,14 @@ def certify_deletions(
     tried = {
         name: {
             key: Tried(
-                name, target.certification.norm, change, firm, target.decided, target.exceeded
+                name,
+                target.certification.norm,
+                change,
+                firm,
+                target.decided,
+                target.exceeded,
+                # What is asked for by a budget is tried in any case.
+                target.lacks if means.budget is None else lambda _: 1.0,
             )
             for key, target in targets.items()
             if not target.decided(found[name][key])
@@ -339,10 +347,21 @@ def certify_deletions(
 
     # Terms that one way leaves open are solved for together by the next.
     for way in range(WAYS):
-        together = {name: rest[name] for name in tried if not _in_part(rest[name])}
+        # There may be no room for all: first those that lack least.
+        lacking = {
+            name: min(each.lacking for each in left.values()) for name, left in tried.items()
+        }
+        order = sorted(tried, key=lambda name: (lacking[name], name))
+        together = {
+            name: rest[name]
+            for name in order
+            if not _in_part(rest[name])
+            and not all(each.left_out(way) for each in tried[name].values())
+        }
         if len(together) > 1:
             estimates.prepare(together, firm, way)
-        for name, left in list(tried.items()):
+        for name in order:
+            left = tried[name]
             for key, each in list(left.items()):
                 bound = estimates.attempt(way, each, solutions.get(name))
                 if bound is not None:
@@ -425,6 +444,16 @@ class Target:
         error.
         """
         return value > self.threshold + self.certification.uncertainty(error)
+
+    def lacks(self, bound: DeletionBound) -> float:
+        """By what factor the margin of a bound is too large for a verdict; infinite where the score
+        itself is off by more than its distance to the tolerance.
+        """
+        needed = abs(bound.score - self.threshold)
+        away = bound.certificate.constants.get(AWAY, 0.0)
+        if not needed or 2 * away - bound.margin > needed:
+            return math.inf
+        return (bound.margin + self.certification.uncertainty(bound.size_error)) / needed
 
     def decided(self, bound: DeletionBound | NoCertificate) -> bool:
         """Whether a bound decides, the error of the norm that a relative tolerance is

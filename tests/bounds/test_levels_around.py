@@ -14,11 +14,11 @@ from random_levels import problem, reference, u
 
 import cffem as cf
 from cffem import dt, lap, x, y
-from cffem.bounds.certificate import NoCertificate, NotCovered, NotSaturated
+from cffem.bounds.certificate import DeletionBound, NoCertificate, NotCovered, NotSaturated
 from cffem.bounds.levels.around import ABOUT, BELOW, LevelsAround
 from cffem.bounds.levels.beside import LARGER, SAME, LevelsBeside
 from cffem.bounds.levels.compared import gram_matrix
-from cffem.bounds.levels.estimates import Estimates
+from cffem.bounds.levels.estimates import Estimates, Tried
 from cffem.bounds.levels.interpolation import interpolation
 from cffem.bounds.refining import Refinement
 from cffem.engine.solve.linear import SolveError
@@ -205,9 +205,36 @@ def test_the_next_degree_decides_where_coarser_cells_resolve_nothing():
 
 def test_what_the_effort_does_not_allow_says_what_it_would_cost():
     model = cf.Model(*transient(h=0.05, steps=40))
-    found = Estimates(model, effort=1e-3)._by_levels_around(ABOUT, "u_x", "L2", None, None)
+    found = Estimates(model, effort=1e-3)._by_levels(3, "u_x", "L2", None, None)
     assert isinstance(found, NoCertificate)
     assert "times the factual solve with its deletions for one term" in found.reason
+
+
+def test_terms_that_are_solved_for_together_stay_within_the_effort():
+    model = cf.Model(*transient(h=0.05, steps=40))
+    names = list(model.active)
+    assert len(names) > 1
+    estimates = Estimates(model)
+    # Room for the factual solution and for one deletion.
+    estimates.effort = 2.5 * estimates._price(estimates._ratio(1), 1)
+    estimates.prepare({name: cf.delete(name) for name in names}, way=1)
+    levels = estimates.beside(LARGER)
+    assert isinstance(levels, LevelsBeside)
+    assert [name for name in names if levels.ready(name, None)] == names[:1]
+    found = estimates._by_levels(1, names[1], "L2", None, None)
+    assert isinstance(found, NoCertificate)
+    assert "one more solution on finer levels" in found.reason
+    assert estimates.spent <= estimates.effort
+
+
+def test_what_finer_levels_are_not_expected_to_decide_is_left_out():
+    tried = Tried("u", "L2", None, lacks=lambda bound: bound.margin)
+    assert not tried.left_out(3)
+    tried.bounds.append(DeletionBound("u", 1.0, 0.0, 0.0, 0.0, 20.0, None))
+    assert tried.left_out(3)
+    assert not tried.left_out(2)
+    tried.bounds.append(DeletionBound("u", 1.0, 0.0, 0.0, 0.0, 5.0, None))
+    assert not tried.left_out(3)
 
 
 def test_refinement_goes_as_far_as_the_effort(monkeypatch):

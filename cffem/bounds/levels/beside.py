@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 LARGER, SAME = 1.8, 1.0
 # In space factors of a matrix grow with this power of its size at least.
 FILL = 4 / 3
+# The name of how far the score is from that of the next degree, among the constants.
+AWAY = "|δ_p − δ_h|"
 # What interpolation onto the user's cells hides of an error is no more than what it shows.
 HIDDEN = 2.0
 
@@ -187,7 +189,7 @@ class LevelsBeside:
                 ),
                 *better.certificate.hypotheses,
             ),
-            constants={**better.certificate.constants, "|δ_p − δ_h|": away, SIZE_ERROR: size},
+            constants={**better.certificate.constants, AWAY: away, SIZE_ERROR: size},
             method=(
                 f"elements of the next degree on {cells}, with two coarser levels of them, "
                 "saturation seen"

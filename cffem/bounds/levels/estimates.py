@@ -11,6 +11,7 @@ the share of problems that are solved there.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -37,6 +38,10 @@ SMALL = 5e4
 FALLBACK = 5e5
 # What a certification allows by default.
 EFFORT = 4.0
+# One finer level makes margins smaller by factors up to about this one.
+WORTH = 10.0
+# Prices that add up to what is left fit into it, up to rounding errors.
+ROUNDING = 1e-9
 Found = DeletionBound | NoCertificate
 # The ways in the order in which they are tried: levels about the user's, elements of the next
 # degree on larger cells and on the same, and levels above by their numbers.
@@ -45,7 +50,11 @@ GIVEN, FACTORS, WAYS = {0: BELOW, 3: ABOUT}, {1: LARGER, 2: SAME}, 5
 
 @dataclass
 class Tried:
-    """One deletion whose bound is looked for, see `Estimates.deletion`, with what was found."""
+    """One deletion whose bound is looked for, see `Estimates.deletion`, with what was found.
+
+    Attributes:
+        lacks: by what factor the margin of a bound is too large for a verdict.
+    """
 
     name: str
     norm: str
@@ -53,8 +62,21 @@ class Tried:
     firm: bool = True
     decides: Callable[[Found], bool] = bool
     exceeds: Callable[[float, float], bool] | None = None
+    lacks: Callable[[DeletionBound], float] = lambda bound: 1.0
     bounds: list[DeletionBound] = field(default_factory=list)
     reasons: list[NoCertificate] = field(default_factory=list)
+
+    @property
+    def lacking(self) -> float:
+        """By what factor the sharpest margin so far is too large; infinite where there is none."""
+        return min(map(self.lacks, self.bounds), default=math.inf)
+
+    def left_out(self, way: int) -> bool:
+        """Whether a finer level is not expected to decide: the margin is far too large, or the
+        score itself is off by more than its distance to ε.
+        """
+        finer = way > max(FACTORS)
+        return finer and bool(self.bounds) and self.firm and self.lacking > WORTH
 
 
 class Estimates:
@@ -90,6 +112,7 @@ class Estimates:
         self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
         self._around: dict[int, LevelsAround | NoCertificate] = {}
         self._beside: dict[float, LevelsBeside | NoCertificate] = {}
+        self._ratios: dict[int, float] = {}
 
     # What may be spent
     # ----------------------------------------------------------------------------------------------
@@ -127,6 +150,24 @@ class Estimates:
                 f"{self.effort:.2g}"
             )
 
+    def _ratio(self, way: int) -> float:
+        """Unknowns times time steps of the levels of a way together, relative to the user's."""
+        if way not in self._ratios:
+            self._ratios[way] = (
+                relative_size(self.model, GIVEN[way])
+                if way in GIVEN
+                else beside_size(self.model, FACTORS[way])
+            )
+        return self._ratios[way]
+
+    def _affordable(self, way: int) -> float:
+        """How many more problems may be solved on the levels of a way."""
+        ratio = self._ratio(way)
+        small = self.size * max(ratio, 1.0) <= SMALL
+        if self.budget is not None or small:
+            return math.inf
+        return math.floor((self.effort - self.spent) / self._price(ratio, 1) + ROUNDING)
+
     # Levels about the user's
     # ----------------------------------------------------------------------------------------------
 
@@ -159,7 +200,7 @@ class Estimates:
         if factor not in self._beside:
             try:
                 check_coarser(self.model)
-                ratio = beside_size(self.model, factor)
+                ratio = self._ratio(next(way for way, each in FACTORS.items() if each == factor))
                 self._check("elements of the next degree", self.size * ratio, ratio)
                 self._beside[factor] = LevelsBeside(self.model, factor)
                 self.spent += self._price(ratio, 1)
@@ -235,17 +276,12 @@ class Estimates:
             self._prepared(changes, firm, way)
 
     def _prepared(self, changes: Mapping[str, Change], firm: bool, way: int) -> None:
-        if way in GIVEN:
-            around = self.around(GIVEN[way])
-            if isinstance(around, LevelsAround):
-                self.spent += self._price(relative_size(self.model, GIVEN[way]), len(changes))
-                around.prepare(changes)
-            return
-        if way in FACTORS:
-            beside = self.beside(FACTORS[way])
-            if isinstance(beside, LevelsBeside):
-                self.spent += self._price(beside_size(self.model, FACTORS[way]), len(changes))
-                beside.prepare(changes)
+        if way in GIVEN or way in FACTORS:
+            levels = self._levels(way)
+            many = min(self._affordable(way), len(changes))
+            if not isinstance(levels, NoCertificate) and many > 0:
+                self.spent += self._price(self._ratio(way), int(many))
+                levels.prepare(dict(list(changes.items())[: int(many)]))
             return
         for _, certifier in self.certifiers(firm):
             if isinstance(certifier, LevelCertifier) and (certifier.firm or not firm):
@@ -291,10 +327,10 @@ class Estimates:
             deleted: its solution, where it is known already.
         """
         asked = tried.name, tried.norm, deleted, tried.change
-        if way in GIVEN:
-            found = self._by_levels_around(GIVEN[way], *asked)
-        elif way in FACTORS:
-            found = self._by_levels_beside(FACTORS[way], *asked)
+        if tried.left_out(way):
+            return None
+        if way in GIVEN or way in FACTORS:
+            found = self._by_levels(way, *asked)
         else:
             found = self._by_levels_above(*asked, tried.firm)
         if not isinstance(found, NoCertificate) and tried.decides(found):
@@ -320,28 +356,26 @@ class Estimates:
         cost = {**bound.certificate.cost, NEXT_LEVEL: price}
         return replace(bound, certificate=replace(bound.certificate, cost=cost))
 
-    def _by_levels_around(
-        self, given: int, name: str, norm: str, deleted: Solution | None, change: Change | None
-    ) -> Found:
-        levels = self.around(given)
-        if isinstance(levels, NoCertificate):
-            return levels
-        try:
-            if not levels.ready(name, change):
-                self.spent += self._price(relative_size(self.model, given), 1)
-            return levels.deletion(name, norm, deleted, change)
-        except (NotCovered, SolveError) as reason:
-            return NoCertificate.because(reason)
+    def _levels(self, way: int) -> LevelsAround | LevelsBeside | NoCertificate:
+        return self.around(GIVEN[way]) if way in GIVEN else self.beside(FACTORS[way])
 
-    def _by_levels_beside(
-        self, factor: float, name: str, norm: str, deleted: Solution | None, change: Change | None
+    def _by_levels(
+        self, way: int, name: str, norm: str, deleted: Solution | None, change: Change | None
     ) -> Found:
-        levels = self.beside(factor)
+        """The bound by levels about the user's or beside them."""
+        levels = self._levels(way)
         if isinstance(levels, NoCertificate):
             return levels
         try:
             if not levels.ready(name, change):
-                self.spent += self._price(beside_size(self.model, factor), 1)
+                if self._affordable(way) < 1:
+                    price, left = self._price(self._ratio(way), 1), self.effort - self.spent
+                    raise OverBudget(
+                        f"one more solution on finer levels costs {price:.2g} times the factual "
+                        f"solve with its deletions, and {max(left, 0.0):.2g} are left of the "
+                        f"effort of {self.effort:.2g}"
+                    )
+                self.spent += self._price(self._ratio(way), 1)
             return levels.deletion(name, norm, deleted, change)
         except (NotCovered, SolveError) as reason:
             return NoCertificate.because(reason)
