@@ -55,11 +55,13 @@ class ProfileSettings:
         resolution: how closely in ρ the end of the solutions, and the place where δ exceeds ε, are
             found.
         smallest: the smallest ρ that is tried before solutions are said to end at ρ = 0.
+        accuracy: the relative accuracy of transient scores; zero for working precision.
     """
 
     points: int = 8
     resolution: float = 1e-2
     smallest: float = SETTINGS.first
+    accuracy: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 1:
@@ -346,7 +348,7 @@ def by_marches(model: Model, name: str, samples: Samples, settings: ProfileSetti
         *(goal for goal in goals if goal < 1.0 - settings.resolution),
         1.0 - settings.resolution,
     ]:
-        failed = march_to(model, name, rho, samples)
+        failed = march_to(model, name, rho, samples, settings.accuracy)
         if failed is None:
             end.reach = rho
             continue
@@ -363,7 +365,7 @@ def last_march(
     low, high = end.reach, end.beyond or 1.0
     while high - low > (settings.resolution if low else settings.smallest):
         middle = 0.5 * (low + high)
-        failed = march_to(model, name, middle, samples)
+        failed = march_to(model, name, middle, samples, settings.accuracy)
         if failed is None:
             low = middle
         else:
@@ -371,11 +373,12 @@ def last_march(
     return replace(end, reach=low, beyond=high)
 
 
-def march_to(model: Model, name: str, rho: float, samples: Samples) -> Deletion | None:
+def march_to(
+    model: Model, name: str, rho: float, samples: Samples, accuracy: float = 0.0
+) -> Deletion | None:
     """Solve at one ρ and sample it; what was found where there is no solution."""
-    found = run_changes(model, {name: scale(name, 1.0 - rho)}, Demand(samples.norm, keep=True))[
-        name
-    ]
+    demand = Demand(samples.norm, keep=True, accuracy=accuracy)
+    found = run_changes(model, {name: scale(name, 1.0 - rho)}, demand)[name]
     if found.solution is None:
         return found
     samples.add(rho, found.solution)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from cffem.study.run.running import Run
 
 # A study asks whether a part of a term is relevant, not where exactly solutions end; each further
-# sample costs a solve. `Model.profile` samples more closely.
-SAMPLED = ProfileSettings(points=4, resolution=0.05)
+# sample costs a solve, and its score is compared with ε and with twice ε. `Model.profile` samples
+# more closely.
+SAMPLED = ProfileSettings(points=4, resolution=0.05, accuracy=1e-4)
 # A score that exceeds ε by this factor is likely to be clear of it with its error bar.
 CLEAR = 2.0
 
