@@ -10,10 +10,15 @@ allows; rows, pages and what else does not grow with the problem as `Overheads` 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cffem.bounds.certificate import NotCovered
+from cffem.bounds.levels.around import BELOW
+from cffem.bounds.levels.beside import LARGER, SAME, beside_size
+from cffem.bounds.levels.coarser import cells_of
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.progress import duration
@@ -81,6 +86,8 @@ class Overheads:
         level: seconds of two models on other levels, whose forms are compiled.
         rows: regression rows and residual scores, relative to the solves for all terms.
         compared: what comparing levels takes, relative to the solves; steady fields have one level.
+        raised: what elements of the next degree take, relative to their unknowns times time steps,
+            with the look at data on their cells.
         changed: what a deletion takes of a nonlinear solve, whose factors all deletions share.
         linearised: what a linearised response takes of one, which has no Newton steps.
     """
@@ -91,6 +98,7 @@ class Overheads:
     rows: float = 1.0
     compared: float = 0.4
     compared_steady: float = 0.05
+    raised: float = 4.0
     changed: float = 0.35
     linearised: float = 0.12
 
@@ -102,6 +110,9 @@ class Overheads:
 OVERHEADS = Overheads()
 # A time step is timed so many times, unless that takes longer than this, in seconds.
 REPEATED, BRIEFLY = 5, 0.2
+# Where the coarsest level below the user's has fewer cells than this along the domain, elements of
+# the next degree are expected to be needed: on larger cells for all terms, on the same for one.
+ALONG = 3.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,9 @@ class Price:
         begin: what the first time step takes longer than others, which factors its matrix.
         compared: what comparing the levels of an error bar takes, relative to the solves.
         linear: whether the problem is.
+        shared: whether deletions share factors and march together; else each is solved by itself.
+        raised: the relative size of elements of the next degree on larger cells and on the same,
+            where they are expected to be needed.
     """
 
     set_up: float
@@ -125,6 +139,8 @@ class Price:
     begin: float = 0.0
     compared: float = 0.0
     linear: bool = True
+    shared: bool = True
+    raised: tuple[float, float] | None = None
 
     def sweep(self, steps: int, deletions: int) -> float:
         """The factual solve with its deletions.
@@ -133,7 +149,8 @@ class Price:
             >>> Price(1.0, 0.1, 0.25, 0.5).sweep(10, 2), Price(1.0, 0.1, 0.25, 0.5).bars(10, 2)
             (4.0, 1.25)
         """
-        changed = deletions * (1.0 if self.linear else OVERHEADS.changed)
+        alone = self.linear or not self.shared
+        changed = deletions * (1.0 if alone else OVERHEADS.changed)
         return self.set_up + self.begin + self.step * steps * (1 + changed)
 
     def others(self, steps: int, terms: int, adjoints: int) -> float:
@@ -150,6 +167,10 @@ class Price:
         """The levels of the error bars that are expected to decide."""
         solves = self.sweep(steps, deletions) - self.set_up - self.begin
         levels = self.meshes * (self.set_up + self.begin) + self.ratio * solves
+        if self.raised is not None:
+            larger, same = self.raised
+            one = self.step * steps
+            levels += OVERHEADS.raised * one * (larger * (1 + deletions) + 2 * same)
         return levels + (self.compared * solves + OVERHEADS.level if self.compared else 0.0)
 
     @classmethod
@@ -159,15 +180,31 @@ class Price:
         below = model.discretisation.domain.remade is not None
         levels = (-1, -2) if below else (1, 2)
         meshes = sum(2.0 ** (dimension * level) for level in levels)
-        if model.experiment.time is None:
-            kind = OVERHEADS.compared_steady
-            return cls(set_up, step, meshes, meshes, begin, kind, model.equation.linear)
+        raised = raised_sizes(model) if below else None
+        steady, linear = model.experiment.time is None, model.equation.linear
+        kind = OVERHEADS.compared if linear and not steady else OVERHEADS.compared_steady
+        shared = not steady and model.discretisation.multiplier is None
+        if steady:
+            return cls(set_up, step, meshes, meshes, begin, kind, linear, shared, raised)
         times = 2.0 + 4.0
         ratio = (
             sum(2.0 ** ((dimension + 1) * level) for level in levels) if below else meshes + times
         )
-        kind = OVERHEADS.compared if model.equation.linear else OVERHEADS.compared_steady
-        return cls(set_up, step, ratio, meshes, begin, kind, model.equation.linear)
+        return cls(set_up, step, ratio, meshes, begin, kind, linear, shared, raised)
+
+
+def raised_sizes(model: Model) -> tuple[float, float] | None:
+    """The relative sizes of elements of the next degree on larger cells and on the same, where the
+    levels below the user's have too few cells to say anything; collective.
+    """
+    dimension = model.discretisation.mesh.topology.dim
+    along = (cells_of(model) / math.factorial(dimension)) ** (1 / dimension)
+    if along >= ALONG * 2**BELOW:
+        return None
+    try:
+        return beside_size(model, LARGER), beside_size(model, SAME)
+    except NotCovered:
+        return None
 
 
 def priced(solves: float, bars: float, most: float, rest: float) -> str:
