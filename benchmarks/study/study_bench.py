@@ -10,6 +10,7 @@ a finer discretisation; those of an earlier run in the same folder are used agai
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -89,15 +90,23 @@ def compared(verdicts: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]
     }
 
 
+def reference_of(name: str, out: Path, tiny: bool, limit: float) -> dict[str, Any]:
+    """The reference of a study; an earlier one of the same text and size serves again, also that of
+    the same study on another mesh.
+    """
+    problem = PROBLEMS[name]
+    mark = repr((problem.text, problem.bump, problem.small if tiny else problem.reference))
+    kept = out / f"reference-{hashlib.sha256(mark.encode()).hexdigest()[:12]}.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    if "scores" not in known:
+        known = measure(name, REFERENCE, kept, tiny, limit)
+    return dict(known)
+
+
 def row(name: str, out: Path, tiny: bool, limit: float) -> dict[str, Any]:
     """One study, its loop by hand, and its reference."""
     problem = PROBLEMS[name]
-    # An earlier reference serves again where neither the study nor the sizes have changed.
-    kept, mark = out / f"{name}-reference.json", repr((problem, tiny))
-    reference = json.loads(kept.read_text()) if kept.exists() else {}
-    if reference.get("of") != mark:
-        reference = {**measure(name, REFERENCE, kept, tiny, limit), "of": mark}
-        kept.write_text(json.dumps(reference, indent=1))
+    reference = reference_of(name, out, tiny, limit)
     hand = measure(name, HAND, out / f"{name}-hand.json", tiny, limit)
     study = measure(name, STUDY, out / f"{name}-study.json", tiny, limit)
     found: dict[str, Any] = {"name": name, "title": problem.title}
@@ -190,6 +199,13 @@ def write(found: Mapping[str, Any], out: Path) -> None:
     picture(found, out / "bench_study.png")
 
 
+def earlier_run(out: Path, tiny: bool) -> dict[str, Any]:
+    """What an earlier run of the same sizes found in this folder."""
+    kept = out / "bench_study.json"
+    found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
+    return found if found.get("tiny") == tiny else {}
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the benchmark; 0 if every goal is met and 3 if not."""
     parser = bench_parser("study", __doc__, "case", PROBLEMS)
@@ -197,17 +213,30 @@ def main(arguments: Sequence[str] = ()) -> int:
         "--limit", type=float, default=3600.0, help="seconds that one side may take (default: 3600)"
     )
     parser.add_argument("--note", default="", help="a sentence about this run for its page")
+    parser.add_argument(
+        "--join",
+        action="store_true",
+        help="keep what an earlier run in the same folder found of other studies and of pairs",
+    )
     options = parser.parse_args(list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
-    found: dict[str, Any] = {}
+    earlier = earlier_run(options.out, options.tiny) if options.join else {}
+    rows = {row["name"]: row for row in earlier.get("rows", [])}
+    pairs: list[dict[str, Any]] = earlier.get("pairs", [])
+    note = options.note or earlier.get("note", "")
+
+    def together() -> dict[str, Any]:
+        ordered = [rows[name] for name in PROBLEMS if name in rows]
+        found = {"machine": machine(), "tiny": options.tiny, "rows": ordered, "note": note}
+        return {**found, "pairs": pairs, "goals": [*goals(ordered), *pairs]}
+
     for name in options.cases:
-        rows.append(row(name, options.out.resolve(), options.tiny, options.limit))
-        print(line(rows[-1]), flush=True)
-        found = {"machine": machine(), "tiny": options.tiny, "rows": rows, "goals": goals(rows)}
-        found["note"] = options.note
-        write(found, options.out)
-    found["goals"] += pair_goals(options.tiny)
+        rows[name] = row(name, options.out.resolve(), options.tiny, options.limit)
+        print(line(rows[name]), flush=True)
+        write(together(), options.out)
+    if not options.join:
+        pairs = pair_goals(options.tiny)
+    found = together()
     write(found, options.out)
     for goal in found["goals"]:
         word = "ok  " if goal["passed"] else "MISS"

@@ -45,6 +45,19 @@ def test_a_tiny_study_is_measured_and_written(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "bench_study.png").stat().st_size > 5000
 
 
+def test_a_run_joins_what_an_earlier_one_found(tmp_path, monkeypatch):
+    def failed(name, out, tiny, limit):
+        return {"name": name, "title": PROBLEMS[name].title, "failed": "the study"}
+
+    monkeypatch.setattr(study_bench, "row", failed)
+    monkeypatch.setattr(study_bench, "picture", lambda found, path: None)
+    monkeypatch.setattr(study_bench, "pair_goals", lambda tiny: [])
+    for cases, more in (("wave", []), ("plane", ["--join"])):
+        study_bench.main(["--cases", cases, "--tiny", "--out", str(tmp_path), *more])
+    rows = json.loads((tmp_path / "bench_study.json").read_text())["rows"]
+    assert [row["name"] for row in rows] == ["plane", "wave"]
+
+
 def test_goals_that_are_missed_are_named():
     good = {"ratio": 1.2, "memory": 1.1, "guaranteed": False, "decidable": 5, "decided": 5}
     rows = [{**good, "wrong": []}, {**good, "wrong": ["lap"], "ratio": 3.5}]
