@@ -58,3 +58,28 @@ def test_levels_below_are_cheaper_than_levels_above():
         prices.append(Price.of(model, 1.0, 1.0).bars(1, 2))
     # A twentieth of the solves for comparing levels, and three tenths of a second for their models.
     assert prices == [pytest.approx(0.3125 * 4 + 0.45), pytest.approx(20.0 * 4 + 0.45)]
+
+
+def test_edge_elements_on_a_few_cells_are_expected_to_need_the_next_degree():
+    electric = cf.VectorField("E", dim=3)
+    library = cf.Library(
+        anchor=cf.dt(cf.dt(electric)), terms={"curls": -cf.curl(cf.curl(electric))}
+    )
+    found = {}
+    for kind in ("N1curl", "Lagrange"):
+        elements = (kind, 1)
+        boundary = [cf.Tangential(electric, (0, 0, 0))]
+        if kind == "Lagrange":
+            boundary = [cf.Dirichlet(electric, (0, 0, 0))]
+        experiment = cf.Experiment(
+            mesh=cf.mesh.box(MPI.COMM_SELF, 0.4),
+            elements={electric: elements},
+            boundary=boundary,
+            initial={electric: (0, 0, 0), cf.dt(electric): (0, 0, 0)},
+            time=cf.Window(0, 1, steps=4),
+        )
+        found[kind] = Price.of(cf.Model(library, {"curls": 1.0}, experiment), 1.0, 1.0)
+    assert found["Lagrange"].raised is None
+    larger, same = found["N1curl"].raised
+    assert larger < same
+    assert found["N1curl"].bars(4, 1) > found["Lagrange"].bars(4, 1)

@@ -19,6 +19,7 @@ from cffem.bounds.certificate import NotCovered
 from cffem.bounds.levels.around import BELOW
 from cffem.bounds.levels.beside import LARGER, SAME, beside_size
 from cffem.bounds.levels.coarser import cells_of
+from cffem.bounds.levels.ladders import first_order
 from cffem.engine.model import Model
 from cffem.engine.solve.linear import SolveError
 from cffem.study.run.progress import duration
@@ -110,8 +111,9 @@ class Overheads:
 OVERHEADS = Overheads()
 # A time step is timed so many times, unless that takes longer than this, in seconds.
 REPEATED, BRIEFLY = 5, 0.2
-# Where the coarsest level below the user's has fewer cells than this along the domain, elements of
-# the next degree are expected to be needed: on larger cells for all terms, on the same for one.
+# Where the coarsest level below the user's has fewer cells of first order than this along the
+# domain, elements of the next degree are expected to be needed: on larger cells for all terms, on
+# the same for one.
 ALONG = 3.0
 
 
@@ -195,11 +197,11 @@ class Price:
 
 def raised_sizes(model: Model) -> tuple[float, float] | None:
     """The relative sizes of elements of the next degree on larger cells and on the same, where the
-    levels below the user's have too few cells to say anything; collective.
+    levels below the user's have too few cells for elements of first order; collective.
     """
     dimension = model.discretisation.mesh.topology.dim
     along = (cells_of(model) / math.factorial(dimension)) ** (1 / dimension)
-    if along >= ALONG * 2**BELOW:
+    if along >= ALONG * 2**BELOW or not first_order(model):
         return None
     try:
         return beside_size(model, LARGER), beside_size(model, SAME)
