@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("dolfinx")
 
 import sympy as sp
+from dolfinx.mesh import create_unit_square
 from mpi4py import MPI
 from petsc4py import PETSc
 from scipy import sparse
@@ -342,3 +343,32 @@ def test_a_saddle_point_whose_preset_gives_way_leaves_nothing_to_the_next(monkey
             sweep = model.deletions(order)
             for name, score in expected.items():
                 assert sweep[name].score == pytest.approx(score, rel=1e-6)
+
+
+def beside_an_error(comm):
+    """Meshes, models and solutions that go because of an error in the argument beside them."""
+
+    def refused(*_):
+        raise cf.InputError("what is wrong")
+
+    def domain():
+        square = create_unit_square(comm, 3, 3)
+        return cf.mesh.named(square, cells={"west": lambda p: p[0] < 0.5})
+
+    def model():
+        experiment = cf.Experiment(
+            mesh=domain(), elements={q: ("Lagrange", 1)}, boundary=[cf.Dirichlet(q, x)]
+        )
+        return cf.Model(cf.Library(terms={"lap": cf.lap(q)}, unknown=q), {"lap": 1.0}, experiment)
+
+    for beside in (domain, model, lambda: model().solve(), lambda: replace(domain())):
+        with pytest.raises(cf.InputError, match="what is wrong"):
+            print(beside(), refused())
+    print("all errors arrived")
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_error_beside_a_mesh_arrives_as_what_it_is(on_ranks, ranks):
+    """mpi4py hangs or crashes where a communicator is freed while an error is on its way."""
+    assert on_ranks(ranks, beside_an_error).count("all errors arrived") == ranks

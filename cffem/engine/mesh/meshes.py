@@ -34,6 +34,7 @@ from cffem._resources import shared_folder
 from cffem.engine.collective import collectively
 from cffem.engine.mesh.msh_format import DIMENSIONS, MeshError, read_msh
 from cffem.engine.mesh.raw_mesh import FACETS, RawMesh, check, check_jacobians, from_msh
+from cffem.engine.mesh.releasing import freed_in_peace
 from cffem.engine.mesh.xdmf_format import read_xdmf
 
 MAX_BYTES = 2**30
@@ -65,6 +66,9 @@ class MeshData:
         default=None, compare=False, repr=False
     )
     within_curves: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        freed_in_peace(self.mesh)
 
     def tag(self, name: str, dimension: int) -> int:
         """The number of a named part, or a `MeshError` with the nearest names.
