@@ -12,6 +12,7 @@ import sympy as sp
 from cffem.symbols.coordinates import COORDINATES
 from cffem.symbols.errors import InputError
 from cffem.symbols.fields import Component, Field, ScalarField, VectorField
+from cffem.symbols.known import Known
 
 if TYPE_CHECKING:
     pass
@@ -73,11 +74,20 @@ def _increasing(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def as_numbers(values: object) -> np.ndarray:
-    """Floats, with dates turned into days since the first."""
+    """Floats, with dates turned into days since the first, and spans of time into days."""
     array = np.asarray(values).squeeze()
     if np.issubdtype(array.dtype, np.datetime64):
         return (array - array[0]) / np.timedelta64(1, "D")
-    return array.astype(float)
+    if np.issubdtype(array.dtype, np.timedelta64):
+        return array / np.timedelta64(1, "D")
+    if array.dtype == object and array.size and hasattr(array.flat[0], "toordinal"):
+        return np.array([(date - array.flat[0]).total_seconds() / 86400 for date in array.flat])
+    try:
+        return array.astype(float)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"coordinates must be numbers or dates, but {str(array.flat[0])[:40]!r} is neither"
+        ) from None
 
 
 def component_arrays(
@@ -104,6 +114,13 @@ def component_arrays(
     return arrays
 
 
+def _measured(given: sp.Expr) -> sp.Expr:
+    """The field that measured values stand under: of a known field one of its name."""
+    if not isinstance(given, Known) or isinstance(given.dim, tuple):
+        return given
+    return ScalarField(given.name) if given.dim is None else VectorField(given.name, given.dim)
+
+
 def split_complex(values: Mapping[sp.Expr, np.ndarray]) -> dict[sp.Expr, np.ndarray]:
     """Values of real fields: a complex field ψ becomes its real part psi_re and its imaginary part
     psi_im.
@@ -118,7 +135,8 @@ def split_complex(values: Mapping[sp.Expr, np.ndarray]) -> dict[sp.Expr, np.ndar
         {psi_re: array([1., 0.]), psi_im: array([2., 3.])}
     """
     found: dict[sp.Expr, np.ndarray] = {}
-    for unknown, data in values.items():
+    for given, data in values.items():
+        unknown = _measured(given)
         array = np.asarray(data)
         if not np.iscomplexobj(array) or not isinstance(unknown, Field):
             found[unknown] = data
@@ -136,9 +154,11 @@ def split_complex(values: Mapping[sp.Expr, np.ndarray]) -> dict[sp.Expr, np.ndar
     return found
 
 
-def real_numbers(unknown: Field, data: object) -> np.ndarray:
+def real_numbers(unknown: Field, data: Any) -> np.ndarray:
     """Values of a field as floats, refused where that would lose something."""
     array = np.asarray(data)
+    if array.dtype == object and hasattr(data, "isna"):  # pandas.NA is no float
+        array = data.to_numpy(dtype=float, na_value=np.nan)
     if np.iscomplexobj(array):
         raise InputError(
             f"the values of {unknown} are complex; an equation for a complex field is two for its "

@@ -111,7 +111,7 @@ def table_rows(table: object) -> list[dict[str, object]]:
     if isinstance(table, str | Path):
         return _file_rows(Path(table))
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
-        return [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
+        return _frame_rows(table)
     if isinstance(table, Mapping):
         lengths = {len(column) for column in table.values()}
         if len(lengths) != 1:
@@ -125,6 +125,20 @@ def table_rows(table: object) -> list[dict[str, object]]:
         "readings are a CSV file, a data frame, or a list of rows such as "
         '{"x": 0.1, "y": 0.2, "t": 0.5, "field": "u", "value": 3.2}'
     )
+
+
+def _frame_rows(frame: Any) -> list[dict[str, object]]:
+    """The rows of a data frame; levels of its index that have a name are columns too."""
+    if any(name is not None for name in frame.index.names):
+        levels = [k for k, name in enumerate(frame.index.names) if name is not None]
+        frame = frame.reset_index(level=levels, allow_duplicates=True)
+    names = [str(name) for name in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the table of readings has two columns {name!r}; leave one out")
+    frame = frame.astype(object)
+    cells = frame.where(frame.notna(), None).to_numpy()
+    return [dict(zip(names, row, strict=True)) for row in cells]
 
 
 def _file_rows(path: Path) -> list[dict[str, object]]:
@@ -164,6 +178,12 @@ def _number(cell: Any, name: str, row: int) -> float:
     try:
         number = float(cell)
     except (TypeError, ValueError):
+        if hasattr(cell, "utcoffset") or hasattr(cell, "total_seconds"):
+            raise InputError(
+                f"{str(cell)[:80]!r} in row {row}, column {name}, is no number; give the time "
+                "since the start of the window in its unit, for example "
+                "(frame.t - start).dt.total_seconds() / 3600 for hours"
+            ) from None
         raise InputError(f"{str(cell)[:80]!r} in row {row}, column {name}, is no number") from None
     if np.isinf(number):
         raise InputError(f"row {row}, column {name}, is infinite")
@@ -207,7 +227,10 @@ def _said(cell: object) -> bool:
 def _labels(kept: Sequence[Any], points: np.ndarray, known: Sequence[str]) -> tuple[str, ...]:
     """The sensors of readings: as named, else one for each place."""
     if "sensor" in known:
-        return tuple(str(row.get("sensor")) for _, row in kept)
+        for number, row in kept:
+            if not _said(row.get("sensor")):
+                raise InputError(f"row {number} names no sensor, but other rows do")
+        return tuple(str(row["sensor"]) for _, row in kept)
     places = dict.fromkeys(map(tuple, points))
     numbers = {place: f"sensor {k}" for k, place in enumerate(places, 1)}
     return tuple(numbers[tuple(point)] for point in points)

@@ -381,3 +381,32 @@ def test_local_fits_differentiate_quadratics_exactly():
         derivative[0] @ values, 2 * points[:, 0] + 3 * points[:, 1], atol=1e-8
     )
     np.testing.assert_allclose(derivative[1] @ values, 3 * points[:, 0], atol=1e-8)
+
+
+def test_coordinates_of_pandas_are_days_or_refused():
+    pandas = pytest.importorskip("pandas")
+    dates = pandas.date_range("2024-03-30", periods=3)
+    values = np.arange(6.0).reshape(3, 2)
+    for times in (dates, dates.tz_localize("UTC"), dates.to_pydatetime(), dates - dates[0]):
+        data = Dataset.from_arrays({t: times, x: [0.0, 1.0]}, {u: values})
+        np.testing.assert_allclose(data.coordinates[t], [0, 1, 2])
+    with pytest.raises(cf.InputError, match="numbers or dates, but 'soon' is neither"):
+        Dataset.from_arrays({t: ["soon", "later", "last"], x: [0, 1]}, {u: values})
+
+
+def test_missing_cells_of_pandas_are_masked():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[1.0, pandas.NA], [2.0, 3.0]], dtype="Float64")
+    data = Dataset.from_arrays({t: [0, 1], x: [0, 1]}, {u: frame})
+    assert data.mask.T.tolist() == [[False, True], [False, False]]
+
+
+def test_known_fields_name_what_is_given_for_them():
+    k, w = cf.Known("k"), cf.Known("w", dim=2)
+    values = np.arange(8.0).reshape(2, 2, 2)
+    given = {k: values[0], w: values}
+    data = Dataset.from_arrays({t: [0, 1], x: [0, 1]}, given)
+    same = {cf.ScalarField("k"): values[0], cf.VectorField("w", dim=2): values}
+    assert list(data.values) == list(Dataset.from_arrays({t: [0, 1], x: [0, 1]}, same).values)
+    with pytest.raises(cf.InputError, match="for fields, not for K"):
+        Dataset.from_arrays({t: [0, 1], x: [0, 1]}, {cf.Known("K", dim=(2, 2)): values})

@@ -94,3 +94,57 @@ def test_rows_of_a_file_that_do_not_fit_are_refused(tmp_path):
     table.write_text("x,field,value\n0.1,u\n")
     with pytest.raises(cf.InputError, match="row 1 does not fit its columns"):
         cf.Dataset.from_readings(table)
+
+
+def frame(**changes):
+    """Two sensors at two times, with some columns replaced."""
+    pandas = pytest.importorskip("pandas")
+    given = {
+        "x": [0.1, 0.2, 0.1, 0.2],
+        "t": [0.0, 0.0, 1.0, 1.0],
+        "field": ["u"] * 4,
+        "value": [1.0, 2.0, 3.0, 4.0],
+    }
+    return pandas.DataFrame({**given, **changes})
+
+
+def test_levels_of_an_index_that_have_names_are_columns():
+    plain = cf.Dataset.from_readings(frame())
+    for names in ("t", ["t", "x"], ["field", "t"]):
+        moved = cf.Dataset.from_readings(frame().set_index(names))
+        assert moved.placement.times.tolist() == [0.0, 0.0, 1.0, 1.0]
+        assert moved.placement.points.tolist() == plain.placement.points.tolist()
+        assert moved.readings.tolist() == plain.readings.tolist()
+
+
+def test_missing_cells_of_pandas_are_gaps():
+    pandas = pytest.importorskip("pandas")
+    for gap in (
+        pandas.array([1, None, 3, 4], dtype="Int64"),
+        pandas.Series([1.0, pandas.NA, 3.0, 4.0], dtype=object),
+        [1.0, float("nan"), 3.0, 4.0],
+    ):
+        assert cf.Dataset.from_readings(frame(value=gap)).readings.tolist() == [1.0, 3.0, 4.0]
+    kinds = frame(field=pandas.Categorical(["v"] * 4), component=pandas.array([0, 1, 0, 1]))
+    assert len({*cf.Dataset.from_readings(kinds).placement.channels}) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"t": np.array(["2024-01-01"] * 4, "M8[ns]")}, "time since the start of the window"),
+        ({"t": np.array([0, 0, 1, 1], "m8[h]")}, "time since the start of the window"),
+        ({"sensor": ["A", None, "A", "B"]}, "row 2 names no sensor"),
+        ({"value": [1.0, 2.0, "hot", 4.0]}, "'hot' in row 3, column value, is no number"),
+    ],
+)
+def test_frames_that_cannot_be_read_are_refused(changes, words):
+    with pytest.raises(cf.InputError, match=words):
+        cf.Dataset.from_readings(frame(**changes))
+
+
+def test_two_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.concat([frame(), frame()[["value"]]], axis=1)
+    with pytest.raises(cf.InputError, match="two columns 'value'"):
+        cf.Dataset.from_readings(twice)
