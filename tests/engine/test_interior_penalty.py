@@ -183,6 +183,37 @@ def test_a_jump_of_the_coefficient_along_cells_is_exact(ratio):
     assert error(cf.Model(library, {"d": 1.0}, experiment).solve().function(), exact) < 1e-13
 
 
+@pytest.mark.parametrize("ratio", [1, 10**4])
+@pytest.mark.parametrize("degree", [1, pytest.param(2, marks=slow)])
+def test_a_large_jump_of_the_coefficient_costs_no_accuracy(degree, ratio):
+    """k jumps from 1 to 10⁴ across x = ½, values and flux k u_x are continuous, and along the
+    jump there are gradients, too: order k + 1, and errors that hardly depend on the ratio.
+    """
+    side, along = x - sp.Rational(1, 2), sp.cos(sp.pi * y)
+
+    def both(expression):
+        return sp.Piecewise((expression(1), x < 0.5), (expression(ratio), True))
+
+    def exact(value):
+        return side * sp.cos(side) * sp.sin(sp.pi * y) / value + (1 + side**2) * along
+
+    def error_on(n):
+        library = cf.Library(terms={"d": div(k * grad(u))}, unknown=u)
+        experiment = cf.Experiment(
+            mesh=halves(n),
+            elements={u: ("DG", degree)},
+            boundary=[cf.Dirichlet(u, both(exact))],
+            forcing={u: both(lambda a: -a * (exact(a).diff(x, 2) + exact(a).diff(y, 2)))},
+            known={k: {"west": 1, "east": ratio}},
+        )
+        found = cf.Model(library, {"d": 1.0}, experiment).solve().function()
+        return error(found, both(exact))
+
+    errors = [error_on(n) for n in (8, 16)]
+    assert_order(errors, degree + 0.9)
+    assert errors[1] < {1: 2e-3, 2: 3e-5}[degree]
+
+
 def halves(n=4, comm=MPI.COMM_SELF):
     return cf.mesh.named(
         dolfinx_mesh.create_unit_square(comm, n, n),

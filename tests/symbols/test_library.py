@@ -258,3 +258,17 @@ def test_a_large_library_is_checked_quickly():
     library = cf.Library(dt(u), monomials)
     assert len(library) == 40
     assert time.perf_counter() - start < 10
+
+
+def test_an_equation_that_defines_a_field_is_for_the_field_that_it_defines():
+    a, b = cf.VectorField("a", dim=2), cf.VectorField("b", dim=2)
+    for anchor, unknown in (
+        (v - lap(u), v),
+        (lap(u) - 2 * v, v),
+        (b - grad(u), b),
+        (u - div(a), u),
+    ):
+        assert cf.Library(anchor=anchor, terms={}).unknown == unknown
+    for anchor in (u - v, u * v - lap(u)):
+        with pytest.raises(cf.LibraryError, match="which field the equation is for is not clear"):
+            cf.Library(anchor=anchor, terms={})

@@ -411,6 +411,8 @@ def _unknown_of(
         # own shape.
         model = anchor if anchor is not None else next(iter(terms.values()))
         candidates = {f for f in candidates if len(f.shape) == len(shape_of(model))} or candidates
+    if len(candidates) > 1 and anchor is not None and not terms:
+        candidates = _defined(anchor, candidates) or candidates
     if len(candidates) != 1:
         found = ", ".join(sorted(map(str, candidates))) or "no field"
         raise LibraryError(
@@ -419,6 +421,12 @@ def _unknown_of(
             "them in a System"
         )
     return next(iter(candidates))
+
+
+def _defined(anchor: sp.Expr, candidates: set[Field]) -> set[Field]:
+    """The fields that an equation w − lap(u) = 0 can define: those that are a summand."""
+    summands = [part.as_coeff_Mul()[1] for part in sp.Add.make_args(anchor)]
+    return {f for f in candidates if f in summands}
 
 
 def _check_anchor(anchor: sp.Expr | None, unknown: Field) -> None:
