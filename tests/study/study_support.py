@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 TOML = """
 title = "Heat on an interval"
@@ -78,3 +81,29 @@ def timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if key not in MEASURED}
     return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+class Halt(BaseException):
+    """Ends a run in the middle."""
+
+
+def resumed(build: Callable[[], Any], folder: Path, monkeypatch: Any, deletions: int = 2) -> Any:
+    """The report of a study whose run ends where it would store one of its deletions, and goes on
+    there.
+    """
+    from cffem.study.run import running  # needs DOLFINx, which not every test of studies does
+
+    stored, count = running.Run.store, 0
+
+    def halting(self: Any, key: str, value: Any, label: str) -> Any:
+        nonlocal count
+        count += key.startswith("deletion")
+        if count == deletions:
+            raise Halt
+        return stored(self, key, value, label)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.Run, "store", halting)
+        with pytest.raises(Halt):
+            build().run(out=folder, quiet=True)
+    return build().run(out=folder, resume=True, quiet=True)

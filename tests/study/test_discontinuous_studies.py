@@ -13,10 +13,9 @@ import pytest
 pytest.importorskip("dolfinx")
 
 from mpi4py import MPI
-from study_support import timeless, written
+from study_support import resumed, timeless, written
 
 from cffem.study.report.report import Report
-from cffem.study.run import running
 from cffem.study.toml.study_file import read_study
 
 TOML = """
@@ -66,10 +65,6 @@ FLUXES = {
 }
 
 
-class Halt(BaseException):
-    """Ends a run in the middle."""
-
-
 def study(name, folder, comm=MPI.COMM_SELF):
     return read_study(written(folder, STUDIES[name]), comm)
 
@@ -82,21 +77,8 @@ def test_a_resumed_study_has_the_report_of_a_whole_one(name, tmp_path, monkeypat
     for term in whole.terms.values():
         assert term.decision in ("relevant", "irrelevant")
         assert term.certificate == "estimated"
-    stored, count = running.Run.store, 0
-
-    def halting(self, key, value, label):
-        nonlocal count
-        count += key.startswith("deletion")
-        if count == 2:
-            raise Halt
-        return stored(self, key, value, label)
-
-    monkeypatch.setattr(running.Run, "store", halting)
-    with pytest.raises(Halt):
-        study(name, tmp_path).run(out=tmp_path / "part", quiet=True)
-    monkeypatch.setattr(running.Run, "store", stored)
-    resumed = study(name, tmp_path).run(out=tmp_path / "part", resume=True, quiet=True)
-    first, second = (timeless(json.loads(each.to_json())) for each in (whole, resumed))
+    again = resumed(lambda: study(name, tmp_path), tmp_path / "part", monkeypatch)
+    first, second = (timeless(json.loads(each.to_json())) for each in (whole, again))
     assert first == second
     page = (tmp_path / "part" / "report.html").read_text()
     assert all(flux in page for flux in FLUXES[name])
