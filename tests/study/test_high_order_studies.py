@@ -52,9 +52,9 @@ STUDIES = {
         "uux = 0.1\nuxxx = 1e-3",
         RING,
     ),
-    "Cahn–Hilliard": (
+    "Cahn–Hilliard with one well": (
         'anchor = "dt(u)"',
-        'chemical = "lap(u**3 - u)"\nbending = "-lap(lap(u))"',
+        'chemical = "lap(u**3 + u)"\nbending = "-lap(lap(u))"',
         "chemical = 0.1\nbending = 1e-3",
         CLOSED,
     ),

@@ -203,3 +203,13 @@ def test_declarations_are_values(thing):
     assert thing._repr_latex_().startswith("$")
     with pytest.raises(AttributeError):
         thing.extra = 1
+
+
+def test_conditions_come_one_by_one_or_in_a_list():
+    given = cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 1, on="right")
+    assert cf.boundary(*given) == cf.boundary([*given]) == cf.boundary(given)
+    for wrong in ("left", [given[0], 3], cf.Periodic(on="left", to="right")):
+        with pytest.raises(cf.LibraryError, match="takes Dirichlet, Tangential, Natural"):
+            cf.boundary(wrong)
+    with pytest.raises(cf.LibraryError, match="at least one"):
+        cf.boundary([])

@@ -19,12 +19,11 @@ from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
+from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression
 
 if TYPE_CHECKING:
     from sympy.printing.printer import Printer
-
-    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 # What becomes of essential conditions that a deleted equation cannot carry: released, or kept with
@@ -363,11 +362,32 @@ def start(initial: Mapping[sp.Expr, DataLike]) -> Intervention:
     return Intervention(initial=_values(initial, "initial value", derivatives=True))
 
 
-def boundary(*conditions: BoundaryCondition) -> Intervention:
-    """Replace the boundary conditions on the same fields and parts of the boundary."""
-    if not conditions:
+def boundary(*conditions: BoundaryCondition | Iterable[BoundaryCondition]) -> Intervention:
+    """Replace the boundary conditions on the same fields and parts of the boundary.
+
+    Args:
+        conditions: one after the other, or a list of them.
+
+    Example:
+        >>> import cffem as cf
+        >>> u = cf.ScalarField("u")
+        >>> str(cf.boundary(cf.Dirichlet(u, 0, on="left"))) == str(
+        ...     cf.boundary([cf.Dirichlet(u, 0, on="left")])
+        ... )
+        True
+    """
+    given: list[BoundaryCondition] = []
+    for condition in conditions:
+        given += [*condition] if isinstance(condition, list | tuple) else [condition]
+    for condition in given:
+        if not isinstance(condition, BoundaryCondition):
+            raise LibraryError(
+                "boundary(…) takes Dirichlet, Tangential, Natural, Neumann or Robin conditions, "
+                f"not {condition!r}"
+            )
+    if not given:
         raise LibraryError("boundary needs at least one boundary condition")
-    return Intervention(conditions=conditions)
+    return Intervention(conditions=tuple(given))
 
 
 def release() -> Intervention:
