@@ -99,6 +99,8 @@ def test_a_front_is_found_with_its_speed():
         (cf.Integral(u, at=2), "is at time 2, outside the window from 0 to 1"),
         (cf.Integral(cf.ScalarField("q")), "is of q, but the model has u"),
         (cf.Integral(cf.dt(u)), "needs a rate of u that is no part of the state"),
+        (cf.Integral(cf.lap(u) ** 2), "takes derivatives of order 2 of u.* take degree 2"),
+        (cf.Flux(cf.grad(u.diff(x))), "takes derivatives of order 2 of u"),
         (cf.PointAverage(u, point=(5, 5), radius=0.1), "its weight vanishes on the whole mesh"),
     ],
 )

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from cffem.engine.assembly.traces import essential, natural_integrand
-from cffem.forms.elements import H1, HCURL
+from cffem.forms.elements import H1, HCURL, carrier
 from cffem.forms.natural_traces import NORMAL, WHOLE, common_direction, directions
+from cffem.forms.orders import derivatives
 from cffem.forms.weak import fresh
 from cffem.symbols.algebra.nodes import Div
 from cffem.symbols.coordinates import t
@@ -143,6 +144,7 @@ def check_natural(discretisation: Discretisation) -> None:
         if unknown not in library.unknowns:
             raise InputError(f"{condition}: {unknown} has no equation, so it leaves no trace")
         _check_rates(condition, library)
+        _check_derivatives(condition, discretisation)
         split = unknown in leaders and kinds[unknown] == H1
         for part, conditions in boundary.conditions.items():
             if not any(c is condition for c in conditions):
@@ -188,6 +190,23 @@ def _check_rates(condition: Natural, library: Library | System) -> None:
             raise InputError(
                 f"{condition} contains {derivative}, but the equation of {base} is of order {most} "
                 "in time"
+            )
+
+
+def _check_derivatives(condition: Natural, discretisation: Discretisation) -> None:
+    """Refuse a law in derivatives that its fields do not have on a boundary: second ones of
+    piecewise linear functions, say, are zero.
+    """
+    values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    elements = discretisation.spaces.elements
+    for derived in (d for v in values if condition.is_law for d in derivatives(sp.sympify(v))):
+        if derived.field in elements and not carrier(elements[derived.field]).conforming(
+            derived.operator, derived.order
+        ):
+            raise InputError(
+                f"{condition}: on a part of the boundary a law has values and first derivatives "
+                f"only, of fields that have them there, but {derived.field} is taken to the order "
+                f"{derived.order}"
             )
 
 

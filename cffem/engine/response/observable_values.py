@@ -22,7 +22,9 @@ from dolfinx import fem
 from cffem import _compat
 from cffem.engine.response.tangent import unset_at_start
 from cffem.forms.derivative import gateaux
+from cffem.forms.elements import carrier
 from cffem.forms.lowering import Lowering
+from cffem.forms.orders import derivatives
 from cffem.forms.quadrature import polynomial_degree, with_fixed_quadrature
 from cffem.symbols.coordinates import SPACE
 from cffem.symbols.errors import InputError
@@ -65,6 +67,7 @@ class Measurement:
         self.model, self.observable = model, observable
         self.discretisation = d = model.discretisation
         _check_fields(model, observable)
+        _check_derivatives(model, observable)
         rule = formulas(model.experiment)
         factor = substituted(sp.sympify(observable.weight), rule)
         measure = measure_of(d, observable)
@@ -254,6 +257,25 @@ def _check_fields(model: Model, observable: Observable) -> None:
                 f"the observable {type(observable).__name__} needs a rate of {unknown} that is no "
                 "part of the state; "
                 "write the right-hand side of its equation instead"
+            )
+
+
+def _check_derivatives(model: Model, observable: Observable) -> None:
+    """Refuse derivatives that are zero, or do not converge, whatever the field is: of a higher
+    order than the polynomials of its element.
+    """
+    elements = model.spaces.elements
+    for derived in derivatives(sp.sympify(observable.integrand)):
+        if derived.field not in elements:
+            continue
+        carries = carrier(elements[derived.field])
+        if derived.order > carries.degree and not carries.conforming(
+            derived.operator, derived.order
+        ):
+            raise InputError(
+                f"the observable {type(observable).__name__} takes derivatives of order "
+                f"{derived.order} of {derived.field}, which its {carries.description} does not "
+                f"have; take degree {derived.order} or higher"
             )
 
 
