@@ -8,6 +8,7 @@ import sympy as sp
 
 import cffem.symbols as cf
 from cffem.symbols import curl, div, dot, dt, grad, lap, t, x, y
+from cffem.symbols.problem.conditions import Dirichlet, Neumann, Periodic
 
 u, p = cf.ScalarField("u"), cf.ScalarField("p")
 E, v = cf.VectorField("E", dim=3), cf.VectorField("v", dim=2)
@@ -49,7 +50,8 @@ def test_a_released_constraint_leaves_coefficients_alone():
 def test_changes_of_data_are_kept_as_they_are():
     start = cf.start({E: (0, 0, x), dt(E): (0, 0, 0)})
     assert dict(start.initial) == {E: cf.vector(0, 0, x), dt(E): 0}
-    assert cf.boundary("wall").conditions == ("wall",)
+    wall = Dirichlet(u, 0, on="wall")
+    assert cf.boundary(wall).conditions == (wall,)
     function = object()
     assert dict(cf.force({u: function}).forcing) == {u: function}
 
@@ -206,9 +208,9 @@ def test_declarations_are_values(thing):
 
 
 def test_conditions_come_one_by_one_or_in_a_list():
-    given = cf.Dirichlet(u, 0, on="left"), cf.Neumann(u, 1, on="right")
+    given = Dirichlet(u, 0, on="left"), Neumann(u, 1, on="right")
     assert cf.boundary(*given) == cf.boundary([*given]) == cf.boundary(given)
-    for wrong in ("left", [given[0], 3], cf.Periodic(on="left", to="right")):
+    for wrong in ("left", [given[0], 3], Periodic(on="left", to="right")):
         with pytest.raises(cf.LibraryError, match="takes Dirichlet, Tangential, Natural"):
             cf.boundary(wrong)
     with pytest.raises(cf.LibraryError, match="at least one"):

@@ -377,14 +377,14 @@ def boundary(*conditions: BoundaryCondition | Iterable[BoundaryCondition]) -> In
         True
     """
     given: list[BoundaryCondition] = []
-    for condition in conditions:
-        given += [*condition] if isinstance(condition, list | tuple) else [condition]
-    for condition in given:
-        if not isinstance(condition, BoundaryCondition):
-            raise LibraryError(
-                "boundary(…) takes Dirichlet, Tangential, Natural, Neumann or Robin conditions, "
-                f"not {condition!r}"
-            )
+    for listed in conditions:
+        for condition in listed if isinstance(listed, list | tuple) else (listed,):
+            if not isinstance(condition, BoundaryCondition):
+                raise LibraryError(
+                    "boundary(…) takes Dirichlet, Tangential, Natural, Neumann or Robin "
+                    f"conditions, not {condition!r}"
+                )
+            given.append(condition)
     if not given:
         raise LibraryError("boundary needs at least one boundary condition")
     return Intervention(conditions=tuple(given))
