@@ -19,11 +19,12 @@ from cffem.symbols.errors import LibraryError, nearest
 from cffem.symbols.expression_like import DataLike
 from cffem.symbols.fields import Field
 from cffem.symbols.latex_text import escape_latex
-from cffem.symbols.problem.conditions import BoundaryCondition
 from cffem.symbols.problem.term_checks import check_shape, check_symbols, named_expression
 
 if TYPE_CHECKING:
     from sympy.printing.printer import Printer
+
+    from cffem.symbols.problem.conditions import BoundaryCondition
 
 
 # What becomes of essential conditions that a deleted equation cannot carry: released, or kept with
@@ -376,6 +377,8 @@ def boundary(*conditions: BoundaryCondition | Iterable[BoundaryCondition]) -> In
         ... )
         True
     """
+    from cffem.symbols.problem.conditions import BoundaryCondition  # brings NumPy with it
+
     given: list[BoundaryCondition] = []
     for listed in conditions:
         for condition in listed if isinstance(listed, list | tuple) else (listed,):
