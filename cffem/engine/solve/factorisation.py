@@ -39,11 +39,23 @@ class Workspace:
 
     Attributes:
         percentages: what is added to the workspace that the analysis foresees, attempt by attempt.
+        threshold: CNTL(1) in the last attempt, 0.01 in the others: pivots smaller than this part of
+            their row are put off, and what is put off needs the workspace. On several ranks a large
+            front looks for pivots in the rows of one of them only, so that nearly singular saddle
+            points put off more there. A loss of accuracy is seen, and mended, by the residual.
         looked_at: entries of a matrix up to which its structure is looked at after a failure.
     """
 
     percentages: tuple[int, ...] = (60, 200, 1000)
+    threshold: float = 1e-6
     looked_at: int = 20_000_000
+
+    def options(self, percentage: int) -> dict[str, int | float]:
+        """The options of MUMPS for one attempt."""
+        found: dict[str, int | float] = {"mat_mumps_icntl_14": percentage}
+        if percentage == self.percentages[-1]:
+            found["mat_mumps_cntl_1"] = self.threshold
+        return found
 
 
 WORKSPACE = Workspace()
@@ -180,7 +192,7 @@ class Factors:
 
     def _create(self, percentage: int) -> PETSc.KSP:
         ksp = new_ksp(self.matrix)
-        with configured(ksp, self.kind, {"mat_mumps_icntl_14": percentage, **self.options}):
+        with configured(ksp, self.kind, {**WORKSPACE.options(percentage), **self.options}):
             ksp.setUp()
         return ksp
 
@@ -286,6 +298,6 @@ class Pencil:
         solver.setDimensions(self.count, PETSc.DECIDE)
         solver.setTolerances(self.tolerance, 500)
         solver.getST().setType(SLEPc.ST.Type.SINVERT)
-        with configured(solver.getST().getKSP(), "lu", {"mat_mumps_icntl_14": percentage}):
+        with configured(solver.getST().getKSP(), "lu", WORKSPACE.options(percentage)):
             solver.setUp()
         return solver

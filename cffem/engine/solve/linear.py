@@ -201,7 +201,9 @@ class LinearSolver:
         ksp.setErrorIfNotConverged(False)
         options = self.plan.all_options(self.symmetric)
         if "mat_mumps_icntl_14" in options and percentage > WORKSPACE.percentages[0]:
-            options["mat_mumps_icntl_14"] = max(percentage, int(options["mat_mumps_icntl_14"] or 0))
+            more = int(options["mat_mumps_icntl_14"] or 0)
+            options = {**WORKSPACE.options(percentage), **options}
+            options["mat_mumps_icntl_14"] = max(percentage, more)
         if options.get("ksp_type") in ("preonly", "minres", "symmlq"):
             ksp.setNormType(PETSc.KSP.NormType.DEFAULT)
         with reading(ksp, options) as prefix:
