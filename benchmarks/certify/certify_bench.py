@@ -610,7 +610,10 @@ def main(arguments: Sequence[str]) -> int:
         type=int,
         default=0,
         help="only the wider classes, so many cases: variable coefficients in time, intervals, "
-        "any given values",
+        "any given values, flows",
+    )
+    parser.add_argument(
+        "--class", dest="only", default="", help="of the wider classes those that begin so"
     )
     parser.add_argument("--page", type=Path, help="write the table of attacks into this page")
     parser.add_argument("--seed", type=int, default=0)
@@ -624,7 +627,7 @@ def main(arguments: Sequence[str]) -> int:
         from benchmarks.certify.certify_wider import wider_section
 
         with quick_collection():
-            found = wider_section(board, options.wider, options.seed)
+            found = wider_section(board, options.wider, options.seed, options.only)
         return _finished(board, found, start, options.json)
     gc.freeze()
     counts = {name: round(many * options.cases / 1000) for name, (many, _) in SHARES.items()}

@@ -20,6 +20,7 @@ from benchmarks.certify.certify_bench import (
     variable_outcome,
 )
 from benchmarks.certify.certify_evolving import evolving_outcome, evolving_problem
+from benchmarks.certify.certify_flow import flow_outcome, flow_problem
 from benchmarks.measuring import Board
 from cffem.engine.solve_errors import SolveError
 from cffem.symbols.errors import InputError
@@ -28,19 +29,26 @@ from cffem.symbols.errors import InputError
 REPEATED = 6
 # The share of each class.
 CLASSES: dict[str, float] = {
-    "parabolic, variable, 1D": 0.2,
-    "parabolic, variable, 2D": 0.4,
+    "Stokes, square": 0.1,
+    "Stokes, rectangle": 0.1,
+    "Stokes, L-shape": 0.1,
+    "parabolic, variable, 1D": 0.15,
+    "parabolic, variable, 2D": 0.3,
     "parabolic, variable, L-shape": 0.08,
     "parabolic, variable, 3D": 0.02,
-    "steady, variable, 1D": 0.15,
-    "steady, any given values, 2D": 0.15,
+    "steady, variable, 1D": 0.1,
+    "steady, any given values, 2D": 0.05,
 }
 
 
 def _cases(name: str, random: Any) -> Iterator[Callable[[], CertifyOutcome | str | None]]:
     """Endless random cases of a class."""
     while True:
-        if name.startswith("parabolic"):
+        if name.startswith("Stokes"):
+            flow = flow_problem(random, name.split(", ")[1])
+            for _ in range(REPEATED):
+                yield lambda flow=flow: flow_outcome(name, flow, random)
+        elif name.startswith("parabolic"):
             dim = {"1D": 1, "3D": 3}.get(name[-2:], 2)
             problem = evolving_problem(random, dim, name.endswith("shape"))
             for _ in range(REPEATED):
@@ -50,19 +58,28 @@ def _cases(name: str, random: Any) -> Iterator[Callable[[], CertifyOutcome | str
             yield lambda dim=dim: variable_outcome(random, dim, dim == 2)
 
 
-def wider_section(board: Board, count: int, seed: int) -> list[CertifyOutcome]:
-    """Coverage and decisions; the column `energy` is the norm H1."""
+def wider_section(board: Board, count: int, seed: int, only: str = "") -> list[CertifyOutcome]:
+    """Coverage and decisions; the column `energy` is the norm H1.
+
+    Args:
+        board: where figures go.
+        count: how many cases there are altogether.
+        seed: of the random numbers.
+        only: the beginning of the names of the classes that are run, which then share all cases.
+    """
     board.line(
         f"{'class':<30}{'n':>5}{'covered':>9}{'wrong':>7}{'unresolved':>12}"
         f"{'by sum':>8}{'eff':>7}{'enriched':>10}{'energy':>8}"
     )
     outcomes: list[CertifyOutcome] = []
-    for name, part in CLASSES.items():
+    chosen_classes = {name: part for name, part in CLASSES.items() if name.startswith(only)}
+    whole = sum(chosen_classes.values())
+    for name, part in chosen_classes.items():
         random = np.random.default_rng([seed, *name.encode()])
         found: list[CertifyOutcome] = []
         reasons: dict[str, int] = {}
         for case in _cases(name, random):
-            if len(found) >= math.ceil(part * count):
+            if len(found) >= math.ceil(part / whole * count):
                 break
             try:
                 outcome = case()

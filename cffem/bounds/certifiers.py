@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from cffem.bounds.certificate import Certificate, DeletionBound, NotCovered
 from cffem.bounds.elliptic.steady_bounds import SteadyCertifier
 from cffem.bounds.evolving.evolving_bounds import VariableParabolicCertifier, flux_price
+from cffem.bounds.flow.stokes_bounds import StokesCertifier, flow_price, is_flow
 from cffem.bounds.parabolic.enriched import EnrichedCertifier
 from cffem.bounds.parabolic.parabolic_bounds import ParabolicCertifier
 from cffem.bounds.scalar_problem import check_formulas, only_unknown
@@ -166,6 +167,7 @@ def _enriched(model: Model) -> Certifier:
 
 
 add_certifier("steady", _steady, _steady_certifier)
+add_certifier("stokes", lambda m: _steady(m) and is_flow(m), StokesCertifier, price=flow_price)
 add_certifier("parabolic", _first_order, _parabolic_certifier, price=_parabolic_price)
 add_certifier("wave", lambda m: _second_order(m) and _scalar(m), WaveCertifier)
 add_certifier("maxwell", lambda m: _second_order(m) and not _scalar(m), MaxwellCertifier)

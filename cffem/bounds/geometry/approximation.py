@@ -165,11 +165,11 @@ def _lanczos(
 ) -> float:
     """The largest eigenvalue of f ↦ λ − z_h, nearly."""
     mixed = sparse.bmat([[fluxes, divergence.T], [divergence, None]], format="csr")
-    solve_mixed, free_mixed = _solver(mixed, "the mixed problem of an approximation constant")
+    solve_mixed, free_mixed = factored(mixed, "the mixed problem of an approximation constant")
     solve_plain: Callable[[np.ndarray], np.ndarray] | None = None
     free_plain: Callable[[], None] | None = None
     if stiffness.shape[0]:
-        solve_plain, free_plain = _solver(stiffness, "the P1 problem of an approximation constant")
+        solve_plain, free_plain = factored(stiffness, "the P1 problem of an approximation constant")
     root, floats = np.sqrt(mesh.volume), mesh.floats
     unit = root / np.linalg.norm(root)
 
@@ -238,7 +238,7 @@ def _proved(
                 block = divergence.T
             row.append(block)
         blocks.append(row)
-    matrix = _petsc(sparse.bmat(blocks, format="csr"))
+    matrix = petsc_matrix(sparse.bmat(blocks, format="csr"))
     factors = Factors(matrix, "cholesky", COUNTING, "the proof of an approximation constant")
     negative, zero, _ = factors.inertia()
     factors.destroy()
@@ -296,7 +296,7 @@ def _first(mesh: WholeMesh) -> float | None:
     free = np.flatnonzero(~mesh.boundary | mesh.natural)
     if not len(free):
         return math.inf
-    stiffness, mass = (_petsc(matrix[free][:, free].tocsr()) for matrix in mesh.means())
+    stiffness, mass = (petsc_matrix(matrix[free][:, free].tocsr()) for matrix in mesh.means())
     with Pencil(stiffness, mass, target=0.0).solved("the Crouzeix–Raviart eigenproblem") as solver:
         if solver.getConverged() < 1:
             return None
@@ -310,7 +310,7 @@ def _first(mesh: WholeMesh) -> float | None:
     return None if negative + zero else found
 
 
-def _petsc(matrix: sparse.spmatrix) -> PETSc.Mat:
+def petsc_matrix(matrix: sparse.spmatrix) -> PETSc.Mat:
     matrix = matrix.tocsr()
     matrix.sort_indices()
     return PETSc.Mat().createAIJ(
@@ -324,11 +324,11 @@ def _petsc(matrix: sparse.spmatrix) -> PETSc.Mat:
     )
 
 
-def _solver(
+def factored(
     matrix: sparse.spmatrix, what: str
 ) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[], None]]:
     """Solves with a symmetric matrix, and what frees its factors."""
-    held = _petsc(matrix)
+    held = petsc_matrix(matrix)
     factors = Factors(held, "cholesky", None, what)
     right, left = held.createVecs()
 
