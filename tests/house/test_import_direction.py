@@ -91,6 +91,7 @@ LAYERS = {
             "elliptic",
             "variable",
             "evolving",
+            "flow",
             "parabolic",
             "waves",
             "curves",
