@@ -36,7 +36,7 @@ from cffem.engine.observer import Observer
 from cffem.engine.response import questions
 from cffem.engine.solution import Solution, StoredAs
 from cffem.engine.solve.solve_record import SolveRecord, collect_garbage
-from cffem.engine.steady.steady_solve import solve_steady
+from cffem.engine.steady.steady_solve import BranchStart, solve_steady
 from cffem.engine.store.free_memory import ranks_on_node
 from cffem.engine.time.adaptive import choose_levels
 from cffem.engine.time.amplitudes import modes_of
@@ -149,6 +149,8 @@ class Model:
         # Where Newton's method starts for a steady problem, where a coarser level knows its branch;
         # owned values.
         self.start_at: Callable[[], np.ndarray] | None = None
+        # Where changed steady solutions are followed from, in place of the factual one.
+        self.follow_from: BranchStart | None = None
         self._group: Group | None = (
             None  # of ranks that share the deletions, see `cffem.engine.deletion.rank_groups`
         )

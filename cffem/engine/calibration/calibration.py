@@ -19,12 +19,19 @@ import numpy as np
 from scipy import stats
 
 from cffem.engine.calibration.coefficient_profile import (
+    SEARCH,
     CoefficientProfile,
     PartlyHeld,
     held_fit,
     profile_of,
 )
-from cffem.engine.calibration.fit_problem import UNFINISHED, FitCase, FitPoint, FitProblem
+from cffem.engine.calibration.fit_problem import (
+    OPEN_VALLEY,
+    UNFINISHED,
+    FitCase,
+    FitPoint,
+    FitProblem,
+)
 from cffem.engine.calibration.residual_tests import ResidualTests, residual_tests
 from cffem.engine.calibration.term_selection import TermSelection, select_terms
 from cffem.engine.calibration.unknown_level import needs_level, scaled
@@ -57,7 +64,10 @@ class DeletionFit:
         name: the deleted term.
         coefficients: of the other terms.
         delta_chi2: by how much χ² grows; where the noise level is unknown, in units of its
-            estimate with the term.
+            estimate with the term. Where this is decisive the refit ends early, and this is the
+            smaller of two forecasts of its end that agree.
+        at_most: by how much it grows with the coefficients here; close to `delta_chi2` where the
+            refit was followed to its end.
         p_value: the probability of a Δχ² that large if the term is not there (χ² with one degree of
             freedom; the F distribution where the noise level is estimated).
         warning: that only a part of the term could be taken away, for which Δχ² and the
@@ -70,6 +80,7 @@ class DeletionFit:
     delta_chi2: float
     p_value: float
     warning: str = ""
+    at_most: float = float("nan")
 
     @property
     def needed(self) -> bool:
@@ -92,6 +103,7 @@ class Calibration:
         unit: what the growth of the cost is divided by to be a Δχ².
         iterations: steps with a tangent sweep.
         unfinished: whether its steps were used up before its end.
+        in_valley: whether it ended where χ² hardly falls while coefficients go on.
         best: the place of the fit.
     """
 
@@ -110,6 +122,7 @@ class Calibration:
         self.readings = problem.size
         self.noise_known = case.operator.noise.known
         self.iterations, self.unfinished = problem.iterations, problem.unfinished
+        self.in_valley = problem.in_valley
         self.residuals = best.residual[: self.readings]
         values = np.linalg.svd(scaled(problem.matrix(best)[: self.readings]), compute_uv=False)
         rank = int(np.sum(values > problem.settings.regularity * values.max(initial=0.0)))
@@ -264,6 +277,7 @@ class Calibration:
         """What one should know about the fit, in sentences."""
         said = [self.tests.misfit] if self.tests.misfit else []
         said += [UNFINISHED] if self.unfinished else []
+        said += [OPEN_VALLEY] if self.in_valley else []
         backward = self._backward(self.coefficients)
         said += [backward] if backward else []
         said += [str(group) for group in self.design.alias_groups()]
@@ -304,13 +318,15 @@ class Calibration:
             raise InputError(f"{name!r} was not fitted; {nearest(name, self.names)}")
         return self.names.index(name)
 
-    def without(self, name: str) -> DeletionFit:
+    def without(self, name: str, closely: bool = False) -> DeletionFit:
         """Delete a term and fit the others again. The experiment stays as it is, essential
         conditions that the deleted equation could not carry included, so that the smaller model is
         one of the larger ones and Δχ² has its distribution.
 
         Args:
             name: the term.
+            closely: whether the others are fitted to the end where it is clear long before, at ten
+                standard deviations, that the readings need the term.
 
         Raises:
             SolveError: the equation without it has no solution on the way there.
@@ -322,7 +338,7 @@ class Calibration:
         note = ""
         try:
             unit = self.unit
-            point = held_fit(self.forward, self.best, {index: 0.0}, self.best.cost, unit)
+            point = held_fit(self.forward, self.best, {index: 0.0}, self.best.cost, unit, closely)
         except SolveError as error:
             part = error if isinstance(error, PartlyHeld) and error.share > 0 else None
             if part is None or part.point.cost - self.best.cost < PART_DECIDES * unit:
@@ -336,7 +352,9 @@ class Calibration:
                 f"already without {100 * part.share:.3g} % of its coefficient; no solution was "
                 "found beyond"
             )
-        delta = max(point.cost - self.best.cost, 0.0) / self.unit
+        reached = max(point.cost - self.best.cost, 0.0) / self.unit
+        promised = point.promised / self.unit if np.isfinite(point.promised) else 0.0
+        delta = reached - promised if promised > SEARCH.coarse * reached else reached
         if self.noise_known:
             p_value = float(stats.chi2.sf(delta, 1))
         else:
@@ -349,7 +367,7 @@ class Calibration:
         held = {n: v for n, v in self.coefficients.items() if n not in self.names}
         found = {**held, **rest}
         warning = note or self._backward({**found, name: 0.0})
-        return DeletionFit(name, found, float(delta), p_value, warning)
+        return DeletionFit(name, found, float(delta), p_value, warning, float(reached))
 
     @cached_property
     def forward(self) -> FitProblem:

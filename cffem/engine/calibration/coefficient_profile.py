@@ -34,6 +34,8 @@ class ProfileSearch:
         far: local standard deviations beyond which a side counts as unbounded.
         coarse: relative accuracy of Δχ².
         fine: absolute accuracy of Δχ² that is enough.
+        decisive: Δχ² from which it is clear that the readings do not allow a value, ten standard
+            deviations; the 95 % quantile is 3.84, so that a forecast may be wrong by a factor 26.
     """
 
     closeness: float = 0.02
@@ -43,6 +45,7 @@ class ProfileSearch:
     far: float = 100.0
     coarse: float = 0.02
     fine: float = 1e-3
+    decisive: float = 100.0
 
 
 SEARCH = ProfileSearch()
@@ -87,7 +90,14 @@ def shifted(problem: FitProblem, point: FitPoint, held: Held) -> np.ndarray:
     return np.clip(alpha, *problem.bounds)
 
 
-def held_fit(problem: FitProblem, near: FitPoint, held: Held, base: float, unit: float) -> FitPoint:
+def held_fit(
+    problem: FitProblem,
+    near: FitPoint,
+    held: Held,
+    base: float,
+    unit: float,
+    closely: bool = True,
+) -> FitPoint:
     """The others fitted with some coefficients held, as closely as Δχ² asks for.
 
     Args:
@@ -96,11 +106,13 @@ def held_fit(problem: FitProblem, near: FitPoint, held: Held, base: float, unit:
         held: the coefficients that stay.
         base: the least χ².
         unit: σ², by which χ² is divided where the noise level is estimated.
+        closely: whether the fit goes on where its Δχ² is decisive.
 
     Raises:
         SolveError: no way there has solutions.
     """
-    wanted = FitAccuracy(SEARCH.fine * unit, SEARCH.coarse, base, remembered=True)
+    decisive = np.inf if closely else SEARCH.decisive * unit
+    wanted = FitAccuracy(SEARCH.fine * unit, SEARCH.coarse, base, True, decisive)
     return brought(problem, near, held, wanted)
 
 
@@ -124,7 +136,8 @@ def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy
             done, step = share, min(1.0, 2 * step)
         except SolveError:
             step, failures = step / 2, failures + 1
-            if failures >= SEARCH.failures:
+            clear = here.cost - here.promised - wanted.base >= wanted.decisive
+            if clear or failures >= SEARCH.failures:
                 raise PartlyHeld(failure, here, done) from None
     return here
 

@@ -2,8 +2,10 @@
 """One way down to the least squares: SciPy's trust-region method with the derivative of the model.
 
 A derivative is used for a few steps, corrected by what each solve shows (Broyden's update), and
-taken anew where it was wrong. The descent ends when the linear model of the residual promises no
-more than what is asked for.
+taken anew where it was wrong. The region of trust is measured in shares of the coefficients: where
+readings leave a narrow curved valley, steps as large as the readings alone allow leave it, and the
+way back takes many solves. The descent ends when the linear model of the residual promises no more
+than what is asked for, or when what is asked is decided.
 """
 
 from __future__ import annotations
@@ -16,6 +18,24 @@ from scipy.optimize import least_squares, lsq_linear
 
 if TYPE_CHECKING:
     from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
+
+
+@dataclass(frozen=True)
+class TrustLengths:
+    """What the region of trust is measured in.
+
+    Attributes:
+        small: the least effect on the readings that a coefficient may have at first, as a share of
+            the typical one, however near it is to zero.
+        agreement: ratio of two successive forecasts of the least χ² above its base, from which they
+            agree.
+    """
+
+    small: float = 0.03
+    agreement: float = 0.5
+
+
+LENGTHS = TrustLengths()
 
 
 class Converged(Exception):
@@ -36,12 +56,15 @@ class FitAccuracy:
         base: χ² that the fit is compared with.
         remembered: whether the derivative of an earlier place is good enough to start from; it is
             then corrected by what each solve shows (Broyden's update).
+        decisive: χ² above `base` from which no more need be known; a fit ends where two successive
+            forecasts of its end, χ² less what the linear model promises, are above it and agree.
     """
 
     decrease: float
     relative: float
     base: float = 0.0
     remembered: bool = False
+    decisive: float = np.inf
 
     def reached(self, promised: float, cost: float) -> bool:
         """Whether the promised decrease is small enough."""
@@ -60,6 +83,7 @@ class Descent:
         free: the positions of the coefficients that move.
         accuracy: when it ends.
         near: a place with its derivative to begin with; None takes one at the start.
+        sized: whether the start tells how large the coefficients are.
     """
 
     def __init__(
@@ -69,8 +93,10 @@ class Descent:
         free: np.ndarray,
         accuracy: FitAccuracy,
         near: FitPoint | None,
+        sized: bool = True,
     ):
         self.problem, self.best, self.accuracy = problem, start, accuracy
+        self.sized = sized
         self.frame = start.alpha.copy()
         if near is None:
             near = start
@@ -81,6 +107,8 @@ class Descent:
         self.age = 0  # places since the derivative was taken
         self.trusted = True  # whether the last step was as the derivative had said
         self.base = start  # the place at which the derivative holds
+        self.costs: list[float] = []  # at each place where it is asked whether to go on
+        self.forecast = 0.0  # of the least χ² above the base of the accuracy
         if near is not start:
             self.slope, self.base = problem.matrix(near), near
             self._learn(start)
@@ -127,7 +155,11 @@ class Descent:
         old = self.slope is None or self.age > self.problem.settings.oldest
         if not self.accuracy.remembered or old or not self.trusted or here.matrix is not None:
             self._take(here)
-        if self.accuracy.reached(self._promised(here), here.cost):
+        here.promised = self._promised(here)
+        if self.accuracy.reached(here.promised, here.cost) or self._decided(here):
+            raise Converged
+        if self._crawls(here):
+            self.problem.in_valley = True
             raise Converged
         assert self.slope is not None
         return self.slope[:, self.free]
@@ -136,6 +168,23 @@ class Descent:
         """Take the derivative anew."""
         self.slope, self.base, self.age = self.problem.matrix(here), here, 0
         self.problem.iterations += 1
+
+    def _decided(self, here: FitPoint) -> bool:
+        """Whether this forecast of the end and the one before it are decisive and agree."""
+        before = self.forecast
+        self.forecast = here.cost - here.promised - self.accuracy.base
+        small, large = sorted((before, self.forecast))
+        return small >= max(self.accuracy.decisive, LENGTHS.agreement * large)
+
+    def _crawls(self, here: FitPoint) -> bool:
+        """Whether χ² has hardly fallen in two steps, by less than was promised, which is little."""
+        self.costs.append(here.cost)
+        if len(self.costs) < 3:
+            return False
+        least = self.problem.settings.negligible * self.problem.unit(here.cost)
+        before = self.costs[-3:]
+        gains = before[0] - before[1], before[1] - before[2]
+        return max(gains) < least and gains[1] < here.promised < 10 * least
 
     def _promised(self, here: FitPoint) -> float:
         """By how much the linear model lowers χ² within the bounds."""
@@ -168,9 +217,9 @@ class Descent:
 
     def _driven(self) -> FitPoint:
         """SciPy's method, begun again with a new trust region where its steps are used up."""
-        for _ in range(self.problem.settings.restarts):
+        for k in range(self.problem.settings.restarts):
             before = self.best.cost
-            end, finished = self._round()
+            end, finished = self._round(self.sized or k > 0)
             if finished:
                 return end
             gain = before - self.best.cost
@@ -179,7 +228,21 @@ class Descent:
         self.problem.unfinished = True
         return self.best
 
-    def _round(self) -> tuple[FitPoint, bool]:
+    def _lengths(self) -> np.ndarray:
+        """How far each coefficient may go at first: as far as it is from zero; where it is zero, as
+        far as changes the readings as much as the others do.
+        """
+        slope = self.problem.matrix(self.best) if self.slope is None else self.slope
+        columns = np.linalg.norm(slope[:, self.free], axis=0)
+        columns = np.where(columns > 0, columns, 1.0)
+        values = np.abs(self.best.alpha[self.free])
+        effects = values * columns
+        if not effects.any():
+            return 1 / columns
+        typical = float(np.sqrt(np.mean(effects[effects > 0] ** 2))) / columns
+        return np.where(effects > 0, np.maximum(values, LENGTHS.small * typical), typical)
+
+    def _round(self, sized: bool) -> tuple[FitPoint, bool]:
         problem, settings = self.problem, self.problem.settings
         low, high = (side[self.free] for side in problem.bounds)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -188,7 +251,7 @@ class Descent:
                 inside(self.best.alpha[self.free], low, high),
                 self._jacobian,
                 bounds=(low, high),
-                x_scale="jac",
+                x_scale=self._lengths() if sized else "jac",
                 ftol=settings.change,
                 xtol=settings.change,
                 gtol=settings.gradient,

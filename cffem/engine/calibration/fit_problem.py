@@ -29,6 +29,7 @@ from cffem.engine.response.sensitivities import (
     sensitivity_matrix,
 )
 from cffem.engine.solve_errors import SolveError
+from cffem.engine.steady.steady_solve import BranchStart
 from cffem.engine.time.amplitudes import modes_of
 from cffem.engine.time.wellposed import backward_model
 from cffem.symbols.problem.interventions import Intervention
@@ -51,6 +52,9 @@ class FitSettings:
         change: relative change of χ² or of the coefficients below which it has converged.
         decrease: of χ² that the linear model may still promise at the end; coefficients are then
             within its root of their best values, in standard deviations.
+        negligible: decrease of χ² by which neither of two successive steps must have gone down; the
+            fit ends there where its linear model promises less than ten times as much, with the
+            coefficients within a fifth of their standard deviations.
         gradient: as `change`, for the cosine between residual and columns.
         oldest: steps for which a derivative is used with Broyden's corrections.
         nonlinearity: share of the residual by which a step may differ from what the derivative has
@@ -64,6 +68,7 @@ class FitSettings:
 
     change: float = 1e-8
     decrease: float = 1e-6
+    negligible: float = 4e-3
     oldest: int = 2
     nonlinearity: float = 0.2
     gradient: float = 1e-8
@@ -75,7 +80,23 @@ class FitSettings:
 
 
 SETTINGS = FitSettings()
+LATEST = 4  # solutions that are kept to follow a branch of a steady problem from
+OPEN_VALLEY = (
+    "the readings leave a valley open along which χ² hardly falls while coefficients go on; the "
+    "fit ends in it, and profiles tell how far they may go"
+)
 UNFINISHED = "the fit did not come to an end within its steps; give it a start that is nearer"
+
+
+def apart(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How far two sets of coefficients are from each other, in shares of themselves.
+
+    Example:
+        >>> apart({"u": 1.0, "lap": 0.0}, {"u": 2.0, "lap": 0.0})
+        0.25
+    """
+    pairs = [(value, other[name]) for name, value in one.items()]
+    return sum(((a - b) / max(abs(a), abs(b))) ** 2 for a, b in pairs if a != b)
 
 
 class FitCase:
@@ -110,6 +131,7 @@ class FitCase:
         self.operator: ObservationOperator = self.model.observation(observation)
         self.modes = modes_of(self.model) if experiment.uncertain else None
         self._others: dict[tuple[str, ...], Model] = {}
+        self._branch: list[BranchStart] = []  # the latest solutions of a nonlinear steady problem
 
     def keeping(self, names: Sequence[str]) -> FitCase:
         """The same readings and model with fewer terms fitted, the others zero."""
@@ -147,7 +169,18 @@ class FitCase:
             tuple((n, "set", float(v)) for n, v in wanted.items()),
             amplitudes=tuple(map(float, amplitudes)),
         )
-        return self.model_for(wanted).solve(change, stages=True)
+        model = self.model_for(wanted)
+        if model.experiment.time is not None or model.equation.affine or self.amplitudes:
+            return model.solve(change, stages=True)
+        # The nearest of the latest solutions is nearer than the one at the start of the fit.
+        near = min(self._branch, key=lambda one: apart(one.coefficients, wanted), default=None)
+        model.follow_from = near
+        try:
+            found = model.solve(change, stages=True)
+        finally:
+            model.follow_from = None
+        self._branch = [*self._branch, BranchStart(wanted, found.states[0])][-LATEST:]
+        return found
 
     def residual(self, solution: Solution) -> np.ndarray:
         """Readings minus data in units of the noise."""
@@ -189,6 +222,7 @@ class FitPoint:
         matrix: the derivative of the residual, once it was asked for.
         failure: why there is no solution.
         loss: what is summed over the residuals; None for squares.
+        promised: by how much the linear model of the residual would still lower χ².
     """
 
     alpha: np.ndarray
@@ -197,6 +231,7 @@ class FitPoint:
     matrix: np.ndarray | None = None
     failure: SolveError | None = None
     loss: ReadingLoss | None = None
+    promised: float = 0.0
 
     @property
     def cost(self) -> float:
@@ -243,6 +278,7 @@ class FitProblem:
     level: float = 1.0
     iterations: int = 0
     unfinished: bool = False  # whether the steps of a fit were used up before its end
+    in_valley: bool = False  # whether a fit ended where χ² hardly falls any more
     _last: FitPoint | None = field(default=None, repr=False)
 
     @property
@@ -285,6 +321,11 @@ class FitProblem:
     def adjoints(self) -> int:
         """How many adjoint solves were made."""
         return sum(case.adjoints for case in self.cases)
+
+    def unit(self, cost: float) -> float:
+        """What χ² is divided by to be one of noise: one, or the variance that residuals show."""
+        noise_known = self.cases[0].operator.noise.known or self.level != 1.0
+        return 1.0 if noise_known else cost / max(self.size - len(self.names), 1)
 
     @property
     def has_prior(self) -> bool:
@@ -397,6 +438,7 @@ class FitProblem:
             terms=names,
             bounds=(low[index], high[index]),
             prior=(mean[index], spread[index]),
+            in_valley=False,
             _last=None,
         )
         held = np.flatnonzero(np.isfinite(spread))
@@ -447,11 +489,12 @@ class FitProblem:
             raise point.failure
         if not len(free):
             return point
-        if not np.any(full) and not held:
+        sized = bool(np.any(full) or held)
+        if not sized:
             point = self.first_step(point)
         wanted = accuracy or FitAccuracy(self.settings.decrease, self.settings.change)
         for _ in free:
-            descent = Descent(self, point, free, wanted, near)
+            descent = Descent(self, point, free, wanted, near, sized)
             point = descent.end()
             unfelt = np.setdiff1d(free, descent.free)
             if not len(unfelt) or not self.felt(point)[unfelt].any():

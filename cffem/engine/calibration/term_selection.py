@@ -5,7 +5,11 @@ The path goes backward from the fit of all candidates. At each step the term who
 to first order is deleted, and the others are fitted again by solving the model. Of all supports on
 the path the one with the smallest information criterion is taken,
 
-    BIC = χ² + k log n,      n log(χ²/n) + k log n  where the noise level is unknown.
+    χ² + k max(log n, q),      n log(χ²/n) + k max(log n, q)  where the noise level is unknown.
+
+Schwarz's k log n is cheap where there are few readings: with 24 of them, a term that is not there
+lowers χ² by log 24 in one of thirteen fits. So a term costs no less than q, the quantile of χ² with
+one degree of freedom that such a term passes in one of a hundred.
 
 Stability: readings are drawn again with replacement, and the path is gone again in the linear model
 of the fit. A selection is believed only where its terms are chosen nearly always, the others
@@ -21,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from cffem.engine.calibration.coefficient_profile import held_fit
 from cffem.engine.calibration.fit_problem import UNFINISHED, FitPoint, FitProblem
@@ -46,6 +51,7 @@ class NeedSettings:
         quiet: standard deviations below which the coefficient of such a term is so small that a
             term that matters would hardly hide there.
         freedom: readings beyond coefficients that are needed at least.
+        chance: how often a term that is not there may pass the criterion, at most.
     """
 
     replicates: int = 200
@@ -55,9 +61,11 @@ class NeedSettings:
     entangled: float = 4.0
     quiet: float = 0.7
     freedom: int = 5
+    chance: float = 0.01
 
 
 SETTINGS = NeedSettings()
+LEAST_PRICE = float(stats.chi2.isf(SETTINGS.chance, 1))  # of a term in the criterion
 
 
 @dataclass(frozen=True)
@@ -103,14 +111,14 @@ class TermSelection:
 
 
 def information(chi2: float, terms: int, readings: int, known: bool) -> float:
-    """Schwarz's criterion.
+    """Schwarz's criterion, in which a term costs no less than chance gives in one of a hundred.
 
     Example:
-        >>> round(information(100.0, 2, 100, True), 3)
-        109.21
+        >>> round(information(100.0, 2, 100, True), 3), round(information(0.0, 1, 10000, True), 3)
+        (113.27, 9.21)
     """
     size = chi2 if known else readings * float(np.log(max(chi2, 1e-300) / readings))
-    return size + terms * float(np.log(readings))
+    return size + terms * max(float(np.log(readings)), LEAST_PRICE)
 
 
 def select_terms(fit: Calibration, seed: int = 0) -> TermSelection:

@@ -12,6 +12,7 @@ factual solution that no march in time would stay at.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,19 @@ if TYPE_CHECKING:
 
     from cffem.engine.model import Model
     from cffem.engine.time.march import Stage
+
+
+@dataclass(frozen=True)
+class BranchStart:
+    """A solution from which changed ones are followed, in place of the factual one.
+
+    Attributes:
+        coefficients: at which it solves the problem.
+        state: its values.
+    """
+
+    coefficients: Mapping[str, float]
+    state: np.ndarray
 
 
 def solve_steady(model: Model, change: Intervention, stage: Stage) -> PETSc.Vec:
@@ -98,6 +112,8 @@ def beginning(model: Model, change: Intervention) -> np.ndarray | None:
     """
     if change.only_coefficients and change.apply(model.coefficients) == model.coefficients:
         return None
+    if model.follow_from is not None and model.changes_coefficients_only(change):
+        return model.follow_from.state
     try:
         return model.factual.states[0]
     except SolveError:
@@ -110,7 +126,9 @@ def along_branch(model: Model, change: Intervention, stage: Stage, state: PETSc.
     def use(coefficients: Mapping[str, float]) -> None:
         stage.equation.use(coefficients, model.experiment.forcing)
 
-    branch = SolutionBranch(stage, model.coefficients, change.apply(model.coefficients), use)
+    known = model.follow_from
+    before = model.coefficients if known is None else known.coefficients
+    branch = SolutionBranch(stage, before, change.apply(model.coefficients), use)
     state.array[:] = branch.follow(state.array_r)
     told = branch.told(state.array_r)
     if told:

@@ -30,8 +30,9 @@ Section = Mapping[str, Any]
 RULE = (
     "δ^𝒪 is how far all readings together move where the term is deleted and nothing else changes, "
     "in standard deviations of what is measured. Needed: the readings cannot be explained without "
-    "the term, however the others are fitted again. Visible but not needed: they can. Not visible: "
-    "deleting it changes nothing that these sensors see."
+    "the term, however the others are fitted again; a refit ends where two forecasts of its Δχ² "
+    "agree that it is above 100, and the smaller one is given. Visible but not needed: they can. "
+    "Not visible: deleting it changes nothing that these sensors see."
 )
 
 

@@ -22,7 +22,7 @@ from cffem.engine.calibration.calibration import Calibration
 from cffem.engine.calibration.calibration_settings import CalibrationSettings
 from cffem.engine.calibration.fit_inputs import least_squares_of
 from cffem.engine.calibration.fit_problem import FitPoint, FitProblem
-from cffem.engine.calibration.term_selection import TermSelection
+from cffem.engine.calibration.term_selection import LEAST_PRICE, TermSelection
 from cffem.engine.model import Model
 from cffem.engine.response.sensitivities import INVARIANT, SCALE
 from cffem.engine.solve_errors import SolveError
@@ -211,7 +211,7 @@ def calibrated(run: Run) -> Facts:
         "reliable": not doubts(final, selection),
         "reasons": doubts(final, selection),
         "deletions": deletions,
-        "refits": {name: without(final, name) for name in final.names}
+        "refits": {name: without(final, name, closely=True) for name in final.names}
         if run.study.refit == "remaining"
         else {},
         "columns": dict(zip(every.names, (columns / every.spread).tolist(), strict=True)),
@@ -296,15 +296,16 @@ def covariance(fit: Calibration) -> np.ndarray:
 
 def plain_selection(found: TermSelection) -> Facts:
     """A selection as plain data."""
+    price = f"k max(log n, {LEAST_PRICE:.3g})"
     return {
         "support": list(found.support),
         "frequencies": found.frequencies,
         "limits": {name: [float(v) for v in pair] for name, pair in found.limits.items()},
         "reliable": found.reliable,
         "reasons": list(found.reasons),
-        "criterion": "χ² + k log n, the noise level known"
+        "criterion": f"χ² + {price}, the noise level known"
         if found.fit.noise_known
-        else "n log(χ²/n) + k log n, the noise level unknown",
+        else f"n log(χ²/n) + {price}, the noise level unknown",
         "path": [
             {
                 "support": list(step.support),
@@ -317,14 +318,15 @@ def plain_selection(found: TermSelection) -> Facts:
     }
 
 
-def without(fit: Calibration, name: str) -> Facts:
+def without(fit: Calibration, name: str, closely: bool = False) -> Facts:
     """A term deleted and the others fitted again, or why that has no solution."""
     try:
-        found = fit.without(name)
+        found = fit.without(name, closely)
     except (SolveError, InputError) as error:
         return {"failure": str(error), "delta_chi2": None, "p_value": None, "needed": None}
     return {
         "delta_chi2": found.delta_chi2,
+        "at_most": found.at_most,
         "p_value": found.p_value,
         "needed": found.needed,
         "coefficients": found.coefficients,
