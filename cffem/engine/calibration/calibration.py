@@ -25,10 +25,10 @@ from cffem.engine.calibration.coefficient_profile import (
     held_fit,
     profile_of,
 )
+from cffem.engine.calibration.fit_case import FitCase
 from cffem.engine.calibration.fit_problem import (
     OPEN_VALLEY,
     UNFINISHED,
-    FitCase,
     FitPoint,
     FitProblem,
 )
@@ -54,6 +54,10 @@ LEVEL = 0.95  # of all intervals
 OUTLIER = 3.0  # standard deviations beyond which a reading is clipped in tests of a robust fit
 # Δχ² at a part of a deletion from which the readings need the term, whatever the whole would give.
 PART_DECIDES = 10.0
+UNDECIDED = (
+    "the refit without it did not come to its end, where Δχ² could be as small as {:.3g}, so that "
+    "it does not decide"
+)
 
 
 @dataclass(frozen=True)
@@ -353,12 +357,13 @@ class Calibration:
                 "found beyond"
             )
         reached = max(point.cost - self.best.cost, 0.0) / self.unit
-        promised = point.promised / self.unit if np.isfinite(point.promised) else 0.0
-        delta = reached - promised if promised > SEARCH.coarse * reached else reached
-        if self.noise_known:
-            p_value = float(stats.chi2.sf(delta, 1))
-        else:
-            p_value = float(stats.f.sf(delta, 1, max(self.degrees, 1)))
+        promised = point.promised / self.unit
+        decided = not closely and reached - promised >= SEARCH.decisive
+        delta = reached - promised if decided else reached
+        p_value = self._chance(delta)
+        forecast = max(reached - promised, 0.0) if np.isfinite(promised) else delta
+        if p_value < 1 - LEVEL <= self._chance(forecast):
+            note = note or UNDECIDED.format(forecast)
         rest = {
             other: float(value)
             for other, value in zip(self.names, point.alpha, strict=False)
@@ -368,6 +373,12 @@ class Calibration:
         found = {**held, **rest}
         warning = note or self._backward({**found, name: 0.0})
         return DeletionFit(name, found, float(delta), p_value, warning, float(reached))
+
+    def _chance(self, delta: float) -> float:
+        """The probability of a Δχ² that large if the term is not there."""
+        if self.noise_known:
+            return float(stats.chi2.sf(delta, 1))
+        return float(stats.f.sf(delta, 1, max(self.degrees, 1)))
 
     @cached_property
     def forward(self) -> FitProblem:

@@ -112,7 +112,8 @@ class Descent:
         if near is not start:
             self.slope, self.base = problem.matrix(near), near
             self._learn(start)
-            self.base = start
+            # It is not that of the start, however good the start is.
+            self.base, self.age = start, max(self.age, 1)
 
     def _placed(self, values: np.ndarray) -> np.ndarray:
         alpha = self.frame.copy()
@@ -237,9 +238,10 @@ class Descent:
         columns = np.where(columns > 0, columns, 1.0)
         values = np.abs(self.best.alpha[self.free])
         effects = values * columns
-        if not effects.any():
-            return 1 / columns
-        typical = float(np.sqrt(np.mean(effects[effects > 0] ** 2))) / columns
+        # No less than a share of what the readings are off: a step that is too short ends nothing.
+        least = LENGTHS.small * float(np.linalg.norm(self.best.residual))
+        size = float(np.linalg.norm(effects)) / np.sqrt(max(np.count_nonzero(effects), 1))
+        typical = max(size, least, np.finfo(float).tiny) / columns
         return np.where(effects > 0, np.maximum(values, LENGTHS.small * typical), typical)
 
     def _round(self, sized: bool) -> tuple[FitPoint, bool]:

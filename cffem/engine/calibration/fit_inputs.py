@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cffem.engine.calibration.calibration_settings import CalibrationSettings
-from cffem.engine.calibration.fit_problem import FitCase, FitMemory, FitProblem
+from cffem.engine.calibration.fit_case import FitCase
+from cffem.engine.calibration.fit_problem import FitMemory, FitProblem
 from cffem.symbols.errors import InputError, nearest
 from cffem.symbols.problem.observations import Observation
 from cffem.symbols.real_values import real_values

@@ -10,7 +10,6 @@ coefficients are other numbers. A solve that fails has no residual, and the step
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,30 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from cffem.engine.assembly.fluxes.transport import check_transport
 from cffem.engine.calibration.descent import Descent, FitAccuracy, inside, least_change
+from cffem.engine.calibration.fit_case import FitCase
 from cffem.engine.calibration.robust_loss import LINEAR, ReadingLoss
-from cffem.engine.model import Model
-from cffem.engine.response.observation_operator import ObservationOperator
-from cffem.engine.response.sensitivities import (
-    nuisance_matrix,
-    null_columns,
-    sensitivity_matrix,
-)
 from cffem.engine.solve_errors import SolveError
-from cffem.engine.steady.steady_solve import BranchStart
-from cffem.engine.time.amplitudes import modes_of
-from cffem.engine.time.wellposed import backward_model
-from cffem.symbols.problem.interventions import Intervention
 
 if TYPE_CHECKING:
-    from cffem.engine.observer import Observer
     from cffem.engine.solution import Solution
-    from cffem.engine.solve.stage_types import PetscOptions
-    from cffem.symbols.problem.experiment import Experiment
-    from cffem.symbols.problem.library import Library
-    from cffem.symbols.problem.observations import Observation
-    from cffem.symbols.problem.system import System
 
 
 @dataclass(frozen=True)
@@ -80,7 +62,7 @@ class FitSettings:
 
 
 SETTINGS = FitSettings()
-LATEST = 4  # solutions that are kept to follow a branch of a steady problem from
+LATEST = 4  # places of a fit from which the branch of a steady problem is followed
 OPEN_VALLEY = (
     "the readings leave a valley open along which χ² hardly falls while coefficients go on; the "
     "fit ends in it, and profiles tell how far they may go"
@@ -88,126 +70,15 @@ OPEN_VALLEY = (
 UNFINISHED = "the fit did not come to an end within its steps; give it a start that is nearer"
 
 
-def apart(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """How far two sets of coefficients are from each other, in shares of themselves.
+def apart(one: np.ndarray, other: np.ndarray) -> float:
+    """How far two places are from each other, in shares of their coefficients.
 
     Example:
-        >>> apart({"u": 1.0, "lap": 0.0}, {"u": 2.0, "lap": 0.0})
+        >>> apart(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
         0.25
     """
-    pairs = [(value, other[name]) for name, value in one.items()]
-    return sum(((a - b) / max(abs(a), abs(b))) ** 2 for a, b in pairs if a != b)
-
-
-class FitCase:
-    """The readings of one experiment and the model that is solved for them.
-
-    Args:
-        library, experiment: the model.
-        observation: what was read.
-        data: the values.
-        coefficients: where the fit starts, all terms.
-        names: the terms that are fitted.
-        options: PETSc options.
-        observer: of the solves.
-    """
-
-    def __init__(
-        self,
-        library: Library | System,
-        experiment: Experiment,
-        observation: Observation,
-        data: np.ndarray,
-        coefficients: Mapping[str, float],
-        names: Sequence[str],
-        options: PetscOptions | None = None,
-        observer: Observer | None = None,
-    ):
-        self.library, self.experiment, self.observation = library, experiment, observation
-        self.data, self.names, self.options = data, tuple(names), options
-        self.fixed = dict(coefficients)
-        self.solves = self.tangents = self.adjoints = 0
-        self.model = Model(library, coefficients, experiment, options, observer=observer)
-        self.operator: ObservationOperator = self.model.observation(observation)
-        self.modes = modes_of(self.model) if experiment.uncertain else None
-        self._others: dict[tuple[str, ...], Model] = {}
-        self._branch: list[BranchStart] = []  # the latest solutions of a nonlinear steady problem
-
-    def keeping(self, names: Sequence[str]) -> FitCase:
-        """The same readings and model with fewer terms fitted, the others zero."""
-        smaller = copy.copy(self)
-        smaller.names = tuple(names)
-        smaller.fixed = {n: v if n not in self.names else 0.0 for n, v in self.fixed.items()}
-        return smaller
-
-    def model_for(self, coefficients: Mapping[str, float]) -> Model:
-        """The model, or another one where signs of coefficients have changed what is upstream for
-        fluxes between cells.
-        """
-        discretisation = self.model.discretisation
-        if not discretisation.turned(coefficients):
-            if discretisation.upwind_terms:
-                check_transport(discretisation, coefficients)
-            return self.model
-        key = tuple(n for n in discretisation.upwind_terms if coefficients[n] < 0)
-        if key not in self._others:
-            self._others[key] = Model(self.library, coefficients, self.experiment, self.options)
-        return self._others[key]
-
-    @property
-    def amplitudes(self) -> int:
-        """How many amplitudes of uncertain data there are."""
-        return 0 if self.modes is None else len(self.modes)
-
-    def solve(
-        self, coefficients: Mapping[str, float], amplitudes: Sequence[float] = ()
-    ) -> Solution:
-        """The solution at other coefficients and amplitudes, with its stages."""
-        self.solves += 1
-        wanted = {**self.fixed, **coefficients}
-        change = Intervention(
-            tuple((n, "set", float(v)) for n, v in wanted.items()),
-            amplitudes=tuple(map(float, amplitudes)),
-        )
-        model = self.model_for(wanted)
-        if model.experiment.time is not None or model.equation.affine or self.amplitudes:
-            return model.solve(change, stages=True)
-        # The nearest of the latest solutions is nearer than the one at the start of the fit.
-        near = min(self._branch, key=lambda one: apart(one.coefficients, wanted), default=None)
-        model.follow_from = near
-        try:
-            found = model.solve(change, stages=True)
-        finally:
-            model.follow_from = None
-        self._branch = [*self._branch, BranchStart(wanted, found.states[0])][-LATEST:]
-        return found
-
-    def residual(self, solution: Solution) -> np.ndarray:
-        """Readings minus data in units of the noise."""
-        operator = solution.model.observation(self.observation)
-        return operator.noise.whitened(operator.values(solution) - self.data)
-
-    def columns(self, solution: Solution) -> np.ndarray:
-        """The derivative of the residual, terms before amplitudes; columns that are zero in exact
-        arithmetic are zero.
-        """
-        self.tangents += 1
-        operator = solution.model.observation(self.observation)
-        matrix = sensitivity_matrix(solution, operator, self.names)
-        null = null_columns(solution.model, solution, self.names, thorough=False)
-        matrix = matrix * np.array([name not in null for name in self.names])
-        return np.column_stack([matrix, nuisance_matrix(solution, operator)])
-
-    def backward(self, coefficients: Mapping[str, float]) -> str:
-        """Why an equation with these coefficients runs backward in time; empty where it does not
-        for certain.
-        """
-        return backward_model(self.model, coefficients)
-
-    def destroy(self) -> None:
-        """Free PETSc objects; collective."""
-        for model in (*self._others.values(), self.model):
-            model.destroy()
+    size = np.maximum(np.abs(one), np.abs(other))
+    return float(np.sum(((one - other) / np.where(size > 0, size, 1.0)) ** 2))
 
 
 @dataclass
@@ -280,6 +151,7 @@ class FitProblem:
     unfinished: bool = False  # whether the steps of a fit were used up before its end
     in_valley: bool = False  # whether a fit ended where χ² hardly falls any more
     _last: FitPoint | None = field(default=None, repr=False)
+    _known: list[FitPoint] = field(default_factory=list, repr=False)  # of this fit, the latest
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -343,6 +215,8 @@ class FitProblem:
                 self.memory.keep(self._key(alpha), found)
         found.loss = self.loss
         self._last = found
+        if found.failure is None and self.cases[0].follows:
+            self._known = [*self._known, found][-LATEST:]
         return found
 
     def _key(self, alpha: np.ndarray) -> str:
@@ -357,7 +231,7 @@ class FitProblem:
         mean, spread = self.prior
         pull = ((alpha - mean) / spread)[np.isfinite(spread)]
         try:
-            solutions = self._solutions(alpha)
+            solutions = self._solutions(alpha, self._known)
             pairs = zip(self.cases, solutions, strict=True)
             parts = [case.residual(solution) / self.level for case, solution in pairs]
             residual = np.concatenate([*parts, pull])
@@ -373,17 +247,21 @@ class FitProblem:
         ends = np.cumsum([case.amplitudes for case in self.cases])
         return np.split(alpha[len(self.terms) :], ends[:-1])
 
-    def _solutions(self, alpha: np.ndarray) -> list[Solution]:
+    def _solutions(self, alpha: np.ndarray, known: Sequence[FitPoint]) -> list[Solution]:
+        """The solutions at a place, of nonlinear steady problems those on the branch from the
+        nearest place that is known.
+        """
+        near: Sequence[Solution | None] = [None] * len(self.cases)
+        if known:
+            near = self.solutions(min(known, key=lambda point: apart(point.alpha, alpha)))
         coefficients = {n: float(a) for n, a in zip(self.terms, alpha, strict=False)}
-        return [
-            case.solve(coefficients, amplitudes)
-            for case, amplitudes in zip(self.cases, self.amplitudes_of(alpha), strict=True)
-        ]
+        parts = zip(self.cases, self.amplitudes_of(alpha), near, strict=True)
+        return [case.solve(coefficients, amplitudes, one) for case, amplitudes, one in parts]
 
     def solutions(self, point: FitPoint) -> list[Solution]:
         """The solutions at a place, solved again where only its readings are remembered."""
         if point.solutions is None:
-            point.solutions = self._solutions(point.alpha)
+            point.solutions = self._solutions(point.alpha, ())
         return point.solutions
 
     def matrix(self, point: FitPoint) -> np.ndarray:
@@ -484,12 +362,14 @@ class FitProblem:
         full = inside(np.asarray(start, dtype=float), *self.bounds)
         for j, value in held.items():
             full[j] = value
+        # What earlier fits have tried decides nothing here.
+        self._known = [] if near is None or not self.cases[0].follows else [near]
         point = self.point(full)
         if point.failure is not None:
             raise point.failure
         if not len(free):
             return point
-        sized = bool(np.any(full) or held)
+        sized = bool(np.any(start) or held)
         if not sized:
             point = self.first_step(point)
         wanted = accuracy or FitAccuracy(self.settings.decrease, self.settings.change)

@@ -65,6 +65,8 @@ class ContinuationSettings:
 
 
 SETTINGS = ContinuationSettings()
+# From one place of a fit to the next: a step of the fit that asks for more is shortened.
+BETWEEN_PLACES = replace(SETTINGS, most=12)
 # On a branch a step is taken whole or not at all.
 WHOLE = replace(NEWTON, shortest=1.0, most=10)
 
@@ -234,7 +236,9 @@ class SolutionBranch:
         )
 
     def _ends(self, rho: float, start: np.ndarray, turning: bool) -> SolveError:
-        if 1.0 - rho < self.settings.last:
+        if self.steps > self.settings.most:
+            where = f"beyond ρ = {rho:.3g} of this change in {self.settings.most} steps"
+        elif 1.0 - rho < self.settings.last:
             where = (
                 "to the end of this change: the solution grows without bound on the way, or jumps "
                 "there"

@@ -21,7 +21,7 @@ from cffem.engine.solve.petsc_options import log
 from cffem.engine.solve.solve_record import SolveRecord
 from cffem.engine.solve_errors import SolveError
 from cffem.engine.steady.arriving import arrive
-from cffem.engine.steady.continuation import SolutionBranch
+from cffem.engine.steady.continuation import BETWEEN_PLACES, SETTINGS, SolutionBranch
 from cffem.engine.steady.steady_stability import is_looked_for, stability
 from cffem.engine.time.start import put
 from cffem.symbols.problem.interventions import Intervention
@@ -128,7 +128,8 @@ def along_branch(model: Model, change: Intervention, stage: Stage, state: PETSc.
 
     known = model.follow_from
     before = model.coefficients if known is None else known.coefficients
-    branch = SolutionBranch(stage, before, change.apply(model.coefficients), use)
+    settings = SETTINGS if known is None else BETWEEN_PLACES
+    branch = SolutionBranch(stage, before, change.apply(model.coefficients), use, settings)
     state.array[:] = branch.follow(state.array_r)
     told = branch.told(state.array_r)
     if told:
