@@ -47,10 +47,11 @@ def write_page(record: Mapping[str, Any], folder: Path) -> Path:
         "calibrated by solving the model again. *Exact*: the selected terms are those that are "
         "there. *Believed*: the selection passes its own gates; one that is not says why. "
         "*Confidently wrong*: believed and not exact. Solves count those of the fit with all "
-        "deletions fitted again, which end where it is clear that Δχ² is above 100; time is in units of one factual solve and holds tangent sweeps, "
-        "bootstrap aside. *Profile*: intervals that follow Δχ² with the others fitted again, as a "
-        "study reports them; *first order*: from the derivative at the fit alone, which is too "
-        "narrow where the model is strongly nonlinear.",
+        "deletions fitted again, which ends where it is clear that Δχ² is above 100; time is in "
+        "units of one factual solve and holds tangent sweeps, bootstrap aside. *Profile*: "
+        "intervals that follow Δχ² with the others fitted again, as a study reports them; *first "
+        "order*: from the derivative at the fit alone, which is too narrow where the model is "
+        "strongly nonlinear.",
         "",
         *CHOICES,
         "",
