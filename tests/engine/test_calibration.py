@@ -506,36 +506,3 @@ def test_five_terms_with_all_deletions_fitted_again_take_no_more_than_25_solves(
     assert 100 < short.delta_chi2 <= short.at_most
     assert 0.5 < short.delta_chi2 / rest.delta_chi2 < 2
     assert rest.delta_chi2 <= 1.001 * short.at_most
-
-
-def test_a_narrow_curved_valley_is_followed_in_few_solves():
-    """A reaction of two species of which one is seen, begun a quarter beside the truth."""
-    a, b = cf.ScalarField("a"), cf.ScalarField("b")
-    eaten = {"lap": cf.lap(a), "react": -a * b**2, "feed": 1 - a}
-    grown = {"lap": cf.lap(b), "react": a * b**2, "kill": -b}
-    library = cf.System(
-        {
-            a: cf.Library(anchor=cf.dt(a), terms=eaten, unknown=a),
-            b: cf.Library(anchor=cf.dt(b), terms=grown, unknown=b),
-        }
-    )
-    spot = sp.exp(-30 * (x - 0.45) ** 2)
-    experiment = cf.Experiment(
-        mesh=create_unit_interval(MPI.COMM_SELF, 12),
-        elements={a: ("Lagrange", 2), b: ("Lagrange", 2)},
-        initial={a: 1 - spot / 2, b: 0.1 + spot},
-        boundary=[cf.Neumann(a, 0), cf.Neumann(b, 0)],
-        time=cf.Window(0, 4, steps=12),
-    )
-    truth = dict(zip(library.names, (0.05, 4.0, 0.5, 0.02, 4.0, 1.0), strict=True))
-    start = dict(zip(library.names, (0.04, 3.5, 0.4, 0.03, 3.5, 0.9), strict=True))
-    sensors = cf.Sensors(np.linspace(0.1, 0.9, 9), [b], noise=0.005)
-    fit = cf.calibrate(
-        library, experiment, (sensors, readings(library, experiment, sensors, 0, truth)), start
-    )
-    assert 0.6 < fit.chi2 / fit.degrees < 1.4
-    assert all(low <= truth[name] <= high for name, (low, high) in fit.intervals.items())
-    assert fit.solves <= 14
-    needed = {name for name in library.names if fit.without(name).needed}
-    assert needed == set(library.names)
-    assert fit.solves <= 40
