@@ -30,6 +30,9 @@ class ProfileSearch:
         closeness: accuracy of z at an end.
         fits: fits on each side at most.
         failures: solves that may fail on the way of a coefficient that is brought there in parts.
+        profile_failures: the same on the way to one place of a profile.
+        gap: where there is no solution beyond, how closely that place is looked for, relative to
+            its distance.
         growth: factor by which a step may grow at most.
         far: local standard deviations beyond which a side counts as unbounded.
         coarse: relative accuracy of Δχ².
@@ -41,6 +44,8 @@ class ProfileSearch:
     closeness: float = 0.02
     fits: int = 10
     failures: int = 5
+    profile_failures: int = 1
+    gap: float = 0.1
     growth: float = 3.0
     far: float = 100.0
     coarse: float = 0.02
@@ -97,6 +102,7 @@ def held_fit(
     base: float,
     unit: float,
     closely: bool = True,
+    failures: int = SEARCH.failures,
 ) -> FitPoint:
     """The others fitted with some coefficients held, as closely as Δχ² asks for.
 
@@ -107,16 +113,23 @@ def held_fit(
         base: the least χ².
         unit: σ², by which χ² is divided where the noise level is estimated.
         closely: whether the fit goes on where its Δχ² is decisive.
+        failures: solves that may fail on the way there.
 
     Raises:
         SolveError: no way there has solutions.
     """
     decisive = np.inf if closely else SEARCH.decisive * unit
     wanted = FitAccuracy(SEARCH.fine * unit, SEARCH.coarse, base, True, decisive)
-    return brought(problem, near, held, wanted)
+    return brought(problem, near, held, wanted, failures)
 
 
-def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy) -> FitPoint:
+def brought(
+    problem: FitProblem,
+    near: FitPoint,
+    held: Held,
+    wanted: FitAccuracy,
+    most: int = SEARCH.failures,
+) -> FitPoint:
     """The others fitted with some coefficients held, brought there in parts where a solve fails.
 
     Raises:
@@ -137,7 +150,7 @@ def brought(problem: FitProblem, near: FitPoint, held: Held, wanted: FitAccuracy
         except SolveError:
             step, failures = step / 2, failures + 1
             clear = here.cost - here.promised - wanted.base >= wanted.decisive
-            if clear or failures >= SEARCH.failures:
+            if clear or failures >= most:
                 raise PartlyHeld(failure, here, done) from None
     return here
 
@@ -191,6 +204,14 @@ def profile_of(
     )
 
 
+def _between(inner: tuple[float, float], outer: tuple[float, float], quantile: float) -> float:
+    """Where z is its quantile between two distances with their z; halfway where one has none."""
+    if np.isinf(outer[1]):
+        return (inner[0] + outer[0]) / 2
+    share = (quantile - inner[1]) / (outer[1] - inner[1])
+    return inner[0] + float(np.clip(share, 0.05, 0.95)) * (outer[0] - inner[0])
+
+
 def _end(
     problem: FitProblem,
     best: FitPoint,
@@ -206,6 +227,8 @@ def _end(
     tried: list[tuple[float, float]] = []
     inner, outer = (0.0, 0.0), None  # (distance, z) on either side of the end
     distance, near, reach = quantile * deviation, best, abs(limit - centre)
+    if problem.in_valley and centre:
+        distance = min(distance, abs(centre))  # deviations there say nothing
     if np.isfinite(reach) and reach <= 1e-9 * max(abs(limit), deviation):
         return float(limit), tried, ""
     for _ in range(SEARCH.fits):
@@ -213,11 +236,28 @@ def _end(
         distance = min(distance, reach)
         value = centre + side * distance if distance < reach else float(limit)
         try:
-            point = held_fit(problem, near, {index: value}, best.cost, unit)
-        except SolveError:
-            # There is no solution there: the end is the last place that had one, or before it.
+            point = held_fit(
+                problem,
+                near,
+                {index: value},
+                best.cost,
+                unit,
+                failures=SEARCH.profile_failures,
+            )
+        except SolveError as error:
+            # There is no solution there: the end is there, or where the last one was or before it.
             outer = (distance, np.inf)
-            distance = (inner[0] + distance) / 2
+            if isinstance(error, PartlyHeld) and error.share > 0:
+                reached = abs(float(error.point.alpha[index]) - centre)
+                z = float(np.sqrt(max(error.point.cost - best.cost, 0.0) / unit))
+                tried.append((centre + side * reached, z**2))
+                if z < quantile:
+                    inner, near = (reached, z), error.point
+                else:
+                    outer = (reached, z)
+            if outer[0] - inner[0] <= SEARCH.gap * outer[0]:
+                return centre + side * outer[0], tried, ""
+            distance = _between(inner, outer, quantile)
             continue
         delta = max(point.cost - best.cost, 0.0) / unit
         tried.append((value, delta))
@@ -235,11 +275,8 @@ def _end(
                 return side * np.inf, tried, f"the readings do not bound it {where}"
             factor = quantile / z if z > 0 else SEARCH.growth
             distance *= min(max(factor, 1.05), SEARCH.growth)
-        elif np.isinf(outer[1]):
-            distance = (inner[0] + outer[0]) / 2
         else:
-            share = (quantile - inner[1]) / (outer[1] - inner[1])
-            distance = inner[0] + float(np.clip(share, 0.05, 0.95)) * (outer[0] - inner[0])
+            distance = _between(inner, outer, quantile)
     if outer is None:
         return side * np.inf, tried, f"the readings do not bound it {where}"
     return centre + side * distance, tried, ""
