@@ -43,7 +43,7 @@ class ProfileSearch:
 
     closeness: float = 0.02
     fits: int = 10
-    failures: int = 5
+    failures: int = 3
     profile_failures: int = 1
     gap: float = 0.1
     growth: float = 3.0

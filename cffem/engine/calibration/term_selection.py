@@ -194,11 +194,14 @@ def _path(
         # What costs this much to first order, with all candidates there, is not tried.
         if free[name] > SETTINGS.clear * fit.unit:
             break
-        held = {**held, problem.names.index(name): 0.0}
+        less = {**held, problem.names.index(name): 0.0}
         try:
-            here = held_fit(problem, here, held, here.cost, fit.unit)
+            here = held_fit(problem, here, less, here.cost, fit.unit)
         except SolveError:
-            break
+            # A term without which nothing is solvable stays, and others may still go.
+            droppable = [n for n in droppable if n != name]
+            continue
+        held = less
         support = tuple(n for n in support if n != name)
         path.append(step(support, here, name))
         places.append(here)

@@ -66,7 +66,7 @@ class ContinuationSettings:
 
 SETTINGS = ContinuationSettings()
 # From one place of a fit to the next: a step of the fit that asks for more is shortened itself.
-BETWEEN_PLACES = replace(SETTINGS, most=12, shortest=1 / 16, first=1 / 32)
+BETWEEN_PLACES = replace(SETTINGS, most=6, shortest=1 / 16, first=1 / 32)
 # On a branch a step is taken whole or not at all.
 WHOLE = replace(NEWTON, shortest=1.0, most=10)
 
