@@ -43,6 +43,13 @@ def study(arguments: Sequence[str]) -> int:
     return main(arguments)
 
 
+def refinement(arguments: Sequence[str]) -> int:
+    """How many unknowns verdicts need on cells that are divided where they need it."""
+    from benchmarks.study.refinement_bench import main
+
+    return main(arguments)
+
+
 def projection(arguments: Sequence[str]) -> int:
     """What one projection onto a constraint class costs, in units of one Poisson solve."""
     from benchmarks.projection_bench import main
@@ -77,6 +84,7 @@ BENCHES: dict[str, Callable[[Sequence[str]], int]] = {
     "leray": leray,
     "sweep": sweep,
     "study": study,
+    "refinement": refinement,
     "projection": projection,
     "sensors": sensors,
     "scale": scale,

@@ -430,14 +430,25 @@ def cell_partitioner(ghost_mode: Any) -> Any:
         return create_cell_partitioner(ghost_mode, 2)
 
 
-def refined(mesh: Mesh) -> tuple[Mesh, np.ndarray]:
-    """A mesh of simplices refined uniformly, and the parent of each of its cells; children
-    stay on their parent's rank.
+def refined(mesh: Mesh, cells: np.ndarray | None = None) -> tuple[Mesh, np.ndarray]:
+    """A refined mesh of simplices, and the parent of each of its cells; children stay on their
+    parent's rank.
+
+    Args:
+        mesh: the mesh.
+        cells: this rank's cells of which all edges are halved, and as few others as possible; None:
+            all cells.
     """
-    from dolfinx.mesh import RefinementOption, refine
+    from dolfinx.mesh import RefinementOption, compute_incident_entities, refine
 
     mesh.topology.create_entities(1)
-    finer, parents = refine(mesh, partitioner=None, option=RefinementOption.parent_cell)[:2]
+    edges = None
+    if cells is not None:
+        mesh.topology.create_connectivity(mesh.topology.dim, 1)
+        mesh.topology.create_connectivity(1, mesh.topology.dim)
+        edges = compute_incident_entities(mesh.topology, cells, mesh.topology.dim, 1)
+    options = {"partitioner": None, "option": RefinementOption.parent_cell}
+    finer, parents = refine(mesh, edges, **options)[:2]
     # The parents come in the order in which cells were made, which is not the order in which the
     # new mesh numbers them.
     before = mesh.comm.exscan(len(parents)) or 0

@@ -16,7 +16,7 @@ from cffem.bounds.changed import ChangedProblem
 from cffem.bounds.curves import solution_with_curve, with_curve
 from cffem.bounds.later_bars import LaterBars
 from cffem.bounds.levels.beside import AWAY
-from cffem.bounds.levels.estimates import EFFORT, WAYS, Estimates, Tried
+from cffem.bounds.levels.estimates import EFFORT, SMALL, WAYS, Estimates, Tried
 from cffem.bounds.levels.ladders import DEGREE, Ladder
 from cffem.bounds.parabolic.enriched import FINER
 from cffem.bounds.refits import Change, RefittedDeletion, deleted_term, recognised
@@ -543,9 +543,17 @@ def worth_enriching(bound: DeletionBound, threshold: float) -> bool:
     return bound.margin < WORTH * abs(bound.score - threshold)
 
 
-def estimates_of(model: Model, budget: float | None = None, effort: float = EFFORT) -> Estimates:
-    """The three-level estimates of a model, whose factual levels are solved once."""
-    return model.once(("estimates", budget, effort), lambda: Estimates(model, budget, effort))
+def estimates_of(
+    model: Model, budget: float | None = None, effort: float = EFFORT, small: float = SMALL
+) -> Estimates:
+    """The three-level estimates of a model, whose factual levels are solved once.
+
+    Args:
+        model, budget, effort, small: see `Estimates`; what is small is what it was when they were
+            asked for first.
+    """
+    key = ("estimates", budget, effort)
+    return model.once(key, lambda: Estimates(model, budget, effort, small))
 
 
 def _certify_change(

@@ -308,6 +308,15 @@ class LevelsAround:
             difference.append([a - b for a, b in zip(self.factual[place], raised, strict=True)])
         return difference, sum(deletion.error for deletion in found.values())
 
+    def last_levels(self, name: str, change: Change) -> tuple[Trajectory, Trajectory]:
+        """u − u_j on the middle and on the finest level, in the space of the finest; collective.
+
+        Raises:
+            SolveError: it could not be solved on a level.
+        """
+        (_, low, high), _ = self._difference(name, None, change)
+        return low, high
+
     def on_part(
         self,
         name: str,

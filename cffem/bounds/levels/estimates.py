@@ -88,6 +88,7 @@ class Estimates:
         budget: the largest allowed number of unknowns times time steps of one solution; None: what
             `effort` allows.
         effort: what all estimates together may cost, in units of the study.
+        small: unknowns times time steps of one solution that cost next to nothing.
 
     Example:
         >>> import cffem as cf
@@ -106,8 +107,14 @@ class Estimates:
         ('three levels, the given one the finest, saturation seen', True)
     """
 
-    def __init__(self, model: Model, budget: float | None = None, effort: float = EFFORT):
-        self.model, self.budget, self.effort = model, budget, effort
+    def __init__(
+        self,
+        model: Model,
+        budget: float | None = None,
+        effort: float = EFFORT,
+        small: float = SMALL,
+    ):
+        self.model, self.budget, self.effort, self.small = model, budget, effort, small
         self.spent = 0.0
         self._certifiers: dict[str, LevelCertifier | NoCertificate] = {}
         self._around: dict[int, LevelsAround | NoCertificate] = {}
@@ -143,7 +150,7 @@ class Estimates:
                 )
             return
         price = self._price(ratio, 2)
-        if largest > SMALL and self.spent + price > self.effort:
+        if largest > self.small and self.spent + price > self.effort:
             raise OverBudget(
                 f"{what} cost {price:.2g} times the factual solve with its deletions for one term, "
                 f"and {max(self.effort - self.spent, 0.0):.2g} are left of the effort of "

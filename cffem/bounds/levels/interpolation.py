@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 CANDIDATES, FEW = {1: 3, 2: 16, 3: 48}, {1: 3, 2: 4, 3: 8}
 # Up to rounding a point with such a barycentric coordinate lies on a facet.
 INSIDE = 1e-12
+# By how much more cells are looked at where none of the nearest contains a point: cells of very
+# different sizes may lie beside each other.
+MORE = 8
 
 
 def interpolation(coarse: fem.FunctionSpace, fine: fem.FunctionSpace) -> sparse.csr_matrix:
@@ -89,7 +92,7 @@ def located(mesh: Mesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     best = np.full(len(points), -np.inf)
     cell, place = np.zeros(len(points), dtype=int), np.zeros((len(points), dimension))
     left = np.arange(len(points))
-    for many in (FEW[dimension], CANDIDATES[dimension]):
+    for many in (FEW[dimension], CANDIDATES[dimension], MORE * CANDIDATES[dimension]):
         near = min(many, count)
         _, candidates = tree.query(points[left], k=near)
         for column in candidates.reshape(len(left), near).T:

@@ -267,9 +267,17 @@ def raised_constraint(constraint: Constraint | None, by: int) -> Constraint | No
     return result
 
 
-def refined_domain(domain: MeshData) -> tuple[MeshData, np.ndarray]:
-    """A mesh with its names refined uniformly, and the parent of each cell; collective."""
-    mesh, parents = refined(domain.mesh)
+def refined_domain(
+    domain: MeshData, chosen: np.ndarray | None = None
+) -> tuple[MeshData, np.ndarray]:
+    """A mesh with its names refined, and the parent of each cell; collective.
+
+    Args:
+        domain: the mesh.
+        chosen: this rank's cells that are divided, None for all. Where some are chosen, nobody
+            knows how to make the mesh anew.
+    """
+    mesh, parents = refined(domain.mesh, chosen)
     cell_tags = facet_tags = None
     if domain.cell_tags is not None:
         values, tagged = _by_entity(domain.mesh, domain.cell_tags)
@@ -277,7 +285,7 @@ def refined_domain(domain: MeshData) -> tuple[MeshData, np.ndarray]:
         cell_tags = dolfinx_mesh.meshtags(mesh, mesh.topology.dim, cells, values[parents[cells]])
     if domain.facet_tags is not None:
         facet_tags = _facet_tags(domain, mesh, parents)
-    remade = domain.remade
+    remade = domain.remade if chosen is None else None
     coarser = None if remade is None else lambda factor, comm: remade(factor / 2, comm)
     return MeshData(mesh, cell_tags, facet_tags, domain.names, remade=coarser), parents
 
