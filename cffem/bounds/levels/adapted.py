@@ -141,10 +141,13 @@ class AdaptedLevels:
         while len(self._domains) < level:
             below = self.models[len(self._domains)]
             domain = below.discretisation.domain
-            marked = self._marked(below)
-            count = below.discretisation.mesh.comm.allreduce(len(marked))
-            share = count / cells_of(below)
-            self.shares.append(min(share, 1.0) if share <= MARKING.most else 1.0)
+            try:
+                marked = self._marked(below)
+                count = below.discretisation.mesh.comm.allreduce(len(marked))
+                share = count / cells_of(below)
+            except (NotCovered, SolveError):
+                share = 1.0  # there is nothing coarser that tells where
+            self.shares.append(share if share <= MARKING.most else 1.0)
             if share > MARKING.most:
                 self._domains.append(refined_domain(domain))
                 continue
