@@ -6,9 +6,10 @@ So the indicator of a cell K is the gap of w between two levels,
 
     η_K² = ∫ ‖∇(w_h − w_2h)‖²_K dt,
 
-summed over the undecided deletions, each relative to its own sum. A gap in the gradient is large
-where w is rough, while one in values is large wherever a rough place changes them, which may be far
-away (pollution). Cells are divided that make up the share θ of all η_K² (Dörfler); time steps are
+and h_K² η_K², its size in values of w: both relative to their sums, and summed over the undecided
+deletions. What a cell changes in a score is between the two, as the dual problem of the score is
+rough in the same places or smooth. A gap in the gradient is large where w is rough, while one in
+values is large wherever a rough place changes them, which may be far away (pollution). Cells are divided that make up the share θ of all η_K² (Dörfler); time steps are
 halved from level to level as where all cells are divided.
 
 Gaps between such levels bound no error: what lies in cells that are never divided is never seen. So
@@ -204,12 +205,14 @@ class AdaptedLevels:
         ]
         measures = {field: GradientOfGap(model, field) for field in fields}
         total = np.zeros(model.discretisation.mesh.topology.index_map(_dim(model)).size_local)
-        comm = model.discretisation.mesh.comm
+        mesh, comm = model.discretisation.mesh, model.discretisation.mesh.comm
+        sizes = mesh.h(_dim(model), np.arange(len(total), dtype=np.int32))
         for gap in self._gaps(model):
             for measure in measures.values():
                 found = sum(weight * measure(state) for weight, state in gap)
-                whole = comm.allreduce(float(np.sum(found)))
-                total += found / whole if whole > 0 else 0.0
+                for local in (found, found * sizes**2):
+                    whole = comm.allreduce(float(np.sum(local)))
+                    total += local / whole if whole > 0 else 0.0
         return total
 
     def _gaps(self, model: Model) -> Iterator[list[tuple[float, np.ndarray]]]:
