@@ -9,8 +9,9 @@ So the indicator of a cell K is the gap of w between two levels,
 and h_K² η_K², its size in values of w: both relative to their sums, and summed over the undecided
 deletions. What a cell changes in a score is between the two, as the dual problem of the score is
 rough in the same places or smooth. A gap in the gradient is large where w is rough, while one in
-values is large wherever a rough place changes them, which may be far away (pollution). Cells are divided that make up the share θ of the sum (Dörfler); time steps are
-halved from level to level as where all cells are divided.
+values is large wherever a rough place changes them, which may be far away (pollution). Cells are
+divided that make up the share θ of the sum (Dörfler); time steps are halved from level to level as
+where all cells are divided.
 
 Gaps between such levels bound no error: what lies in cells that are never divided is never seen. So
 an adapted mesh knows how to be made with larger cells *everywhere*: a coarser mesh of the domain is
