@@ -230,7 +230,7 @@ def test_terms_that_are_solved_for_together_stay_within_the_effort():
 def test_what_finer_levels_are_not_expected_to_decide_is_left_out():
     tried = Tried("u", "L2", None, lacks=lambda bound: bound.margin)
     assert not tried.left_out(3)
-    tried.bounds.append(DeletionBound("u", 1.0, 0.0, 0.0, 0.0, 20.0, None))
+    tried.bounds.append(DeletionBound("u", 1.0, 0.0, 0.0, 0.0, 200.0, None))
     assert tried.left_out(3)
     assert not tried.left_out(2)
     tried.bounds.append(DeletionBound("u", 1.0, 0.0, 0.0, 0.0, 5.0, None))

@@ -38,8 +38,9 @@ SMALL = 5e4
 FALLBACK = 5e5
 # What a certification allows by default.
 EFFORT = 4.0
-# One finer level makes margins smaller by factors up to about this one.
-WORTH = 10.0
+# One finer level makes margins smaller by factors of up to about ten, and by more where rounding
+# errors spoil them, as of fields beside much larger ones.
+WORTH = 100.0
 # Prices that add up to what is left fit into it, up to rounding errors.
 ROUNDING = 1e-9
 Found = DeletionBound | NoCertificate
