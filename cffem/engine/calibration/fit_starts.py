@@ -111,7 +111,10 @@ def without_one(problem: FitProblem, best: FitPoint, short: FitAccuracy) -> FitP
     """The fit with each of the terms that travel and spread left out and then let in again, where
     that is better: a term that is not there finds a minimum of its own.
     """
+    low, high = problem.bounds
     for k, _ in scales(problem):
+        if not low[k] <= 0.0 <= high[k]:
+            continue  # a term that is known to be there
         start = best.alpha.copy()
         start[k] = 0.0
         if not problem.point(start).cost < SETTINGS.far * best.cost:
